@@ -1,0 +1,33 @@
+"""TileProbe: a compiler-centric profiler for tile kernels.
+
+Importing this package is cheap and never imports Triton: Triton itself imports it while it looks for
+backends. Public names are resolved on first use.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+__version__ = "0.1.0"
+
+# public name -> module that defines it
+_PUBLIC = {
+    "TileProbeError": "tileprobe.errors",
+    "array": "tileprobe.targets.cpu.tensors",
+    "use": "tileprobe.targets.cpu.use",
+}
+
+__all__ = ["__version__", *sorted(_PUBLIC)]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PUBLIC:
+        raise AttributeError(f"module 'tileprobe' has no attribute {name!r}")
+    value = getattr(import_module(_PUBLIC[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_PUBLIC})

@@ -1,0 +1,7 @@
+"""`python -m tileprobe` is the `tileprobe` command."""
+
+import sys
+
+from tileprobe.cli import main
+
+sys.exit(main())

@@ -1,0 +1,1 @@
+"""Portable passes over IR, one a file."""

@@ -1,0 +1,1 @@
+"""What decides what is probed: hooks into Triton, launches, parameters and record buffers."""

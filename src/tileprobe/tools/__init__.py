@@ -1,0 +1,1 @@
+"""Tools: a tool says what it wants probed (`plan`) and later reads the trace (`read`)."""

@@ -1,0 +1,1 @@
+"""The trace: record layout, decoding, replay and the file on disk."""

@@ -1,0 +1,1 @@
+"""Views: what turns tables into pictures (terminal, Chrome trace, ...), one a file."""
