@@ -14,6 +14,7 @@ __version__ = "0.1.0"
 # public name -> module that defines it
 _PUBLIC = {
     "TileProbeError": "tileprobe.errors",
+    "Trace": "tileprobe.trace",
     "array": "tileprobe.targets.cpu.tensors",
     "use": "tileprobe.targets.cpu.use",
 }

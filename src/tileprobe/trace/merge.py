@@ -1,0 +1,101 @@
+"""Several traces made one: ids are given anew, and what is the same in all of them is kept once.
+
+In come traces of any targets; out goes one whose launches are those of the first, then the second, ...
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import polars as pl
+
+from tileprobe.errors import TileProbeError
+from tileprobe.trace.model import Kernel, Launch, Region, Unit
+from tileprobe.trace.trace import Trace
+
+
+def merge(traces: Iterable[Trace]) -> Trace:
+    """See `Trace.merge`. Corrected times of each trace follow the previous one's, so that a timeline of
+    runs from different processes shows them side by side and not on top of each other."""
+    traces = list(traces)
+    if not traces:
+        raise TileProbeError("merge needs at least one trace")
+    merged = Trace(pl.DataFrame(), [], [], [], [], dict(traces[0].meta))
+    frames: list[pl.LazyFrame] = []
+    offset = 0.0
+    for trace in traces:
+        kernels, regions = _add_kernels(merged, trace)
+        units = _add_units(merged, trace)
+        launches = {launch.id: len(merged.launches) + n for n, launch in enumerate(trace.launches)}
+        merged.launches += [_shift(launch, launches, kernels, offset) for launch in trace.launches]
+        frames.append(_renumber(trace.scan(), {"launch": launches, "region": regions, "unit": units}, offset))
+        end = trace.scan().select(pl.col("stop_ns").max()).collect().item()
+        offset += end or 0.0
+    merged.frame = pl.concat(frames).collect()
+    return merged
+
+
+def _shift(launch: Launch, launches: dict[int, int], kernels: dict[int, int], offset: float) -> Launch:
+    start = None if launch.start_ns is None else launch.start_ns + offset
+    return replace(launch, id=launches[launch.id], kernel=kernels[launch.kernel], start_ns=start)
+
+
+def _renumber(frame: pl.LazyFrame, maps: dict[str, dict[int, int]], offset: float) -> pl.LazyFrame:
+    changed: list[Any] = [
+        pl.col(name).replace_strict(ids, return_dtype=pl.UInt32)
+        for name, ids in maps.items()
+        if any(old != new for old, new in ids.items())
+    ]
+    if offset:
+        changed += [pl.col("start_ns") + offset, pl.col("stop_ns") + offset]
+    return frame.with_columns(changed) if changed else frame
+
+
+def _add_kernels(merged: Trace, trace: Trace) -> tuple[dict[int, int], dict[int, int]]:
+    """Adds the trace's kernels and regions; returns the new ids of both."""
+    kernels: dict[int, int] = {}
+    regions: dict[int, int] = {}
+    for kernel in trace.kernels:
+        mine = [region for region in trace.regions if region.kernel == kernel.id]
+        twin = _twin(merged, kernel, mine)
+        if twin is None:
+            kernels[kernel.id] = len(merged.kernels)
+            merged.kernels.append(replace(kernel, id=kernels[kernel.id]))
+            for n, region in enumerate(mine):
+                regions[region.id] = len(merged.regions) + n
+            for region in mine:
+                parent = None if region.parent is None else regions.get(region.parent)
+                merged.regions.append(
+                    replace(region, id=regions[region.id], parent=parent, kernel=kernels[kernel.id])
+                )
+        else:
+            kernels[kernel.id] = twin
+            same = [region for region in merged.regions if region.kernel == twin]
+            regions |= {old.id: new.id for old, new in zip(mine, same)}
+    return kernels, regions
+
+
+def _twin(merged: Trace, kernel: Kernel, regions: list[Region]) -> int | None:
+    """The kernel already there that is this one: same code on the same target, same regions."""
+    for other in merged.kernels:
+        same = replace(kernel, id=0, calibration={}, clock=other.clock) == replace(
+            other, id=0, calibration={}
+        )
+        names = [(r.name, r.kind, r.source, r.depth) for r in merged.regions if r.kernel == other.id]
+        if same and names == [(r.name, r.kind, r.source, r.depth) for r in regions]:
+            return other.id
+    return None
+
+
+def _add_units(merged: Trace, trace: Trace) -> dict[int, int]:
+    known = {(unit.kind, unit.name): unit.id for unit in merged.units}
+    ids: dict[int, int] = {}
+    for unit in trace.units:
+        found = known.get((unit.kind, unit.name))
+        ids[unit.id] = len(merged.units) if found is None else found
+        if found is None:
+            parent = None if unit.parent is None else ids.get(unit.parent)
+            merged.units.append(Unit(ids[unit.id], unit.name, unit.kind, parent))
+    return ids
