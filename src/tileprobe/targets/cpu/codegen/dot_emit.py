@@ -1,0 +1,133 @@
+"""The pieces of LLVM IR the dot micro-kernels are built from.
+
+Counted loops, typed loads and stores at a constant distance from a pointer, multiply-add, and the
+conversion of finished sums into the accumulator's type. All functions append to the builder they are given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from llvmlite import ir
+
+POINTER = ir.PointerType()
+I64 = ir.IntType(64)
+
+
+@contextmanager
+def repeat(builder: ir.IRBuilder, count: int, steps: dict[ir.Value, int]) -> Iterator[list[ir.Value]]:
+    """Emit a loop of `count` rounds; yields the pointers of `steps`, each moved on by its bytes a round.
+
+    Pointers advance by themselves instead of being computed from an index, so that every address in the
+    body is a register plus a constant, with or without LLVM's loop passes.
+    """
+    if count == 1:
+        yield list(steps)
+        return
+    entry = builder.block
+    body = builder.append_basic_block("body")
+    after = builder.append_basic_block("after")
+    builder.branch(body)
+    builder.position_at_end(body)
+    left = builder.phi(I64)
+    left.add_incoming(ir.Constant(I64, count), entry)
+    moving = []
+    for start in steps:
+        pointer = builder.phi(POINTER)
+        pointer.add_incoming(start, entry)
+        moving.append(pointer)
+    yield moving
+    for pointer, step in zip(moving, steps.values()):
+        pointer.add_incoming(at(builder, pointer, step), builder.block)
+    fewer = builder.sub(left, ir.Constant(I64, 1))
+    left.add_incoming(fewer, builder.block)
+    again = builder.icmp_unsigned("!=", fewer, ir.Constant(I64, 0))
+    builder.cbranch(again, body, after)
+    builder.position_at_end(after)
+
+
+def at(builder: ir.IRBuilder, pointer: ir.Value, distance: int) -> ir.Value:
+    """The pointer `distance` bytes further on."""
+    if distance == 0:
+        return pointer
+    return builder.gep(pointer, [ir.Constant(I64, distance)], inbounds=True, source_etype=ir.IntType(8))
+
+
+def vector(element: ir.Type, lanes: int) -> ir.Type:
+    """The type of `lanes` elements: a scalar when there is one."""
+    return element if lanes == 1 else ir.VectorType(element, lanes)
+
+
+def load(builder: ir.IRBuilder, pointer: ir.Value, typ: ir.Type, distance: int, align: int) -> ir.Value:
+    return builder.load(at(builder, pointer, distance), typ=typ, align=align)
+
+
+def splat(builder: ir.IRBuilder, scalar: ir.Value, lanes: int) -> ir.Value:
+    if lanes == 1:
+        return scalar
+    typ = ir.VectorType(scalar.type, lanes)
+    single = builder.insert_element(ir.Constant(typ, ir.Undefined), scalar, ir.Constant(ir.IntType(32), 0))
+    zeros = ir.Constant(ir.VectorType(ir.IntType(32), lanes), [0] * lanes)
+    return builder.shuffle_vector(single, ir.Constant(typ, ir.Undefined), zeros)
+
+
+def multiply_add(builder: ir.IRBuilder, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Value:
+    """a * b + c: one fused instruction where the machine has it, two where it has not."""
+    typ = a.type
+    if is_integer(typ):
+        return builder.add(builder.mul(a, b), c)
+    # llvm.fma would turn into a library call a lane on a machine without the instruction.
+    function = intrinsic(builder, f"llvm.fmuladd.{_suffix(typ)}", typ, [typ, typ, typ])
+    return builder.call(function, [a, b, c])
+
+
+def intrinsic(builder: ir.IRBuilder, name: str, result: ir.Type, params: list[ir.Type]) -> ir.Function:
+    known = builder.module.globals.get(name)
+    if known is not None:
+        return known
+    return ir.Function(builder.module, ir.FunctionType(result, params), name)
+
+
+def zero(typ: ir.Type) -> ir.Constant:
+    return ir.Constant(typ, None)
+
+
+def settle(builder: ir.IRBuilder, total: ir.Value, acc: ir.Type) -> ir.Value:
+    """Finished sums in the accumulator's element type; exact, or the plan would not ask for it."""
+    if element(total.type) == acc:
+        return total
+    return builder.fptosi(total, vector(acc, lanes_of(total.type)))
+
+
+def plus(builder: ir.IRBuilder, left: ir.Value, right: ir.Value) -> ir.Value:
+    return builder.add(left, right) if is_integer(left.type) else builder.fadd(left, right)
+
+
+def element(typ: ir.Type) -> ir.Type:
+    return typ.element if isinstance(typ, ir.VectorType) else typ
+
+
+def lanes_of(typ: ir.Type) -> int:
+    return typ.count if isinstance(typ, ir.VectorType) else 1
+
+
+def is_integer(typ: ir.Type) -> bool:
+    return isinstance(element(typ), ir.IntType)
+
+
+def pieces(total: int, lanes: int) -> list[tuple[int, int]]:
+    """Cut `total` elements into (start, lanes) vectors: full ones, then halves, quarters, ... of one."""
+    cuts = []
+    start = 0
+    while start < total:
+        while lanes > total - start:
+            lanes //= 2
+        cuts.append((start, lanes))
+        start += lanes
+    return cuts
+
+
+def _suffix(typ: ir.Type) -> str:
+    scalar = {ir.FloatType: "f32", ir.DoubleType: "f64"}[type(element(typ))]
+    return scalar if not isinstance(typ, ir.VectorType) else f"v{typ.count}{scalar}"

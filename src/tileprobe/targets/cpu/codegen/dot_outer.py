@@ -1,0 +1,148 @@
+"""The micro-kernel with vectors along n: blocks of mr rows by a panel of B, kept in registers over K.
+
+In: a plan and pointers to one block of K in scratch. Out: IR that adds that block's products to C.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from llvmlite import ir
+
+from tileprobe.targets.cpu.codegen import dot_emit as e
+from tileprobe.targets.cpu.codegen.dot_plan import DotPlan
+
+# Steps of K in one round of the innermost loop.
+UNROLL = 8
+
+
+@dataclass(frozen=True)
+class _Block:
+    """One register block: its rows, the vectors of one of its rows, and the steps of K."""
+
+    plan: DotPlan
+    rows: int
+    cuts: list[tuple[int, int]]
+    depth: int
+    fresh: bool
+
+    @property
+    def a_row(self) -> int:
+        return self.plan.a_layout.width * self.plan.compute_bytes
+
+    @property
+    def b_row(self) -> int:
+        return self.plan.b_layout.width * self.plan.compute_bytes
+
+    @property
+    def c_row(self) -> int:
+        return self.plan.n * self.plan.acc_bytes
+
+
+def emit_chunk(
+    builder: ir.IRBuilder, plan: DotPlan, a: ir.Value, b: ir.Value, c: ir.Value, depth: int, fresh: bool
+) -> None:
+    """C (+)= A @ B over `depth` steps of K; `fresh` overwrites C.
+
+    A panel of B is outermost: it stays in the first-level cache while the rows of A pass by.
+    """
+    full, rest = divmod(plan.n, plan.nr)
+    panel_bytes = plan.k * plan.nr * plan.compute_bytes
+    width = plan.nr * plan.acc_bytes
+    if full:
+        with e.repeat(builder, full, {b: panel_bytes, c: width}) as (b_panel, c_panel):
+            _emit_panel(builder, plan, a, b_panel, c_panel, plan.nr, depth, fresh)
+    if rest:
+        b_rest = e.at(builder, b, full * panel_bytes)
+        c_rest = e.at(builder, c, full * width)
+        _emit_panel(builder, plan, a, b_rest, c_rest, rest, depth, fresh)
+
+
+def _emit_panel(
+    builder: ir.IRBuilder,
+    plan: DotPlan,
+    a: ir.Value,
+    b: ir.Value,
+    c: ir.Value,
+    columns: int,
+    depth: int,
+    fresh: bool,
+) -> None:
+    cuts = e.pieces(columns, plan.lanes)
+    full, rest = divmod(plan.m, plan.mr)
+    block = _Block(plan, plan.mr, cuts, depth, fresh)
+    a_step, c_step = plan.mr * block.a_row, plan.mr * block.c_row
+    with e.repeat(builder, full, {a: a_step, c: c_step}) as (a_rows, c_rows):
+        _emit_block(builder, block, a_rows, b, c_rows)
+    if rest:
+        tail = _Block(plan, rest, cuts, depth, fresh)
+        a_rest, c_rest = e.at(builder, a, full * a_step), e.at(builder, c, full * c_step)
+        _emit_block(builder, tail, a_rest, b, c_rest)
+
+
+def _emit_block(builder: ir.IRBuilder, block: _Block, a: ir.Value, b: ir.Value, c: ir.Value) -> None:
+    plan = block.plan
+    kinds = [e.vector(plan.compute_type, lanes) for _, lanes in block.cuts]
+    sums = [[e.zero(kind) for kind in kinds] for _ in range(block.rows)]
+    rounds, rest = divmod(block.depth, UNROLL)
+    if rounds:
+        sums, a, b = _emit_rounds(builder, block, a, b, sums, rounds)
+    for step in range(rest):
+        sums = _emit_step(builder, block, a, b, sums, step)
+    for row, totals in enumerate(sums):
+        for (start, lanes), total in zip(block.cuts, totals):
+            place = e.at(builder, c, row * block.c_row + start * plan.acc_bytes)
+            value = e.settle(builder, total, plan.acc_type)
+            if not block.fresh:
+                old = builder.load(place, typ=e.vector(plan.acc_type, lanes), align=plan.acc_bytes)
+                value = e.plus(builder, old, value)
+            builder.store(value, place, align=plan.acc_bytes)
+
+
+def _emit_rounds(
+    builder: ir.IRBuilder,
+    block: _Block,
+    a: ir.Value,
+    b: ir.Value,
+    sums: list[list[ir.Value]],
+    rounds: int,
+) -> tuple[list[list[ir.Value]], ir.Value, ir.Value]:
+    """The loop over K, with the sums carried from round to round; returns them and the moved pointers."""
+    entry = builder.block
+    steps = {a: UNROLL * block.plan.compute_bytes, b: UNROLL * block.b_row}
+    carried = []
+    with e.repeat(builder, rounds, steps) as (a_now, b_now):
+        inside = sums
+        if rounds > 1:
+            carried = [[builder.phi(value.type) for value in row] for row in sums]
+            inside = carried
+        for step in range(UNROLL):
+            inside = _emit_step(builder, block, a_now, b_now, inside, step)
+        for phis, before, after in zip(carried, sums, inside):
+            for phi, start, last in zip(phis, before, after):
+                phi.add_incoming(start, entry)
+                phi.add_incoming(last, builder.block)
+    return inside, e.at(builder, a, rounds * steps[a]), e.at(builder, b, rounds * steps[b])
+
+
+def _emit_step(
+    builder: ir.IRBuilder, block: _Block, a: ir.Value, b: ir.Value, sums: list[list[ir.Value]], step: int
+) -> list[list[ir.Value]]:
+    """One step of K: a row of B times the broadcast elements of A."""
+    plan = block.plan
+    size = plan.compute_bytes
+    row_of_b = [
+        e.load(builder, b, e.vector(plan.compute_type, lanes), step * block.b_row + start * size, size)
+        for start, lanes in block.cuts
+    ]
+    after = []
+    for row, totals in enumerate(sums):
+        scalar = e.load(builder, a, plan.compute_type, row * block.a_row + step * size, size)
+        wide: dict[int, ir.Value] = {}
+        moved = []
+        for (_, lanes), right, total in zip(block.cuts, row_of_b, totals):
+            if lanes not in wide:
+                wide[lanes] = e.splat(builder, scalar, lanes)
+            moved.append(e.multiply_add(builder, wide[lanes], right, total))
+        after.append(moved)
+    return after
