@@ -1,0 +1,53 @@
+"""The bridge between Triton's IR and xDSL.
+
+Comes in: a module of Triton's (TTIR or TTGIR), or an xDSL module that came from one. Goes out: the other.
+MLIR's generic textual form is the transport; see docs/bridge.md.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xdsl.dialects.builtin import ModuleOp
+
+from tileprobe.errors import TileProbeError
+from tileprobe.ir.locations import Loc, call_chain, source_location
+from tileprobe.ir.reader import read_generic
+
+__all__ = ["Loc", "call_chain", "generic_text", "source_location", "to_xdsl"]
+
+_EMPTY_BLOCK = "\n^bb1:  // no predecessors\n"
+
+
+def to_xdsl(triton_module: Any) -> ModuleOp:
+    """Read a Triton module into xDSL: unregistered ops, each with its location. The module itself stays."""
+    return read_generic(generic_text(triton_module))
+
+
+def generic_text(triton_module: Any) -> str:
+    """The module in MLIR's generic form with locations.
+
+    Triton's printer has no switch for that form, but MLIR falls back to it for a module that does not
+    verify: a second, empty block in the module's region is enough, and it is removed right after.
+    """
+    from triton._C.libtriton import ir
+
+    builder = ir.builder(_context_of(triton_module))
+    block = builder.create_block_with_parent(triton_module.get_region(0), [])
+    try:
+        text = triton_module.str()
+    finally:
+        block.erase()
+    head, found, tail = text.rpartition(_EMPTY_BLOCK)
+    if not found:
+        raise TileProbeError("Triton did not print its module in generic form; TileProbe needs Triton 3.9")
+    return f"{head}\n{tail}"
+
+
+def _context_of(triton_module: Any) -> Any:
+    context = getattr(triton_module, "context", None)
+    if context is None:
+        raise TileProbeError(
+            "the Triton module carries no context: set `module.context` to the ir.context it was made in"
+        )
+    return context
