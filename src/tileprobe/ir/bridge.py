@@ -6,6 +6,8 @@ MLIR's generic textual form is the transport; see docs/bridge.md.
 
 from __future__ import annotations
 
+import os
+import tempfile
 from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp
@@ -13,8 +15,9 @@ from xdsl.dialects.builtin import ModuleOp
 from tileprobe.errors import TileProbeError
 from tileprobe.ir.locations import Loc, call_chain, source_location
 from tileprobe.ir.reader import read_generic
+from tileprobe.ir.writer import write_generic
 
-__all__ = ["Loc", "call_chain", "generic_text", "source_location", "to_xdsl"]
+__all__ = ["Loc", "call_chain", "from_xdsl", "generic_text", "source_location", "to_xdsl"]
 
 _EMPTY_BLOCK = "\n^bb1:  // no predecessors\n"
 
@@ -22,6 +25,30 @@ _EMPTY_BLOCK = "\n^bb1:  // no predecessors\n"
 def to_xdsl(triton_module: Any) -> ModuleOp:
     """Read a Triton module into xDSL: unregistered ops, each with its location. The module itself stays."""
     return read_generic(generic_text(triton_module))
+
+
+def from_xdsl(module: ModuleOp, context: Any) -> Any:
+    """Make a Triton module in `context` (an `ir.context` with its dialects loaded) from an xDSL module."""
+    return parse_triton(write_generic(module), context)
+
+
+def parse_triton(text: str, context: Any) -> Any:
+    """Parse MLIR text with Triton's parser, which reads files only."""
+    from triton._C.libtriton import ir
+
+    with tempfile.TemporaryDirectory(prefix="tileprobe-") as folder:
+        path = os.path.join(folder, "module.mlir")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        try:
+            module = ir.parse_mlir_module(path, context)
+        except RuntimeError as error:
+            raise TileProbeError(
+                f"Triton's parser refused the module ({error}); its reason is on the standard error output. "
+                "A pass has probably made an op with wrong operands, types or attributes."
+            ) from error
+    module.context = context
+    return module
 
 
 def generic_text(triton_module: Any) -> str:

@@ -18,11 +18,12 @@ from xdsl.dialects.builtin import (
     IndexType,
     IntegerAttr,
     IntegerType,
+    UnregisteredAttr,
 )
 from xdsl.ir import Attribute
 
 from tileprobe.errors import TileProbeError
-from tileprobe.ir.literals import element_type, float_bits
+from tileprobe.ir.literals import RAW_FLOAT, element_bytes, element_type, float_bits
 
 _NUMPY = {"f16": np.float16, "f32": np.float32, "f64": np.float64, "index": np.int64, "i1": np.bool_}
 _INTEGER = re.compile(r"[su]?i(\d+)$")
@@ -51,6 +52,9 @@ class Constant:
             )
         if isinstance(value, DenseIntOrFPElementsAttr):
             return _from_dense(value)
+        if isinstance(value, UnregisteredAttr) and value.attr_name.data == RAW_FLOAT:
+            literal, element = value.value.data.split(" : ")
+            return Constant(element, None, True, element_bytes(literal, element_type(element)))
         raise TileProbeError(f"expected a number or a dense constant, found {value}")
 
     @property

@@ -21,9 +21,13 @@ from tileprobe.errors import TileProbeError
 _DENSE = re.compile(
     r'"(?:[^"\\]|\\.)*"|\bdense<((?:"0x[0-9A-Fa-f]*")|[^<>"]*)> : (?:tensor|vector)<(?:\d+x)*([a-z]\w*)'
 )
+_HEX_SCALAR = re.compile(r'"(?:[^"\\]|\\.)*"|\b(0x[0-9A-Fa-f]+) : (b?f\d\w*)')
 _ELEMENT = re.compile(r"[^\s,\[\]]+")
 _INTEGER_TYPE = re.compile(r"([us]?)i(\d+)$")
 _FLOAT_TYPES: dict[str, AnyFloat] = {}
+
+# Name of the attribute that holds a scalar float literal as text when a Python float cannot hold its bits.
+RAW_FLOAT = "tileprobe.raw_float"
 
 
 def element_type(name: str) -> Attribute:
@@ -63,6 +67,11 @@ def bits_to_float(bits: int, kind: AnyFloat) -> float:
     return kind.unpack(bits.to_bytes(kind.compile_time_size, "little"), 1)[0]
 
 
+def float_text(value: float, kind: AnyFloat) -> str:
+    """A float literal that MLIR reads back as exactly these bits."""
+    return f"0x{float_bits(value, kind):0{2 * kind.compile_time_size}X}"
+
+
 def element_bytes(text: str, kind: Attribute) -> bytes:
     """The bytes of one element literal: `true`, `-3`, `1.5e+00`, `0x7FC00000`."""
     if isinstance(kind, AnyFloat):
@@ -85,10 +94,28 @@ def dense_bytes(body: str, kind: Attribute) -> bytes:
     return b"".join(element_bytes(element, kind) for element in _ELEMENT.findall(body))
 
 
+def exact_literals(text: str) -> str:
+    """Rewrite the literals of an attribute dictionary that xDSL would not keep bit by bit."""
+    return _keep_odd_nans(normalise_dense(text)) if "0x" in text or "dense<" in text else text
+
+
+def _keep_odd_nans(text: str) -> str:
+    """Wrap scalar NaNs whose bits a Python float cannot carry (signalling ones, payloads of f16)."""
+
+    def rewrite(match: re.Match[str]) -> str:
+        if match[1] is None:
+            return match[0]
+        kind = element_type(match[2])
+        bits = int(match[1], 16)
+        if not isinstance(kind, AnyFloat) or float_bits(bits_to_float(bits, kind), kind) == bits:
+            return match[0]
+        return f"#{RAW_FLOAT}<{match[0]}>"
+
+    return _HEX_SCALAR.sub(rewrite, text)
+
+
 def normalise_dense(text: str) -> str:
     """Rewrite every dense literal in `text` as the hex string of its bytes, which xDSL keeps bit by bit."""
-    if "dense<" not in text:
-        return text
 
     def rewrite(match: re.Match[str]) -> str:
         body = match[1]

@@ -19,7 +19,7 @@ from xdsl.parser import Parser
 from xdsl.utils.exceptions import ParseError
 
 from tileprobe.errors import TileProbeError
-from tileprobe.ir.literals import normalise_dense
+from tileprobe.ir.literals import exact_literals
 from tileprobe.ir.locations import LocationReader
 
 _ALIAS = re.compile(r"([#!][A-Za-z_][\w$]*) = (.*)")
@@ -62,7 +62,7 @@ def parse_type(text: str) -> Attribute:
 @lru_cache(maxsize=16384)
 def parse_attributes(text: str) -> dict[str, Attribute]:
     """The attribute dictionary written `text`, braces included, free of aliases. Do not change the result."""
-    return dict(Parser(_CONTEXT, normalise_dense(text)).parse_optional_dictionary_attr_dict())
+    return dict(Parser(_CONTEXT, exact_literals(text)).parse_optional_dictionary_attr_dict())
 
 
 def parse_attribute(text: str) -> Attribute:
