@@ -88,6 +88,32 @@ def test_one_function_for_one_plan() -> None:
     assert str(module).count("define internal") == 1
 
 
+@pytest.mark.parametrize(
+    "shape", [(64, 64, 32), (64, 64, 600), (9, 37, 513), (64, 2, 64), (1, 16, 8)], ids=str
+)
+def test_prefetching_changes_nothing(shape: tuple[int, int, int]) -> None:
+    plan = dot.plan(*shape, "f32", "f32", "f32", 32, 16)
+
+    def body(builder, args):
+        a, b, c, stride = args
+        ahead = [dot.Ahead(a, stride, plan.m, plan.k * 4), dot.Ahead(b, stride, plan.k, plan.n * 4)]
+        dot.emit(builder, plan, a, b, c, ahead=ahead)
+
+    ir = harness.ir
+    module = harness.build(body, [ir.PointerType()] * 3 + [ir.IntType(64)])
+    assert 'call void @"llvm.prefetch.p0"' in str(module)
+    random = np.random.default_rng(0)
+    a, b = random.standard_normal((plan.m, plan.k)), random.standard_normal((plan.k, plan.n))
+    packed_a = harness.pack(plan.a_layout, a, np.float32)
+    packed_b = harness.pack(plan.b_layout, b, np.float32)
+    c = harness.aligned(plan.c_elems, np.float32)
+    code = harness.Compiled(module, 4)
+    # A stride far beyond any mapping: what is asked for does not have to exist.
+    code.run(packed_a.ctypes.data, packed_b.ctypes.data, c.ctypes.data, 1 << 40)
+    plain = harness.run_dot(plan, a, b, np.zeros(shape[:2], np.float32), "accumulate")
+    assert (c.reshape(plain.shape) == plain).all()
+
+
 @pytest.mark.parametrize("dtype", ["f16", "bf16", "fp8e5", "f8E4M3FN", "tf32", "f32", "float8_e5m2"])
 def test_narrow_floats_are_computed_in_f32(dtype: str) -> None:
     plan = dot.plan(16, 16, 16, dtype, dtype, "f16", 32, 16)

@@ -8,16 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from llvmlite import ir
 
+# llvmlite has no types of its own: every value and type it builds is dynamic to a checker.
+Value = Any
 POINTER = ir.PointerType()
 I64 = ir.IntType(64)
 
 
 @contextmanager
-def repeat(builder: ir.IRBuilder, count: int, steps: dict[ir.Value, int]) -> Iterator[list[ir.Value]]:
-    """Emit a loop of `count` rounds; yields the pointers of `steps`, each moved on by its bytes a round.
+def repeat(builder: ir.IRBuilder, count: int, steps: dict[Value, int]) -> Iterator[list[Value]]:
+    """Emit a loop of `count` rounds; yields the values of `steps`, each moved on by its step a round
+    (pointers by bytes).
 
     Pointers advance by themselves instead of being computed from an index, so that every address in the
     body is a register plus a constant, with or without LLVM's loop passes.
@@ -34,12 +38,12 @@ def repeat(builder: ir.IRBuilder, count: int, steps: dict[ir.Value, int]) -> Ite
     left.add_incoming(ir.Constant(I64, count), entry)
     moving = []
     for start in steps:
-        pointer = builder.phi(POINTER)
-        pointer.add_incoming(start, entry)
-        moving.append(pointer)
+        value = builder.phi(start.type)
+        value.add_incoming(start, entry)
+        moving.append(value)
     yield moving
-    for pointer, step in zip(moving, steps.values()):
-        pointer.add_incoming(at(builder, pointer, step), builder.block)
+    for value, step in zip(moving, steps.values()):
+        value.add_incoming(_advance(builder, value, step), builder.block)
     fewer = builder.sub(left, ir.Constant(I64, 1))
     left.add_incoming(fewer, builder.block)
     again = builder.icmp_unsigned("!=", fewer, ir.Constant(I64, 0))
@@ -47,7 +51,13 @@ def repeat(builder: ir.IRBuilder, count: int, steps: dict[ir.Value, int]) -> Ite
     builder.position_at_end(after)
 
 
-def at(builder: ir.IRBuilder, pointer: ir.Value, distance: int) -> ir.Value:
+def _advance(builder: ir.IRBuilder, value: Value, step: int) -> Value:
+    if value.type == POINTER:
+        return at(builder, value, step)
+    return builder.add(value, ir.Constant(value.type, step))
+
+
+def at(builder: ir.IRBuilder, pointer: Value, distance: int) -> Value:
     """The pointer `distance` bytes further on."""
     if distance == 0:
         return pointer
@@ -59,11 +69,11 @@ def vector(element: ir.Type, lanes: int) -> ir.Type:
     return element if lanes == 1 else ir.VectorType(element, lanes)
 
 
-def load(builder: ir.IRBuilder, pointer: ir.Value, typ: ir.Type, distance: int, align: int) -> ir.Value:
+def load(builder: ir.IRBuilder, pointer: Value, typ: ir.Type, distance: int, align: int) -> Value:
     return builder.load(at(builder, pointer, distance), typ=typ, align=align)
 
 
-def splat(builder: ir.IRBuilder, scalar: ir.Value, lanes: int) -> ir.Value:
+def splat(builder: ir.IRBuilder, scalar: Value, lanes: int) -> Value:
     if lanes == 1:
         return scalar
     typ = ir.VectorType(scalar.type, lanes)
@@ -72,7 +82,7 @@ def splat(builder: ir.IRBuilder, scalar: ir.Value, lanes: int) -> ir.Value:
     return builder.shuffle_vector(single, ir.Constant(typ, ir.Undefined), zeros)
 
 
-def multiply_add(builder: ir.IRBuilder, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Value:
+def multiply_add(builder: ir.IRBuilder, a: Value, b: Value, c: Value) -> Value:
     """a * b + c: one fused instruction where the machine has it, two where it has not."""
     typ = a.type
     if is_integer(typ):
@@ -93,14 +103,14 @@ def zero(typ: ir.Type) -> ir.Constant:
     return ir.Constant(typ, None)
 
 
-def settle(builder: ir.IRBuilder, total: ir.Value, acc: ir.Type) -> ir.Value:
+def settle(builder: ir.IRBuilder, total: Value, acc: ir.Type) -> Value:
     """Finished sums in the accumulator's element type; exact, or the plan would not ask for it."""
     if element(total.type) == acc:
         return total
     return builder.fptosi(total, vector(acc, lanes_of(total.type)))
 
 
-def plus(builder: ir.IRBuilder, left: ir.Value, right: ir.Value) -> ir.Value:
+def plus(builder: ir.IRBuilder, left: Value, right: Value) -> Value:
     return builder.add(left, right) if is_integer(left.type) else builder.fadd(left, right)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from llvmlite import ir
 
 from tileprobe.targets.cpu.codegen import dot_emit as e
+from tileprobe.targets.cpu.codegen.dot_ahead import Spread
 from tileprobe.targets.cpu.codegen.dot_plan import DotPlan
 
 # Vectors of K in one round of the innermost loop.
@@ -15,13 +16,22 @@ UNROLL = 4
 
 
 def emit_chunk(
-    builder: ir.IRBuilder, plan: DotPlan, a: ir.Value, b: ir.Value, c: ir.Value, depth: int, fresh: bool
+    builder: ir.IRBuilder,
+    plan: DotPlan,
+    a: e.Value,
+    b: e.Value,
+    c: e.Value,
+    depth: int,
+    fresh: bool,
+    spread: Spread,
 ) -> None:
     """C (+)= A @ B over `depth` steps of K; `fresh` overwrites C."""
     full, rest = divmod(plan.m, plan.mr)
     a_step = plan.mr * plan.a_layout.width * plan.compute_bytes
     c_step = plan.mr * plan.n * plan.acc_bytes
-    with e.repeat(builder, full, {a: a_step, c: c_step}) as (a_rows, c_rows):
+    steps = {a: a_step, c: c_step, ir.Constant(e.I64, 0): 1}
+    with e.repeat(builder, full, steps) as (a_rows, c_rows, number):
+        spread.emit(builder, number)
         _emit_rows(builder, plan, a_rows, b, c_rows, plan.mr, depth, fresh)
     if rest:
         a_rest, c_rest = e.at(builder, a, full * a_step), e.at(builder, c, full * c_step)
@@ -31,16 +41,16 @@ def emit_chunk(
 def _emit_rows(
     builder: ir.IRBuilder,
     plan: DotPlan,
-    a: ir.Value,
-    b: ir.Value,
-    c: ir.Value,
+    a: e.Value,
+    b: e.Value,
+    c: e.Value,
     rows: int,
     depth: int,
     fresh: bool,
 ) -> None:
     cells = [(row, column) for row in range(rows) for column in range(plan.n)]
     wide = e.vector(plan.compute_type, plan.lanes)
-    sums: list[ir.Value] = [e.zero(wide) for _ in cells]
+    sums: list[e.Value] = [e.zero(wide) for _ in cells]
     round_elems = UNROLL * plan.lanes
     rounds, rest = divmod(depth, round_elems)
     if rounds:
@@ -52,7 +62,7 @@ def _emit_rows(
     totals = [_across(builder, total) for total in sums]
     for start, lanes in e.pieces(rest, plan.lanes):
         at = done + vectors * plan.lanes + start
-        zeros: list[ir.Value] = [e.zero(e.vector(plan.compute_type, lanes)) for _ in cells]
+        zeros: list[e.Value] = [e.zero(e.vector(plan.compute_type, lanes)) for _ in cells]
         parts = _emit_step(builder, plan, a, b, cells, zeros, at, lanes)
         totals = [e.plus(builder, total, _across(builder, part)) for total, part in zip(totals, parts)]
     for (row, column), total in zip(cells, totals):
@@ -66,17 +76,17 @@ def _emit_rows(
 def _emit_rounds(
     builder: ir.IRBuilder,
     plan: DotPlan,
-    a: ir.Value,
-    b: ir.Value,
+    a: e.Value,
+    b: e.Value,
     cells: list[tuple[int, int]],
-    sums: list[ir.Value],
+    sums: list[e.Value],
     rounds: int,
-) -> list[ir.Value]:
+) -> list[e.Value]:
     entry = builder.block
     step_bytes = UNROLL * plan.lanes * plan.compute_bytes
     with e.repeat(builder, rounds, {a: step_bytes, b: step_bytes}) as (a_now, b_now):
         carried = [builder.phi(total.type) for total in sums] if rounds > 1 else []
-        inside: list[ir.Value] = list(carried) or sums
+        inside: list[e.Value] = list(carried) or sums
         for vector in range(UNROLL):
             inside = _emit_step(builder, plan, a_now, b_now, cells, inside, vector * plan.lanes, plan.lanes)
         for phi, start, last in zip(carried, sums, inside):
@@ -88,18 +98,18 @@ def _emit_rounds(
 def _emit_step(
     builder: ir.IRBuilder,
     plan: DotPlan,
-    a: ir.Value,
-    b: ir.Value,
+    a: e.Value,
+    b: e.Value,
     cells: list[tuple[int, int]],
-    sums: list[ir.Value],
+    sums: list[e.Value],
     start: int,
     lanes: int,
-) -> list[ir.Value]:
+) -> list[e.Value]:
     """One vector of K: a row of A times a column of B for every cell of the block."""
     size = plan.compute_bytes
     typ = e.vector(plan.compute_type, lanes)
 
-    def line(pointer: ir.Value, index: int, width: int) -> ir.Value:
+    def line(pointer: e.Value, index: int, width: int) -> e.Value:
         return e.load(builder, pointer, typ, (index * width + start) * size, size)
 
     left = {row: line(a, row, plan.a_layout.width) for row in sorted({row for row, _ in cells})}
@@ -109,7 +119,7 @@ def _emit_step(
     ]
 
 
-def _across(builder: ir.IRBuilder, total: ir.Value) -> ir.Value:
+def _across(builder: ir.IRBuilder, total: e.Value) -> e.Value:
     """The sum of a vector's lanes, by halves: short chains, and the same result on every machine."""
     lanes = e.lanes_of(total.type)
     while lanes > 1:
@@ -119,7 +129,7 @@ def _across(builder: ir.IRBuilder, total: ir.Value) -> ir.Value:
     return total
 
 
-def _part(builder: ir.IRBuilder, value: ir.Value, start: int, lanes: int) -> ir.Value:
+def _part(builder: ir.IRBuilder, value: e.Value, start: int, lanes: int) -> e.Value:
     if lanes == 1:
         return builder.extract_element(value, ir.Constant(ir.IntType(32), start))
     index = ir.Constant(ir.VectorType(ir.IntType(32), lanes), list(range(start, start + lanes)))

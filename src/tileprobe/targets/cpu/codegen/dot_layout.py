@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from llvmlite import ir
 
@@ -56,7 +57,7 @@ class Panel:
         along, across = indices[self.axis], indices[1 - self.axis]
         return (along // self.width * self.other + across) * self.width + along % self.width
 
-    def address(self, builder: ir.IRBuilder, indices: Sequence[ir.Value]) -> ir.Value:
+    def address(self, builder: ir.IRBuilder, indices: Sequence[Any]) -> Any:
         """Element offset (i64) of run-time i64 indices.
 
         `lanes` elements along the contiguous axis may be stored at it with one vector when they do not
@@ -70,10 +71,10 @@ class Panel:
         return builder.add(_scale(builder, row, self.width), inside)
 
 
-def _scale(builder: ir.IRBuilder, value: ir.Value, factor: int) -> ir.Value:
+def _scale(builder: ir.IRBuilder, value: Any, factor: int) -> Any:
     return value if factor == 1 else builder.mul(value, ir.Constant(_I64, factor))
 
 
-def _divide(builder: ir.IRBuilder, value: ir.Value, by: int) -> tuple[ir.Value, ir.Value]:
+def _divide(builder: ir.IRBuilder, value: Any, by: int) -> tuple[Any, Any]:
     divisor = ir.Constant(_I64, by)
     return builder.udiv(value, divisor), builder.urem(value, divisor)

@@ -5,11 +5,12 @@ In: a plan and pointers to one block of K in scratch. Out: IR that adds that blo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from llvmlite import ir
 
 from tileprobe.targets.cpu.codegen import dot_emit as e
+from tileprobe.targets.cpu.codegen.dot_ahead import Spread
 from tileprobe.targets.cpu.codegen.dot_plan import DotPlan
 
 # Steps of K in one round of the innermost loop.
@@ -40,7 +41,14 @@ class _Block:
 
 
 def emit_chunk(
-    builder: ir.IRBuilder, plan: DotPlan, a: ir.Value, b: ir.Value, c: ir.Value, depth: int, fresh: bool
+    builder: ir.IRBuilder,
+    plan: DotPlan,
+    a: e.Value,
+    b: e.Value,
+    c: e.Value,
+    depth: int,
+    fresh: bool,
+    spread: Spread,
 ) -> None:
     """C (+)= A @ B over `depth` steps of K; `fresh` overwrites C.
 
@@ -49,38 +57,32 @@ def emit_chunk(
     full, rest = divmod(plan.n, plan.nr)
     panel_bytes = plan.k * plan.nr * plan.compute_bytes
     width = plan.nr * plan.acc_bytes
-    if full:
-        with e.repeat(builder, full, {b: panel_bytes, c: width}) as (b_panel, c_panel):
-            _emit_panel(builder, plan, a, b_panel, c_panel, plan.nr, depth, fresh)
+    block = _Block(plan, plan.mr, e.pieces(plan.nr, plan.lanes), depth, fresh)
+    number = ir.Constant(e.I64, 0)
+    steps = {b: panel_bytes, c: width, number: plan.m // plan.mr}
+    with e.repeat(builder, full, steps) as (b_panel, c_panel, first):
+        _emit_panel(builder, block, a, b_panel, c_panel, spread, first)
     if rest:
-        b_rest = e.at(builder, b, full * panel_bytes)
-        c_rest = e.at(builder, c, full * width)
-        _emit_panel(builder, plan, a, b_rest, c_rest, rest, depth, fresh)
+        block = replace(block, cuts=e.pieces(rest, plan.lanes))
+        b_rest, c_rest = e.at(builder, b, full * panel_bytes), e.at(builder, c, full * width)
+        _emit_panel(builder, block, a, b_rest, c_rest, replace(spread, tiles=()), number)
 
 
 def _emit_panel(
-    builder: ir.IRBuilder,
-    plan: DotPlan,
-    a: ir.Value,
-    b: ir.Value,
-    c: ir.Value,
-    columns: int,
-    depth: int,
-    fresh: bool,
+    builder: ir.IRBuilder, block: _Block, a: e.Value, b: e.Value, c: e.Value, spread: Spread, first: e.Value
 ) -> None:
-    cuts = e.pieces(columns, plan.lanes)
-    full, rest = divmod(plan.m, plan.mr)
-    block = _Block(plan, plan.mr, cuts, depth, fresh)
-    a_step, c_step = plan.mr * block.a_row, plan.mr * block.c_row
-    with e.repeat(builder, full, {a: a_step, c: c_step}) as (a_rows, c_rows):
+    """All rows of A by one panel of B; `first` is the number of the panel's first block."""
+    full, rest = divmod(block.plan.m, block.rows)
+    a_step, c_step = block.rows * block.a_row, block.rows * block.c_row
+    with e.repeat(builder, full, {a: a_step, c: c_step, first: 1}) as (a_rows, c_rows, number):
+        spread.emit(builder, number)
         _emit_block(builder, block, a_rows, b, c_rows)
     if rest:
-        tail = _Block(plan, rest, cuts, depth, fresh)
         a_rest, c_rest = e.at(builder, a, full * a_step), e.at(builder, c, full * c_step)
-        _emit_block(builder, tail, a_rest, b, c_rest)
+        _emit_block(builder, replace(block, rows=rest), a_rest, b, c_rest)
 
 
-def _emit_block(builder: ir.IRBuilder, block: _Block, a: ir.Value, b: ir.Value, c: ir.Value) -> None:
+def _emit_block(builder: ir.IRBuilder, block: _Block, a: e.Value, b: e.Value, c: e.Value) -> None:
     plan = block.plan
     kinds = [e.vector(plan.compute_type, lanes) for _, lanes in block.cuts]
     sums = [[e.zero(kind) for kind in kinds] for _ in range(block.rows)]
@@ -102,11 +104,11 @@ def _emit_block(builder: ir.IRBuilder, block: _Block, a: ir.Value, b: ir.Value, 
 def _emit_rounds(
     builder: ir.IRBuilder,
     block: _Block,
-    a: ir.Value,
-    b: ir.Value,
-    sums: list[list[ir.Value]],
+    a: e.Value,
+    b: e.Value,
+    sums: list[list[e.Value]],
     rounds: int,
-) -> tuple[list[list[ir.Value]], ir.Value, ir.Value]:
+) -> tuple[list[list[e.Value]], e.Value, e.Value]:
     """The loop over K, with the sums carried from round to round; returns them and the moved pointers."""
     entry = builder.block
     steps = {a: UNROLL * block.plan.compute_bytes, b: UNROLL * block.b_row}
@@ -126,8 +128,8 @@ def _emit_rounds(
 
 
 def _emit_step(
-    builder: ir.IRBuilder, block: _Block, a: ir.Value, b: ir.Value, sums: list[list[ir.Value]], step: int
-) -> list[list[ir.Value]]:
+    builder: ir.IRBuilder, block: _Block, a: e.Value, b: e.Value, sums: list[list[e.Value]], step: int
+) -> list[list[e.Value]]:
     """One step of K: a row of B times the broadcast elements of A."""
     plan = block.plan
     size = plan.compute_bytes
@@ -138,7 +140,7 @@ def _emit_step(
     after = []
     for row, totals in enumerate(sums):
         scalar = e.load(builder, a, plan.compute_type, row * block.a_row + step * size, size)
-        wide: dict[int, ir.Value] = {}
+        wide: dict[int, e.Value] = {}
         moved = []
         for (_, lanes), right, total in zip(block.cuts, row_of_b, totals):
             if lanes not in wide:

@@ -67,6 +67,11 @@ class DotPlan:
         return self.m * self.n
 
     @property
+    def blocks(self) -> int:
+        """Full register blocks in one block of K; at least 1, for the planner never exceeds m and n."""
+        return (self.m // self.mr) * (self.n // self.nr)
+
+    @property
     def compute_type(self) -> ir.Type:
         return _LLVM_TYPES[self.compute]
 
