@@ -1,0 +1,139 @@
+"""Which programs and iterations of a launch are recorded, chosen at run time without compiling again.
+
+A `Sampling` turns into the parameter block that a probed kernel reads, and tells the decoder which program
+and which iteration a place in the buffer stands for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from tileprobe.errors import TileProbeError
+from tileprobe.trace.layout import Layout
+
+# The parameter block, in 64-bit words; then LOOP_WORDS for each loop of the layout.
+BUFFER, LAUNCH_EPOCH, PROGRAM_STRIDE, PROGRAM_PHASE, PROGRAM_LIMIT, PROGRAM_MAP = range(6)
+FIRST_LOOP = 8
+LOOP_STRIDE, LOOP_PHASE, LOOP_COUNT = range(3)
+LOOP_WORDS = 4
+
+ALL = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class Every:
+    """Every `stride`-th from `phase` on, at most `count` of them. A negative phase counts from the end:
+    `Every(phase=-3)` is the last three."""
+
+    stride: int = 1
+    phase: int = 0
+    count: int = ALL
+
+    def __post_init__(self) -> None:
+        if self.stride < 1 or self.count < 0:
+            raise TileProbeError(f"sampling needs a stride of at least 1 and a count, got {self}")
+
+    def first(self, total: np.ndarray | int) -> np.ndarray:
+        """The first one that is recorded out of `total`."""
+        total = np.asarray(total)
+        return np.where(self.phase >= 0, self.phase, np.maximum(total + self.phase, 0))
+
+    def selected(self, total: np.ndarray | int) -> np.ndarray:
+        """How many of `total` are chosen."""
+        rest = np.maximum(np.asarray(total) - self.first(total), 0)
+        return np.minimum(-(-rest // self.stride), self.count)
+
+    def index(self, number: int, total: int) -> int:
+        """The place of `number` among the recorded ones, or -1: the arithmetic a lowering emits."""
+        offset = number - int(self.first(total))
+        if offset < 0 or offset % self.stride or offset // self.stride >= self.count:
+            return -1
+        return offset // self.stride
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """What is recorded of one launch. `chosen` programs, when given, replace `programs`."""
+
+    programs: Every = Every()
+    loops: Mapping[int, Every] = field(default_factory=dict)  # loop id -> iterations; -1 is every other loop
+    chosen: tuple[int, ...] | None = None
+
+    def loop(self, loop: int) -> Every:
+        return self.loops.get(loop, self.loops.get(-1, Every()))
+
+    def recorded(self, programs: int, blocks: int) -> np.ndarray:
+        """The programs that have a block, in the order of the blocks."""
+        if self.chosen is not None:
+            return np.array([p for p in self.chosen if 0 <= p < programs][:blocks], np.int64)
+        count = min(int(self.programs.selected(programs)), blocks)
+        return int(self.programs.first(programs)) + np.arange(count, dtype=np.int64) * self.programs.stride
+
+    def wanted(self, programs: int) -> int:
+        """How many programs would be recorded with a large enough buffer."""
+        if self.chosen is not None:
+            return sum(0 <= p < programs for p in self.chosen)
+        return int(self.programs.selected(programs))
+
+    def program_map(self, programs: int, blocks: int) -> np.ndarray | None:
+        """For each program its block or -1; None when stride and phase say it all."""
+        if self.chosen is None:
+            return None
+        table = np.full(programs, -1, np.int32)
+        chosen = self.recorded(programs, blocks)
+        table[chosen] = np.arange(len(chosen), dtype=np.int32)
+        return table
+
+    def parameters(
+        self, layout: Layout, *, buffer: int, epoch: int, programs: int, blocks: int, program_map: int = 0
+    ) -> np.ndarray:
+        """The parameter block of a launch. `buffer` and `program_map` are addresses; without a buffer
+        nothing is recorded."""
+        block = np.zeros(FIRST_LOOP + LOOP_WORDS * len(layout.loops), np.int64)
+        block[[BUFFER, LAUNCH_EPOCH, PROGRAM_MAP]] = buffer, epoch, program_map
+        block[PROGRAM_STRIDE] = self.programs.stride
+        block[PROGRAM_PHASE] = int(self.programs.first(programs))
+        block[PROGRAM_LIMIT] = min(self.wanted(programs), blocks)
+        for loop in layout.loops:
+            at, every = FIRST_LOOP + LOOP_WORDS * loop.id, self.loop(loop.id)
+            count = every.count if loop.cursor else min(every.count, loop.capacity)
+            block[at + LOOP_STRIDE], block[at + LOOP_PHASE], block[at + LOOP_COUNT] = (
+                every.stride,
+                every.phase,
+                count,
+            )
+        return block
+
+    def within(self, layout: Layout, programs: int, budget_bytes: int) -> Sampling:
+        """The same sampling with as many programs left out, evenly, as it takes to stay in a budget."""
+        blocks = max(1, budget_bytes // layout.block_bytes)
+        wanted = self.wanted(programs)
+        if wanted <= blocks:
+            return self
+        if self.chosen is not None:
+            return replace(self, chosen=self.chosen[:blocks])
+        step = -(-wanted // blocks)
+        return replace(self, programs=replace(self.programs, stride=self.programs.stride * step))
+
+    @staticmethod
+    def random(programs: int, count: int, seed: int = 0) -> Sampling:
+        """`count` programs of `programs` at random, the same ones for the same seed."""
+        count = min(count, programs)
+        picked = np.random.default_rng(seed).choice(programs, count, replace=False)
+        return Sampling(chosen=tuple(sorted(int(p) for p in picked)))
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self) | {"loops": {str(k): asdict(v) for k, v in self.loops.items()}}
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> Sampling:
+        chosen = data.get("chosen")
+        return Sampling(
+            Every(**data.get("programs", {})),
+            {int(k): Every(**v) for k, v in data.get("loops", {}).items()},
+            None if chosen is None else tuple(chosen),
+        )
