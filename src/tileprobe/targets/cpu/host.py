@@ -18,7 +18,7 @@ import llvmlite.binding as llvm
 
 from tileprobe.errors import TileProbeError
 
-# Vector registers of the generic x86 levels (System V x86-64 psABI); other named CPUs need TILEPROBE_VECTOR_BYTES.
+# Vector registers of the x86-64 psABI's levels; other named CPUs need TILEPROBE_VECTOR_BYTES.
 _LEVEL_BYTES = {"x86-64": 16, "x86-64-v2": 16, "x86-64-v3": 32, "x86-64-v4": 64, "generic": 16}
 # What those levels add over the one before, as far as code generation asks for it by name.
 _LEVEL_FEATURES = {
@@ -59,7 +59,8 @@ class Host:
     def key(self) -> str:
         """All that object code depends on, for cache keys."""
         version = ".".join(map(str, llvm.llvm_version_info))
-        return f"{self.triple};{self.cpu_name};{self.features};{self.vector_bytes};{llvmlite.__version__};{version}"
+        code = f"{self.triple};{self.cpu_name};{self.features};{self.vector_bytes}"
+        return f"{code};llvmlite {llvmlite.__version__};LLVM {version}"
 
 
 @lru_cache(maxsize=1)

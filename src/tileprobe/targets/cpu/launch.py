@@ -1,0 +1,77 @@
+"""Runs a compiled kernel: packs the arguments, hands the programs to the pool, raises what went wrong.
+
+Triton makes one `Launcher` a compiled kernel and calls it on every launch, so the way through it without
+errors is short: pack, run, look at the status.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+from tileprobe.targets.cpu import bounds, kernel_errors, pool
+from tileprobe.targets.cpu.launch_pack import make_convert, make_pack, slots_of
+from tileprobe.targets.cpu.pool_ir import STATUS_ERROR
+
+# Error blocks not in use. Each launch takes its own, as launches may overlap; list operations are atomic.
+_blocks: list[kernel_errors.ErrorBlock] = []
+
+
+class Launcher:
+    """Called by Triton as `(gx, gy, gz, stream, function, packed, launch_metadata, enter, exit, *args)`."""
+
+    def __init__(self, src: Any, metadata: Any):
+        info = metadata.cpu
+        fn = getattr(src, "fn", None)
+        signature = list(src.signature.values())
+        self.kernel = getattr(fn, "__name__", None) or src.name.lstrip("@")
+        self.names = list(getattr(fn, "arg_names", None) or (str(k) for k in src.signature))
+        slots = slots_of(self.names, signature)
+        self._check(slots, info)
+        self._pack = make_pack(len(signature), slots)
+        self._convert = make_convert(self.kernel, len(signature), slots)
+        self._scratch_bytes = info["scratch_bytes"]
+        self._sites = info["sites"]
+        self._prints = bool(info.get("prints"))
+        self._checks = bool(getattr(metadata, "check_bounds", False))
+
+    def _check(self, slots: Any, info: Any) -> None:
+        """Code and signature must agree, or a launch would read other arguments than it was given."""
+        if len(slots) != len(info["args"]):
+            expected = ", ".join(f"{a['name']}: {a['type']}" for a in info["args"])
+            found = ", ".join(f"{s.name}: {s.type}" for s in slots)
+            raise AssertionError(
+                f"kernel {self.kernel} is compiled for ({expected}) but is called with ({found})"
+            )
+
+    def __call__(self, gx, gy, gz, stream, function, packed, launch_metadata, enter, exit, *args):
+        if enter is not None:
+            enter(launch_metadata)
+        block = _blocks.pop() if _blocks else kernel_errors.ErrorBlock()
+        known = table = None
+        limits = 0
+        if self._checks:
+            known = bounds.extents(self.names, args)
+            table = bounds.table(known) if known is not None else None
+            limits = ctypes.addressof(table) if table is not None else 0
+        errors = ctypes.addressof(block)
+        try:
+            launch = self._pack(gx, gy, gz, errors, 0, 0, limits, *args)
+        except Exception:
+            launch = self._convert(gx, gy, gz, errors, 0, 0, limits, *args)
+        status = pool.current().run(function, launch, int(gx * gy * gz), self._scratch_bytes)
+        if self._prints:
+            ctypes.CDLL(None).fflush(None)
+        if exit is not None:
+            exit(launch_metadata)
+        if status:
+            self._raise(status, block, (gx, gy, gz), known)
+        _blocks.append(block)
+
+    def _raise(self, status: int, block: Any, grid: Any, known: Any) -> None:
+        if status & STATUS_ERROR:
+            raise kernel_errors.describe(self.kernel, block, self._sites, grid, known)
+        needed = self._scratch_bytes * pool.current().threads
+        raise MemoryError(
+            f"kernel {self.kernel}: no memory for {needed} bytes of scratch; use smaller tiles, fewer threads"
+        )

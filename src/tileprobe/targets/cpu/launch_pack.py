@@ -1,0 +1,169 @@
+"""From a kernel's arguments to the launch block its code reads.
+
+Comes in: a kernel's signature. Goes out: a `pack` function made for that signature: one call of `struct.pack`
+with everything in place, since it runs on every launch. What it cannot take (an address as a plain integer, a
+float too large for fp32, a wrong argument) raises, and `convert` then looks at the arguments one by one.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from triton.backends.driver import expand_signature
+
+from tileprobe.errors import TileProbeError
+
+# Slots before the arguments: grid x, y, z, error block, profiling parameters, records, bounds, reserved.
+HEADER_SLOTS = 8
+_HEADER = "8q"
+# One 8-byte slot each, narrow values in the low part.
+_FORMATS = {"fp32": "f4x", "f32": "f4x", "fp64": "d", "fp16": "e6x", "bf16": "H6x", "u64": "Q"}
+_INTEGERS = {f"{s}{bits}": bits for s in "iu" for bits in (1, 8, 16, 32, 64)}
+_FLOATS = ("fp16", "bf16", "fp32", "f32", "fp64")
+
+
+@dataclass(frozen=True)
+class Slot:
+    """One run-time argument: how to say it in Python, its type, and what to call it in a message."""
+
+    expression: str
+    type: str
+    name: str
+
+
+class ArgumentError(TileProbeError, TypeError):
+    """An argument a kernel cannot take."""
+
+
+def slots_of(names: list[str], signature: list[Any]) -> list[Slot]:
+    """The run-time arguments of a signature in order. Tuples and host tensor descriptors are taken apart."""
+    found: list[Slot] = []
+    for index, (name, kind) in enumerate(zip(names, signature)):
+        _expand(f"a{index}", kind, name, found)
+    return found
+
+
+def _expand(expression: str, kind: Any, name: str, found: list[Slot]) -> None:
+    if isinstance(kind, tuple):
+        for index, item in enumerate(kind):
+            _expand(f"{expression}[{index}]", item, f"{name}[{index}]", found)
+    elif isinstance(kind, str) and kind.startswith("tensordesc"):
+        _expand_descriptor(expression, kind, name, found)
+    elif kind != "constexpr":
+        found.append(Slot(expression, kind, name))
+
+
+def _expand_descriptor(expression: str, kind: str, name: str, found: list[Slot]) -> None:
+    """Base, shape, strides, two flags, then shape and strides again: as Triton's rewriting pass declares."""
+    types = expand_signature([kind], None, None)
+    rank = (len(types) - 3) // 4
+    shape = [f"{expression}.shape[{i}]" for i in range(rank)]
+    strides = [f"{expression}.strides[{i}]" for i in range(rank)]
+    flags = [f"({expression}.padding == 'nan')", f"{expression}.round_f32_to_tf32"]
+    values = [f"{expression}.base", *shape, *strides, *flags, *shape, *strides]
+    found.extend(Slot(value, type_, name) for value, type_ in zip(values, types))
+
+
+def make_pack(arity: int, slots: list[Slot]) -> Callable[..., bytes]:
+    """`pack(gx, gy, gz, errors, parameters, records, bounds, *args)` for the expected kinds of arguments."""
+    layout = struct.Struct("<" + _HEADER + "".join(_FORMATS.get(s.type, "q") for s in slots))
+    values = "".join(f", {_fast_value(s)}" for s in slots)
+    params = "".join(f", a{i}" for i in range(arity))
+    source = (
+        f"def pack(gx, gy, gz, errors, parameters, records, bounds{params}):\n"
+        f"    return packed(gx, gy, gz, errors, parameters, records, bounds, 0{values})\n"
+    )
+    namespace: dict[str, Any] = {"packed": layout.pack, "bf16": to_bf16}
+    exec(source, namespace)
+    return namespace["pack"]
+
+
+def _fast_value(slot: Slot) -> str:
+    if slot.type.startswith("*"):
+        # `is_cpu` is torch's and ours. Without it, or elsewhere: the slow way, as None is not packed.
+        return f"{slot.expression}.data_ptr() if {slot.expression}.is_cpu else None"
+    return f"bf16({slot.expression})" if slot.type == "bf16" else slot.expression
+
+
+def make_convert(kernel: str, arity: int, slots: list[Slot]) -> Callable[..., bytes]:
+    """Like `pack`, for anything a kernel may be given; says which argument is wrong if one is."""
+    params = ", ".join(f"a{i}" for i in range(arity))
+    values = "".join(f"{s.expression}, " for s in slots)
+    namespace: dict[str, Any] = {}
+    exec(f"def flatten({params}):\n    return ({values})\n", namespace)
+    flatten = namespace["flatten"]
+
+    def convert(*header_and_args: Any) -> bytes:
+        header, args = header_and_args[:7], header_and_args[7:]
+        words = [value_bits(kernel, slot, value) for slot, value in zip(slots, flatten(*args))]
+        return struct.pack(f"<7qq{len(words)}Q", *(_grid(kernel, x) for x in header), 0, *words)
+
+    return convert
+
+
+def value_bits(kernel: str, slot: Slot, value: Any) -> int:
+    """The 64 bits of one slot."""
+    if slot.type.startswith("*"):
+        return _address(kernel, slot, value)
+    try:
+        if slot.type in _FLOATS:
+            return _float_bits(slot.type, float(value))
+        return int(value) & (2**64 - 1)
+    except (TypeError, ValueError):
+        found = f"{type(value).__name__} {value!r:.60}"
+        raise _wrong(kernel, slot, found, f"a number ({slot.type})") from None
+
+
+def _grid(kernel: str, value: Any) -> int:
+    try:
+        return int(value)
+    except (TypeError, ValueError):
+        raise ArgumentError(f"kernel {kernel}: the grid must be made of integers, got {value!r}") from None
+
+
+def _address(kernel: str, slot: Slot, value: Any) -> int:
+    if value is None:
+        return 0
+    if isinstance(value, int):
+        return value
+    if not hasattr(value, "data_ptr"):
+        hint = ""
+        if type(value).__module__ == "numpy":
+            hint = "; wrap a NumPy array with tileprobe.array(...)"
+        raise _wrong(kernel, slot, f"a {type(value).__name__}", f"a tensor ({slot.type})", hint)
+    device = getattr(value, "device", "cpu")
+    if getattr(device, "type", str(device)).split(":")[0] != "cpu":
+        hint = "; move it with .cpu(), or choose the GPU with tileprobe.use or TRITON_DEFAULT_BACKEND"
+        raise _wrong(
+            kernel, slot, f"one on device {str(device)!r}", "a tensor in this machine's memory", hint
+        )
+    return value.data_ptr()
+
+
+def _wrong(kernel: str, slot: Slot, found: str, expected: str, hint: str = "") -> ArgumentError:
+    return ArgumentError(f"kernel {kernel}, argument {slot.name!r}: expected {expected}, got {found}{hint}")
+
+
+def to_bf16(value: float) -> int:
+    """The bits of the nearest bfloat16."""
+    bits = struct.unpack("<I", ctypes.c_float(value))[0]
+    if value != value:
+        return 0x7FC0
+    return (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
+
+
+def _float_bits(kind: str, value: float) -> int:
+    if kind == "fp64":
+        return struct.unpack("<Q", struct.pack("<d", value))[0]
+    if kind == "bf16":
+        return to_bf16(value)
+    if kind == "fp16":
+        try:
+            return struct.unpack("<H", struct.pack("<e", value))[0]
+        except OverflowError:
+            return 0x7C00 if value > 0 else 0xFC00
+    return struct.unpack("<I", ctypes.c_float(value))[0]  # like C: too large becomes infinity
