@@ -1,0 +1,191 @@
+"""Which tiles of a TTIR function are kept in buffers, in which form, and which are computed again at each use.
+
+Comes in: a function of TTIR. Goes out: an `Analysis` that the lowering asks. A value is kept when computing it
+again would be wrong (memory may have changed), would cost (expensive and used by several stages, or in a deeper
+loop), or is impossible (the result of a stage).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+
+from tileprobe.targets.cpu.schedule.ttir import (
+    bool_attr,
+    element_of,
+    is_clobber,
+    is_heavy,
+    is_tensor,
+    is_virtual,
+    numel,
+    op_name,
+    owner_op,
+    shape_of,
+)
+
+# Tiles whose expression has more ops than this are kept if several stages use them.
+_LONG_EXPRESSION = 24
+_LOOPS = ("scf.for", "scf.while")
+
+
+@dataclass(frozen=True)
+class Form:
+    """A way to keep a tile: element type and layout of its buffer."""
+
+    element: Attribute
+    layout: str = "row"
+
+
+class Analysis:
+    """Facts about one function. `forms` says in which forms a value is to be kept where it is defined."""
+
+    def __init__(self, function: Operation, dot_forms: dict[SSAValue, list[Form]]):
+        self.position: dict[Operation, int] = {}
+        self.end: dict[Operation, int] = {}
+        self._clobbers: list[int] = []
+        self.forms: dict[SSAValue, list[Form]] = defaultdict(list)
+        for value, forms in dot_forms.items():
+            self.forms[value].extend(forms)
+        self._roots: dict[SSAValue, frozenset[Operation]] = {}
+        self._costs: dict[SSAValue, int] = {}
+        self._touches: dict[SSAValue, bool] = {}
+        ops = self._number(function)
+        for op in reversed(ops):
+            self._decide(op)
+
+    def keep(self, value: SSAValue) -> None:
+        form = Form(element_of(value.type))
+        if form not in self.forms[value]:
+            self.forms[value].append(form)
+
+    def kept(self, value: SSAValue) -> bool:
+        return bool(self.forms.get(value))
+
+    def roots(self, value: SSAValue) -> frozenset[Operation]:
+        """The ops at which `value` is finally used: stages, and ops whose result is kept."""
+        known = self._roots.get(value)
+        if known is not None:
+            return known
+        found: set[Operation] = set()
+        for use in value.uses:
+            user = use.operation
+            if not is_virtual(op_name(user)) or not any(map(is_tensor, user.results)):
+                found.add(user)
+                continue
+            for result in user.results:
+                found |= {user} if self.kept(result) else self.roots(result)
+        self._roots[value] = frozenset(found)
+        return self._roots[value]
+
+    def touches_memory(self, value: SSAValue) -> bool:
+        """Does the expression of `value` hold a load or an expensive op?"""
+        known = self._touches.get(value)
+        if known is None:
+            op = owner_op(value)
+            if op is None or not is_virtual(op_name(op)):
+                known = False
+            else:
+                name = op_name(op)
+                known = name == "tt.load" or is_heavy(name)
+                known = known or any(self.touches_memory(v) for v in op.operands if is_tensor(v))
+            self._touches[value] = known
+        return known
+
+    def _number(self, function: Operation) -> list[Operation]:
+        ops: list[Operation] = []
+
+        def visit(op: Operation) -> None:
+            self.position[op] = len(ops)
+            ops.append(op)
+            if is_clobber(op_name(op)):
+                self._clobbers.append(self.position[op])
+            for region in op.regions:
+                for block in region.blocks:
+                    for inner in block.ops:
+                        visit(inner)
+            self.end[op] = len(ops)
+
+        visit(function)
+        return ops
+
+    def _decide(self, op: Operation) -> None:
+        name = op_name(op)
+        if name == "tt.reshape" and not only_unit_dims(op) and self.touches_memory(op.operands[0]):
+            self.keep(op.operands[0])
+        elif name == "tt.gather":
+            self.keep(op.operands[0])
+        elif name in ("scf.yield", "scf.condition"):
+            for value in op.operands:
+                if is_tensor(value) and self.touches_memory(value):
+                    self.keep(value)
+                elif is_tensor(value) and owner_op(value) is not None and self._cost(value) > 2:
+                    self.keep(value)
+        if not is_virtual(name) or name == "arith.constant":
+            return
+        for value in op.results:
+            if is_tensor(value) and not self.kept(value) and self._worth_keeping(op, name, value):
+                self.keep(value)
+
+    def _worth_keeping(self, op: Operation, name: str, value: SSAValue) -> bool:
+        roots = self.roots(value)
+        if not roots:
+            return False
+        if name == "tt.load":
+            return self._load_worth_keeping(op, roots)
+        long = self._cost(value) > _LONG_EXPRESSION
+        if not (is_heavy(name) or long):
+            return False
+        grows = any(self._domain(root) > numel(shape_of(value)) for root in roots)
+        return len(roots) > 1 or grows or any(self._deeper(op, root) for root in roots)
+
+    def _load_worth_keeping(self, op: Operation, roots: frozenset[Operation]) -> bool:
+        if bool_attr(op, "isVolatile") or any(self.touches_memory(v) for v in op.operands[:1]):
+            return len(roots) > 1 or bool_attr(op, "isVolatile") or any(self._deeper(op, r) for r in roots)
+        if any(self._deeper(op, root) or self._clobbered(op, root) for root in roots):
+            return True
+        return len(roots) > 3
+
+    def _domain(self, root: Operation) -> int:
+        return max((numel(shape_of(v)) for v in (*root.operands, *root.results) if is_tensor(v)), default=1)
+
+    def _ancestor(self, op: Operation, block: Block | None) -> Operation:
+        while op.parent is not block:
+            parent = op.parent_op()
+            if parent is None:
+                return op
+            op = parent
+        return op
+
+    def _deeper(self, op: Operation, root: Operation) -> bool:
+        """Is `root` in a loop that `op` is not in?"""
+        while root.parent is not op.parent:
+            parent = root.parent_op()
+            if parent is None:
+                return False
+            if op_name(parent) in _LOOPS:
+                return True
+            root = parent
+        return False
+
+    def _clobbered(self, op: Operation, root: Operation) -> bool:
+        around = self._ancestor(root, op.parent)
+        stop = self.position[root] if around is root else self.end[around]
+        return any(self.position[op] < c < stop for c in self._clobbers)
+
+    def _cost(self, value: SSAValue) -> int:
+        known = self._costs.get(value)
+        if known is None:
+            op = owner_op(value)
+            known = 0
+            if op is not None and is_virtual(op_name(op)) and is_tensor(value):
+                known = min(1 + sum(self._cost(v) for v in op.operands), 1 << 20)
+            self._costs[value] = known
+        return known
+
+
+def only_unit_dims(reshape: Operation) -> bool:
+    """Does a reshape only add or drop dimensions of extent 1?"""
+    strip = [tuple(d for d in shape_of(v) if d != 1) for v in (reshape.operands[0], reshape.results[0])]
+    return strip[0] == strip[1]

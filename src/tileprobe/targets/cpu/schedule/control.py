@@ -1,0 +1,264 @@
+"""Control flow: loops, conditionals, branches and calls. Scalars stay values; carried tiles live in buffers."""
+
+from __future__ import annotations
+
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+
+from tileprobe.targets.cpu.dialect import BufferType
+from tileprobe.targets.cpu.schedule.lower import FunctionLowering, handler
+from tileprobe.targets.cpu.schedule.ttir import (
+    attr_value,
+    element_of,
+    is_tensor,
+    make,
+    op_name,
+    owner_op,
+    shape_of,
+)
+
+
+@handler("scf.for")
+def lower_for(low: FunctionLowering, op: Operation) -> None:
+    source = op.regions[0].block
+    last = source.last_op
+    assert last is not None
+    buffers = [_carried(low, op, init) for init in op.operands[3:]]
+    low.close()
+    body = Block(arg_types=[source.args[0].type, *(v.type for v in op.operands[3:] if not is_tensor(v))])
+    _bind(low, source.args[0], body.args[0])
+    scalars = iter(body.args[1:])
+    for arg, buffer in zip(source.args[1:], buffers):
+        if buffer is None:
+            _bind(low, arg, next(scalars))
+        else:
+            low.buffers[arg] = buffer
+    for value, arg, buffer in zip(last.operands, source.args[1:], buffers):
+        if buffer is not None:
+            _prefer(low, value, arg, buffer)
+    operands = [low.scalar(v) for v in op.operands[:3]]
+    operands += [low.scalar(v) for v in op.operands[3:] if not is_tensor(v)]
+    low.lower_block(source, body)
+    types = [r.type for r in op.results if not is_tensor(r)]
+    loop = make("scf.for", operands, types, _attributes(op), [Region(body)], like=op)
+    low.emit(loop)
+    _bind_results(low, op, loop, buffers)
+
+
+def _carried(low: FunctionLowering, op: Operation, init: SSAValue) -> SSAValue | None:
+    """The buffer of a carried tile, filled with its first value; None for a scalar."""
+    if not is_tensor(init):
+        return None
+    own = low.buffers.get(init)
+    owner = owner_op(init)
+    last_use = not (low.analysis.roots(init) - low.finished - {op}) and list(op.operands).count(init) == 1
+    if own is not None and owner is not None and owner.parent is op.parent and last_use:
+        return own
+    buffer = low.alloc(shape_of(init), element_of(init.type))
+    low.fill(init, buffer)
+    return buffer
+
+
+def _prefer(low: FunctionLowering, value: SSAValue, arg: SSAValue, buffer: SSAValue) -> None:
+    """Compute `value` right in the buffer of the argument it becomes, where that is safe."""
+    for _ in range(8):
+        low.preferred[value] = (buffer, arg)
+        owner = owner_op(value)
+        if owner is None or op_name(owner) not in ("tt.dot", "tt.dot_scaled"):
+            return
+        value = owner.operands[2]  # the accumulator
+        if owner_op(value) is None:
+            return
+
+
+@handler("scf.yield")
+def lower_yield(low: FunctionLowering, op: Operation) -> None:
+    parent = op.parent_op()
+    assert parent is not None
+    if op_name(parent) == "scf.for":
+        assert op.parent is not None
+        targets = [low.buffers.get(arg) for arg in op.parent.args[1:]]
+    elif op_name(parent) == "scf.while":
+        targets = [low.buffers.get(arg) for arg in parent.regions[0].block.args]
+    else:
+        targets = [low.buffers.get(result) for result in parent.results]
+    assign(low, list(op.operands), targets)
+    low.emit(make("scf.yield", [low.scalar(v) for v in op.operands if not is_tensor(v)], [], like=op))
+
+
+def assign(low: FunctionLowering, values: list[SSAValue], targets: list[SSAValue | None]) -> None:
+    """Copy tiles into their target buffers, as if all at once."""
+    pairs = [(v, t) for v, t in zip(values, targets) if is_tensor(v) and t is not None]
+    pairs = [(v, t) for v, t in pairs if low.buffers.get(v) is not t]
+    overwritten = [t for _, t in pairs]
+    direct, later = [], []
+    for value, target in pairs:
+        others = [t for t in overwritten if t is not target]
+        (later if _depends(low, value, others) else direct).append((value, target))
+    # What reads a buffer that is overwritten here is computed before that happens.
+    held = [(low.dense(value) if low.buffers.get(value) not in overwritten else _copy(low, value), target, value) for value, target in later]
+    low.close()
+    for value, target in direct:
+        low.fill(value, target)
+    low.close()
+    for buffer, target, value in held:
+        nest = low.nest(shape_of(value))
+        nest.write(nest.read(buffer, nest.identity), target)
+    low.close()
+
+
+def _copy(low: FunctionLowering, value: SSAValue) -> SSAValue:
+    place = low.alloc(shape_of(value), element_of(value.type))
+    low.fill(value, place)
+    return place
+
+
+def _depends(low: FunctionLowering, value: SSAValue, buffers: list[SSAValue], depth: int = 0) -> bool:
+    own = low.buffers.get(value)
+    if own is not None:
+        return own in buffers
+    owner = owner_op(value)
+    if owner is None or depth > 64:
+        return depth > 64
+    return any(_depends(low, v, buffers, depth + 1) for v in owner.operands if is_tensor(v))
+
+
+@handler("scf.if")
+def lower_if(low: FunctionLowering, op: Operation) -> None:
+    low.close()
+    condition = low.scalar(op.operands[0])
+    buffers = [low.alloc(shape_of(r), element_of(r.type)) if is_tensor(r) else None for r in op.results]
+    for result, buffer in zip(op.results, buffers):
+        if buffer is not None:
+            low.buffers[result] = buffer
+    regions = []
+    for region in op.regions:
+        if not region.blocks:
+            regions.append(Region())
+            continue
+        block = Block()
+        low.lower_block(region.block, block)
+        regions.append(Region(block))
+    types = [r.type for r in op.results if not is_tensor(r)]
+    branch = make("scf.if", [condition], types, _attributes(op), regions, like=op)
+    low.emit(branch)
+    _bind_results(low, op, branch, buffers)
+
+
+@handler("scf.while")
+def lower_while(low: FunctionLowering, op: Operation) -> None:
+    before, after = op.regions[0].block, op.regions[1].block
+    carried = [_fresh(low, init) for init in op.operands]
+    passed = [low.alloc(shape_of(r), element_of(r.type)) if is_tensor(r) else None for r in op.results]
+    low.close()
+    for args, buffers in ((before.args, carried), (after.args, passed), (op.results, passed)):
+        for arg, buffer in zip(args, buffers):
+            if buffer is not None:
+                low.buffers[arg] = buffer
+    operands = [low.scalar(v) for v in op.operands if not is_tensor(v)]
+    regions = []
+    for source in (before, after):
+        block = Block(arg_types=[a.type for a in source.args if not is_tensor(a)])
+        for old, new in zip([a for a in source.args if not is_tensor(a)], block.args):
+            _bind(low, old, new)
+        low.lower_block(source, block)
+        regions.append(Region(block))
+    types = [r.type for r in op.results if not is_tensor(r)]
+    loop = make("scf.while", operands, types, _attributes(op), regions, like=op)
+    low.emit(loop)
+    _bind_results(low, op, loop, passed)
+
+
+def _fresh(low: FunctionLowering, init: SSAValue) -> SSAValue | None:
+    if not is_tensor(init):
+        return None
+    buffer = low.alloc(shape_of(init), element_of(init.type))
+    low.fill(init, buffer)
+    return buffer
+
+
+@handler("scf.condition")
+def lower_condition(low: FunctionLowering, op: Operation) -> None:
+    parent = op.parent_op()
+    assert parent is not None
+    targets = [low.buffers.get(r) for r in parent.results]
+    assign(low, list(op.operands[1:]), targets)
+    operands = [low.scalar(v) for v in op.operands if not is_tensor(v)]
+    low.emit(make("scf.condition", operands, [], like=op))
+
+
+@handler("cf.br", "cf.cond_br")
+def lower_branch(low: FunctionLowering, op: Operation) -> None:
+    """Tiles passed to a block are copied to its buffers before the jump."""
+    groups = _successor_operands(op)
+    for block, values in zip(op.successors, groups):
+        assign(low, values, [low.buffers.get(arg) for arg in block.args])
+    low.close()
+    operands = [low.scalar(op.operands[0])] if op_name(op) == "cf.cond_br" else []
+    sizes = [len(operands)] if operands else []
+    for values in groups:
+        scalars = [low.scalar(v) for v in values if not is_tensor(v)]
+        operands += scalars
+        sizes.append(len(scalars))
+    from xdsl.dialects.builtin import DenseArrayBase, i32
+
+    branch = make(op_name(op), operands, [], {"operandSegmentSizes": DenseArrayBase.from_list(i32, sizes)}, like=op)
+    branch.successors = [low.blocks[b] for b in op.successors]
+    low.emit(branch)
+
+
+def _successor_operands(op: Operation) -> list[list[SSAValue]]:
+    if op_name(op) == "cf.br":
+        return [list(op.operands)]
+    first = len(op.successors[0].args)
+    rest = list(op.operands[1:])
+    return [rest[:first], rest[first:]]
+
+
+@handler("tt.call")
+def lower_call(low: FunctionLowering, op: Operation) -> None:
+    """Tiles go to a function, and come back from it, in buffers."""
+    operands: list[SSAValue] = [low.dense(v) if is_tensor(v) else v for v in op.operands]
+    low.close()
+    operands = [v if isinstance(v.type, BufferType) else low.scalar(v) for v in operands]
+    for result in op.results:
+        if is_tensor(result):
+            low.buffers[result] = low.alloc(shape_of(result), element_of(result.type))
+            operands.append(low.buffers[result])
+    types = [r.type for r in op.results if not is_tensor(r)]
+    call = make("tt.call", operands, types, {"callee": _attributes(op)["callee"]}, like=op)
+    low.emit(call)
+    _bind_results(low, op, call, [low.buffers.get(r) for r in op.results])
+
+
+@handler("tt.return", "func.return")
+def lower_return(low: FunctionLowering, op: Operation) -> None:
+    targets = getattr(low, "return_buffers", [])
+    tiles = [v for v in op.operands if is_tensor(v)]
+    assign(low, tiles, list(targets))
+    low.close()
+    low.emit(make("tt.return", [low.scalar(v) for v in op.operands if not is_tensor(v)], [], like=op))
+
+
+def _bind(low: FunctionLowering, old: SSAValue, new: SSAValue) -> None:
+    low.scalars[old] = new
+    new.name_hint = old.name_hint
+
+
+def _bind_results(
+    low: FunctionLowering, old: Operation, new: Operation, buffers: list[SSAValue | None]
+) -> None:
+    scalars = iter(new.results)
+    for result, buffer in zip(old.results, buffers):
+        if buffer is None:
+            _bind(low, result, next(scalars))
+        else:
+            low.buffers[result] = buffer
+
+
+def _attributes(op: Operation) -> dict[str, Attribute]:
+    merged = {**op.attributes, **op.properties}
+    merged.pop("op_name__", None)
+    return merged
+
+
+__all__ = ["assign", "attr_value"]

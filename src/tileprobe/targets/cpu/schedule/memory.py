@@ -1,0 +1,148 @@
+"""Stores, atomics, prints and assertions: the ops whose effects are the point of a stage."""
+
+from __future__ import annotations
+
+from xdsl.ir import Operation, SSAValue
+
+from tileprobe.targets.cpu.schedule.analysis import Form
+from tileprobe.targets.cpu.schedule.lower import FunctionLowering, handler
+from tileprobe.targets.cpu.schedule.nest import NestBuilder
+from tileprobe.targets.cpu.schedule.ttir import element_of, is_tensor, is_virtual, make, op_name, owner_op, shape_of
+
+
+@handler("tt.store")
+def lower_store(low: FunctionLowering, op: Operation) -> None:
+    if not is_tensor(op.operands[0]):
+        low.close()
+        low.lower_scalar(op)
+        return
+    for load in _loads_at_risk(low, op):
+        low.keep(load, [Form(element_of(load.type))])
+        low.close()
+
+    def work(nest: NestBuilder) -> None:
+        operands = [nest.value(v) for v in op.operands]
+        nest.origin.add(op)
+        nest.block.add_op(_scalar_copy(op, operands))
+        nest.stores = True
+
+    low.into_nest(shape_of(op.operands[0]), work)
+
+
+def _loads_at_risk(low: FunctionLowering, store: Operation) -> list[SSAValue]:
+    """Loads in the stored expression from the memory that is stored to, but at other places.
+
+    Element by element, such a load could see what an earlier element stored; all loads come first in Triton.
+    """
+    target = _base(store.operands[0])
+    found: list[SSAValue] = []
+    seen: set[SSAValue] = set()
+    todo = list(store.operands)
+    while todo:
+        value = todo.pop()
+        op = owner_op(value)
+        if value in seen or value in low.buffers or op is None or not is_virtual(op_name(op)):
+            continue
+        seen.add(value)
+        if op_name(op) == "tt.load" and is_tensor(value) and op.operands[0] is not store.operands[0]:
+            if target is None or _base(op.operands[0]) in (None, target):
+                found.append(value)
+                continue
+        todo.extend(v for v in op.operands if is_tensor(v))
+    return found
+
+
+def _base(pointer: SSAValue) -> SSAValue | None:
+    """The scalar pointer that a tile of pointers starts from, None when it is not one."""
+    while True:
+        op = owner_op(pointer)
+        if op is None:
+            return None if is_tensor(pointer) else pointer
+        if op_name(op) not in ("tt.addptr", "tt.splat", "tt.broadcast", "tt.expand_dims", "tt.bitcast", "tt.reshape"):
+            return None if is_tensor(pointer) else pointer
+        pointer = op.operands[0]
+
+
+@handler("tt.atomic_rmw", "tt.atomic_cas", "tt.atomic_load", "tt.atomic_store", "tt.atomic_poll")
+def lower_atomic(low: FunctionLowering, op: Operation) -> None:
+    low.close()
+    if not any(map(is_tensor, op.operands)):
+        low.lower_scalar(op)
+        return
+    nest = low.nest(shape_of(op.operands[0]))
+    copy = _scalar_copy(op, [nest.value(v) for v in op.operands])
+    nest.origin.add(op)
+    nest.block.add_op(copy)
+    for old, new in zip(op.results, copy.results):
+        if old.uses:
+            buffer = low.alloc(shape_of(old), element_of(old.type))
+            nest.write(new, buffer)
+            low.buffers[old] = buffer
+    low.close()
+
+
+@handler("tt.print", "tt.assert")
+def lower_message(low: FunctionLowering, op: Operation) -> None:
+    low.close()
+    tiles = [v for v in op.operands if is_tensor(v)]
+    if not tiles:
+        low.lower_scalar(op)
+        return
+    nest = low.nest(shape_of(tiles[0]))
+    copy = _scalar_copy(op, [nest.value(v) for v in op.operands])
+    copy.operands = [*copy.operands, *(nest.index(i) for i in nest.identity)]
+    nest.origin.add(op)
+    nest.block.add_op(copy)
+    low.close()
+
+
+@handler("ttg.barrier", "gpu.barrier", "ttg.local_barrier", "tt.grid_dependency_wait", "tt.grid_dependency_launch_dependents")
+def lower_barrier(low: FunctionLowering, op: Operation) -> None:
+    """A program runs on one core, stage after stage: a barrier only ends the stage."""
+    low.close()
+
+
+@handler("tt.unsplat")
+def lower_unsplat(low: FunctionLowering, op: Operation) -> None:
+    from tileprobe.targets.cpu.dialect import ReadOp
+    from tileprobe.targets.cpu.schedule.ttir import constant
+
+    buffer = low.dense(op.operands[0])
+    low.close()
+    zeros = [constant(0) for _ in shape_of(op.operands[0])]
+    for zero in zeros:
+        low.emit(zero)
+    read = ReadOp.create(operands=[buffer, *(z.results[0] for z in zeros)], result_types=[op.results[0].type])
+    low.emit(read)
+    low.scalars[op.results[0]] = read.results[0]
+
+
+@handler("tt.map_elementwise")
+def lower_map(low: FunctionLowering, op: Operation) -> None:
+    """Apply a scalar function to `pack` neighbouring elements of each operand at a time."""
+    from tileprobe.targets.cpu.schedule.ttir import int_attr
+
+    pack = int_attr(op, "pack", 1)
+    shape = shape_of(op.operands[0])
+    sources = [low.dense(v) for v in op.operands]
+    low.close()
+    nest = low.nest((*shape[:-1], shape[-1] // pack))
+    start = nest.binary("muli", nest.identity[-1], pack)
+    points = [(*nest.identity[:-1], nest.binary("addi", start, p)) for p in range(pack)]
+    operands = [nest.read(buffer, point) for buffer in sources for point in points]
+    types = [element_of(r.type) for r in op.results for _ in range(pack)]
+    copy = make("tt.map_elementwise", operands, types, {}, [op.regions[0].clone()], like=op)
+    nest.origin.add(op)
+    nest.block.add_op(copy)
+    for number, result in enumerate(op.results):
+        buffer = low.alloc(shape, element_of(result.type))
+        low.buffers[result] = buffer
+        for p, point in enumerate(points):
+            nest.write(copy.results[number * pack + p], buffer, point)
+    low.close()
+
+
+def _scalar_copy(op: Operation, operands: list[SSAValue]) -> Operation:
+    attributes = {**op.attributes, **op.properties}
+    attributes.pop("op_name__", None)
+    return make(op_name(op), operands, [element_of(r.type) for r in op.results], attributes, like=op)
