@@ -26,7 +26,7 @@ def tensor(values: Any, dtype: str = "float32") -> Any:
         return torch.from_numpy(values).to(getattr(torch, dtype)).contiguous()
     import tileprobe
 
-    return tileprobe.array(values.astype(dtype))
+    return tileprobe.array(values, dtype)
 
 
 def normal(*shape: int, dtype: str = "float32", seed: int = 0, scale: float = 1.0) -> Any:
@@ -44,8 +44,20 @@ def empty_like(other: Any) -> Any:
     return tensor(np.full(tuple(other.shape), fill), name)
 
 
+def transposed(matrix: Any) -> Any:
+    """The same memory with rows and columns exchanged."""
+    return matrix.T if hasattr(matrix, "T") else type(matrix)(matrix.raw.T, matrix.dtype)
+
+
+def columns(matrix: Any, count: int) -> Any:
+    """The first columns of a matrix, as a view with the matrix's stride."""
+    if torch is not None and isinstance(matrix, torch.Tensor):
+        return matrix[:, :count]
+    return type(matrix)(matrix.raw[:, :count], matrix.dtype)
+
+
 def dtype_name(value: Any) -> str:
-    return str(value.dtype).removeprefix("torch.")
+    return str(value.dtype).rsplit(".")[-1]
 
 
 def numpy64(value: Any) -> np.ndarray:

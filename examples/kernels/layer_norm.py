@@ -1,8 +1,8 @@
 """Layer normalisation, forward and backward.
 
 The backward pass needs sums over all rows for the weight and the bias. Two ways are shown: programs add into
-a few shared buffers, each guarded by a lock taken with compare-and-swap; or every program writes a partial sum
-of its own. Either way a second kernel adds up what the first one left.
+a few shared buffers, each guarded by a lock taken with compare-and-swap; or every program writes a partial
+sum of its own. Either way a second kernel adds up what the first one left.
 """
 
 from __future__ import annotations

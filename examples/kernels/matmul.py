@@ -130,7 +130,11 @@ def check(
     autotuned: bool = False,
 ) -> float:
     a = T.normal(m, k, dtype=dtype, seed=1)
-    b = T.normal(n, k, dtype=dtype, seed=2).T if transposed else T.normal(k, n, dtype=dtype, seed=2)
+    b = (
+        T.transposed(T.normal(n, k, dtype=dtype, seed=2))
+        if transposed
+        else T.normal(k, n, dtype=dtype, seed=2)
+    )
     c = T.empty_like(T.zeros(m, n, dtype=dtype))
     c = matmul_autotuned(a, b, c) if autotuned else matmul(a, b, c, tile, group, activation)
     return T.compare("matmul", c, reference(T.numpy64(a), T.numpy64(b), activation), dtype, terms=k)
