@@ -26,6 +26,7 @@ def repeat(builder: ir.IRBuilder, count: int, steps: dict[Value, int]) -> Iterat
     Pointers advance by themselves instead of being computed from an index, so that every address in the
     body is a register plus a constant, with or without LLVM's loop passes.
     """
+    assert count >= 1, "a loop body runs at least once"
     if count == 1:
         yield list(steps)
         return

@@ -87,9 +87,9 @@ def emit_pack(
             vector_bytes=vector_bytes, convert=convert, out_type=out_type,
         )  # fmt: skip
 
-    zero = ir.Constant(e.I64, 0)
-    with e.repeat(builder, full, {zero: 1, dst_ptr: panel}) as (index, target):
-        fill(_byte(builder, src_ptr, builder.mul(index, step)), target, layout.width)
+    if full:
+        with e.repeat(builder, full, {ir.Constant(e.I64, 0): 1, dst_ptr: panel}) as (index, target):
+            fill(_byte(builder, src_ptr, builder.mul(index, step)), target, layout.width)
     if rest:
         source = _byte(builder, src_ptr, builder.mul(ir.Constant(e.I64, full), step))
         fill(source, e.at(builder, dst_ptr, full * panel), rest)
