@@ -1,8 +1,8 @@
 """Runs a table of elementwise expressions as one kernel and says which rows are wrong.
 
 A row is the expression in Triton's language over x, y and z, the same in NumPy, the type of the result and
-how many units in the last place it may be off. One kernel holds all rows of a type; when it fails to compile, the
-rows are tried one by one so that the message names the culprits.
+how many units in the last place it may be off. One kernel holds all rows of a type; when it fails to compile,
+the rows are tried one by one so that the message names the culprits.
 """
 
 from __future__ import annotations
