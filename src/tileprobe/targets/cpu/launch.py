@@ -7,6 +7,7 @@ errors is short: pack, run, look at the status.
 from __future__ import annotations
 
 import ctypes
+import sys
 from typing import Any
 
 from tileprobe.targets.cpu import bounds, kernel_errors, pool
@@ -45,28 +46,32 @@ class Launcher:
             )
 
     def __call__(self, gx, gy, gz, stream, function, packed, launch_metadata, enter, exit, *args):
-        if enter is not None:
-            enter(launch_metadata)
         block = _blocks.pop() if _blocks else kernel_errors.ErrorBlock()
-        known = table = None
-        limits = 0
-        if self._checks:
-            known = bounds.extents(self.names, args)
-            table = bounds.table(known) if known is not None else None
-            limits = ctypes.addressof(table) if table is not None else 0
         errors = ctypes.addressof(block)
+        known, table = self._limits(args) if self._checks else (None, None)
+        limits = ctypes.addressof(table) if table is not None else 0
         try:
             launch = self._pack(gx, gy, gz, errors, 0, 0, limits, *args)
         except Exception:
             launch = self._convert(gx, gy, gz, errors, 0, 0, limits, *args)
-        status = pool.current().run(function, launch, int(gx * gy * gz), self._scratch_bytes)
-        if self._prints:
-            ctypes.CDLL(None).fflush(None)
-        if exit is not None:
-            exit(launch_metadata)
+        if enter is not None:
+            enter(launch_metadata)
+        try:
+            if self._prints:
+                sys.stdout.flush()
+            status = pool.current().run(function, launch, gx * gy * gz, self._scratch_bytes)
+        finally:
+            if self._prints:
+                ctypes.CDLL(None).fflush(None)
+            if exit is not None:
+                exit(launch_metadata)
         if status:
             self._raise(status, block, (gx, gy, gz), known)
         _blocks.append(block)
+
+    def _limits(self, args: Any) -> tuple[Any, Any]:
+        known = bounds.extents(self.names, args)
+        return known, None if known is None else bounds.table(known)
 
     def _raise(self, status: int, block: Any, grid: Any, known: Any) -> None:
         if status & STATUS_ERROR:

@@ -8,6 +8,7 @@ float too large for fp32, a wrong argument) raises, and `convert` then looks at 
 from __future__ import annotations
 
 import ctypes
+import operator
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -120,8 +121,8 @@ def value_bits(kernel: str, slot: Slot, value: Any) -> int:
 
 def _grid(kernel: str, value: Any) -> int:
     try:
-        return int(value)
-    except (TypeError, ValueError):
+        return operator.index(value)
+    except TypeError:
         raise ArgumentError(f"kernel {kernel}: the grid must be made of integers, got {value!r}") from None
 
 
