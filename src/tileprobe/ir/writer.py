@@ -43,7 +43,7 @@ def attribute_text(attribute: Attribute) -> str:
 
 
 class _ExactPrinter(Printer):
-    """xDSL's printer with floats as bit patterns: its own decimals may round and lose the payload of a NaN."""
+    """xDSL's printer with floats as bit patterns: its own decimals may round and lose NaN payloads."""
 
     def print_attribute(self, attribute: Attribute) -> None:
         if isinstance(attribute, DenseIntOrFPElementsAttr):
