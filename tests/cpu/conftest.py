@@ -1,4 +1,4 @@
-"""Makes the repository's `examples` importable and gives every run of the tests a kernel cache of its own."""
+"""Makes `examples` and the tests' own helpers importable and gives every run of the tests a kernel cache of its own."""
 
 import os
 import sys
@@ -6,8 +6,9 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-if str(ROOT) not in sys.path:
-    sys.path.insert(0, str(ROOT))
+for folder in (ROOT, ROOT / "tests" / "cpu"):
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
 
 os.environ.setdefault("TRITON_DEFAULT_BACKEND", "cpu")
 if "TRITON_CACHE_DIR" not in os.environ:

@@ -1,7 +1,7 @@
 """Property tests: random elementwise, reduction and dot kernels, written as source text, against NumPy.
 
 Hypothesis draws a small program: typed expressions over loaded operands, reductions along either axis and
-what is stored. The same program is evaluated in NumPy, in the same types, so that rounding agrees step by step.
+what is stored. The same program is evaluated in NumPy, in the same types, so that rounding agrees.
 """
 
 from __future__ import annotations

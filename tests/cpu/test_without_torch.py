@@ -1,4 +1,4 @@
-"""The CPU target with torch not installed: the examples through `tileprobe.array`, in a process without torch."""
+"""The CPU target with torch not installed: the examples run on `tileprobe.array`."""
 
 import os
 import subprocess
@@ -52,8 +52,9 @@ def test_importing_tileprobe_imports_neither_triton_nor_torch():
 
 def test_torch_and_arrays_share_a_kernel():
     torch = pytest.importorskip("torch")
-    import tileprobe
     from examples.kernels.vector_add import add_kernel
+
+    import tileprobe
 
     x, y = np.arange(100, dtype=np.float32), torch.arange(100, dtype=torch.float32)
     out = torch.zeros(100)
