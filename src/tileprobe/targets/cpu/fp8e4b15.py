@@ -1,7 +1,7 @@
 """Conversions from and to fp8e4b15, the one float type that Triton leaves to its backends.
 
-One sign, four exponent bits with bias 15, three of mantissa; no NaN, no infinity, the largest value is 1.75.
-A shift turns it into a half; the other way values are clamped and rounded half up in magnitude, as on a GPU.
+One sign, four exponent bits with bias 15, three of mantissa; no NaN, no infinity. A shift turns it into a half.
+The other way values are clamped to 1.75 and rounded half up in magnitude, as Triton does it on GPUs.
 """
 
 from __future__ import annotations
@@ -25,8 +25,6 @@ def convert_custom_types(
 def _to_half(arg: Any, sem: Any) -> Any:
     bits = sem.cast(sem.bitcast(arg, _like(arg, core.uint8)), core.uint16)
     magnitude = sem.and_(bits, sem.to_tensor(0x7F))
-    # 0x7f would be NaN in the formats with this layout; here it stands for the largest value.
-    magnitude = sem.minimum(magnitude, sem.to_tensor(0x7E), core.PropagateNan.NONE)
     sign = sem.shl(sem.and_(bits, sem.to_tensor(0x80)), sem.to_tensor(8))
     out = sem.or_(sem.shl(magnitude, sem.to_tensor(7)), sign)
     out = sem.cast(out, core.uint16)

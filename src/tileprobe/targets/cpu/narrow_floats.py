@@ -17,6 +17,7 @@ class Format:
     bias: int
     infinities: bool  # the largest exponent means infinity and NaN, as in IEEE 754
     nan: int | None  # the one NaN of formats without infinities
+    clamp: float = np.inf  # larger values are never written
 
     @property
     def sign(self) -> int:
@@ -30,7 +31,7 @@ FORMATS = {
     "float8_e4m3fn": Format(4, 3, 7, False, 0x7F),
     "float8_e4m3fnuz": Format(4, 3, 8, False, 0x80),
     "float8_e5m2fnuz": Format(5, 2, 16, False, 0x80),
-    "float8e4b15": Format(4, 3, 15, False, None),
+    "float8e4b15": Format(4, 3, 15, False, None, clamp=1.75),
 }
 
 
@@ -53,7 +54,7 @@ def encode(values: np.ndarray, name: str) -> np.ndarray:
     magnitudes = table[:half].astype(np.float64)
     finite = np.flatnonzero(np.isfinite(magnitudes))
     steps = magnitudes[finite]
-    x = np.abs(np.asarray(values, dtype=np.float64))
+    x = np.minimum(np.abs(np.asarray(values, dtype=np.float64)), form.clamp)
     upper = np.clip(np.searchsorted(steps, x), 1, len(steps) - 1)
     below, above = x - steps[upper - 1], steps[upper] - x
     up = (above < below) | ((above == below) & (finite[upper] % 2 == 0))
@@ -88,6 +89,4 @@ def _table(form: Format) -> np.ndarray:
     values = np.where(codes >= form.sign, -values, values)
     if form.nan is not None:
         values = np.where((magnitude == form.nan) | (codes == form.nan), np.nan, values)
-    elif not form.infinities:  # fp8e4b15: the largest code repeats the largest value
-        values[form.sign - 1], values[-1] = values[form.sign - 2], values[-2]
     return values

@@ -180,9 +180,8 @@ def array(data: Any, dtype: Any = None) -> Array:
         raise TileProbeError(f"a {type(data).__name__} can be given to a kernel as it is")
     values = np.asarray(data)
     kind = _dtype_of(values, dtype)
-    raw = _as_raw(values, kind)
-    _check_layout(raw)
-    return Array(raw, kind)
+    _check_layout(values)
+    return Array(_as_raw(values, kind), kind)
 
 
 def _dtype_of(values: np.ndarray, wanted: Any) -> DType:
