@@ -1,4 +1,4 @@
-"""Makes `examples` and the tests' own helpers importable and gives every run of the tests a kernel cache of its own."""
+"""Makes `examples` and the tests' helpers importable; gives every run of the tests a fresh kernel cache."""
 
 import os
 import sys

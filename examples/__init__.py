@@ -1,0 +1,1 @@
+"""Examples: kernels to read, run and profile."""
