@@ -12,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -44,6 +44,7 @@ class Flash:
 @dataclass(frozen=True)
 class Core:
     cores_per_die: int
+    input_slots: int
     page_us: float
     buffer_bytes: int
     partial_sum_bytes_w8a8: int
@@ -222,7 +223,7 @@ def _entry(name: str, section: str, constant: str, entry: Any) -> tuple[Any, str
     return entry["value"], str(entry.get("source", f"given in {name} without a source"))
 
 
-@lru_cache(maxsize=None)
+@cache
 def _built_in_text(name: str) -> str | None:
     file = resources.files(__package__).joinpath("devices", name.removeprefix("cambricon:") + ".toml")
     return file.read_text(encoding="utf-8") if name.startswith("cambricon:") and file.is_file() else None
