@@ -14,8 +14,9 @@ import time
 import torch
 import triton
 import triton.language as tl
-from benchmarks._common import once
 from examples.kernels import attention, layer_norm, matmul, softmax, vector_add
+
+from benchmarks._common import once
 
 
 def attention_call(heads: int, length: int, dim: int, block: tuple[int, int]):
