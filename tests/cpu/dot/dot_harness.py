@@ -15,8 +15,6 @@ llvm.initialize_native_target()
 llvm.initialize_native_asmprinter()
 
 NUMPY = {"f32": np.float32, "f64": np.float64, "i32": np.int32, "i64": np.int64}
-# What the tests run on this machine; wider vectors are split by LLVM, so the code is right anywhere.
-BASELINE = {16: "+sse2" if llvm.get_process_triple().startswith("x86_64") else ""}
 
 
 def build(emit: Callable[[ir.IRBuilder, list[ir.Value]], None], params: list[ir.Type]) -> ir.Module:
