@@ -34,9 +34,10 @@ _C_TYPES = {
 
 class CpuDriver(DriverBase):
     def __init__(self):
-        from tileprobe.targets.cpu import explain
+        from tileprobe.targets.cpu import explain, triton_key
 
         explain.install()
+        triton_key.install()
         self.utils = _Utils()
         super().__init__()
 

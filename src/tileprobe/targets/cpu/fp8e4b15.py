@@ -1,6 +1,6 @@
 """Conversions from and to fp8e4b15, the one float type that Triton leaves to its backends.
 
-One sign, four exponent bits with bias 15, three of mantissa; no NaN, no infinity. A shift turns it into a half.
+One sign, four exponent bits with bias 15, three of mantissa; no NaN, no infinity. A shift makes it a half.
 The other way values are clamped to 1.75 and rounded half up in magnitude, as Triton does it on GPUs.
 """
 

@@ -48,8 +48,8 @@ def load_object(data: bytes, exports: Iterable[str]) -> Library:
         return Library(builder.link(_jit(), f"tileprobe{next(_names)}"))
 
 
-def compile_ir(text: str, machine_host: Host | None = None, opt: int = 2) -> bytes:
-    """LLVM IR text to an object file, with LLVM's usual passes at that level."""
+def compile_ir(text: str, machine_host: Host | None = None, opt: int = 2, passes: bool = True) -> bytes:
+    """LLVM IR text to an object file, with LLVM's usual passes at that level or as it stands."""
     import llvmlite.binding as llvm
 
     machine = (machine_host or host()).target_machine(opt)
@@ -57,9 +57,10 @@ def compile_ir(text: str, machine_host: Host | None = None, opt: int = 2) -> byt
     module.triple = machine.triple
     module.data_layout = str(machine.target_data)
     module.verify()
-    options = llvm.create_pipeline_tuning_options(speed_level=opt)
-    builder = llvm.create_pass_builder(machine, options)
-    builder.getModulePassManager().run(module, builder)
+    if passes:
+        options = llvm.create_pipeline_tuning_options(speed_level=opt)
+        builder = llvm.create_pass_builder(machine, options)
+        builder.getModulePassManager().run(module, builder)
     return machine.emit_object(module)
 
 

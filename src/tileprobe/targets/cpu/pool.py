@@ -114,7 +114,7 @@ class _Code:
 @lru_cache(maxsize=1)
 def _code() -> _Code:
     arch = {"amd64": "x86_64", "arm64": "aarch64"}.get(host().arch, host().arch)
-    data = compile_ir(pool_ir.module_text(arch), opt=1)
+    data = compile_ir(pool_ir.module_text(arch), passes=False)  # every process waits for it, once
     return _Code(load_object(data, pool_ir.EXPORTS))
 
 
