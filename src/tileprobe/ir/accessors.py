@@ -13,6 +13,7 @@ from typing import Any
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
+    BytesAttr,
     DenseArrayBase,
     DenseIntOrFPElementsAttr,
     DictionaryAttr,
@@ -69,6 +70,8 @@ def value_of(attribute: Attribute | None) -> Any:
             return attribute.value.data
         case StringAttr():
             return attribute.data
+        case BytesAttr():  # what xDSL makes of a string with escaped bytes beyond ASCII
+            return attribute.data.decode("utf-8", "surrogateescape")
         case UnitAttr():
             return True
         case SymbolRefAttr():

@@ -104,11 +104,13 @@ def escape(text: str) -> str:
     """The body of an MLIR string literal for `text`."""
     if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:
         return text
-    out = []
-    for byte in text.encode("utf-8", "surrogateescape"):
-        plain = 0x20 <= byte <= 0x7E and byte not in (0x22, 0x5C)
-        out.append(chr(byte) if plain else f"\\{byte:02X}")
-    return "".join(out)
+    return "".join(_escape_byte(byte) for byte in text.encode("utf-8", "surrogateescape"))
+
+
+def _escape_byte(byte: int) -> str:
+    if byte == 0x5C:
+        return r"\\"
+    return chr(byte) if 0x20 <= byte <= 0x7E and byte != 0x22 else f"\\{byte:02X}"
 
 
 class LocationReader:
