@@ -82,6 +82,30 @@ def _erf_far(low: float, high: float, degree: int, double: bool = False) -> Fit:
     return Fit(lambda x: mp.log(mp.erfc(x)), low, high, degree, lambda x: mp.erfc(x) / mp.erf(x), double)
 
 
+def _erfcx(degree: int) -> Fit:
+    """(1 + 2x) exp(x^2) erfc(x) for x >= 0 in t = (x - 4) / (x + 4), which maps [0, inf] to [-1, 1]."""
+
+    def of(t: mp.mpf) -> mp.mpf:
+        x = 4 * (1 + t) / (1 - t)
+        return (1 + 2 * x) * mp.exp(x * x) * mp.erfc(x)
+
+    return Fit(of, -1, 1, degree, lambda t: 1 / of(t), True)
+
+
+def _erfinv(low: float, high: float, degree: int, centre: float = 0) -> Fit:
+    """erfinv(x) / x in w = -log(1 - x^2), or where there is a centre in sqrt(w) - centre."""
+
+    def of(v: mp.mpf) -> mp.mpf:
+        w = (v + centre) ** 2 if centre else v
+        x = mp.sqrt(-mp.expm1(-w))
+        rest = -mp.expm1(mp.log1p(-mp.exp(-w)) / 2)  # 1 - x
+        if w < 2:
+            return mp.erfinv(x) / x
+        return mp.findroot(lambda y: mp.log(mp.erfc(y)) - mp.log(rest), mp.sqrt(w - mp.log(w) / 2)) / x
+
+    return Fit(of, low - centre, high - centre, degree, lambda v: 1 / of(v), True)
+
+
 FITS: dict[str, Fit] = {
     "EXP_F32": _exp(4),
     "EXP2_F32": _exp2(5),
@@ -117,6 +141,12 @@ FITS: dict[str, Fit] = {
     "COS_F64": _cosine(5, True),
     "ERF_NEAR_F64": _erf_near(1, 11, True),
     "ERF_FAR_F64": _erf_far(1, 6, 18, True),
+    "ERFCX_F32": _erfcx(12),
+    "ERFCX_F64": _erfcx(26),
+    "ERFINV_NEAR": _erfinv(0, 5, 10),
+    "ERFINV_MIDDLE": _erfinv(2.2, 4, 11, 3),
+    "ERFINV_FAR": _erfinv(4, 10.5, 10, 7),
+    "ERFINV_LAST": _erfinv(10, 27.5, 6, 18),
 }
 
 

@@ -13,24 +13,32 @@ from tileprobe.errors import UnsupportedError
 
 from . import (  # noqa: F401  each registers its functions
     basic,
+    bessel,
+    directed,
     error_function,
     exponential,
     hyperbolic,
+    integer,
+    inverse,
     libm,
     logarithm,
+    power,
+    special,
     trigonometric,
 )
+from .arith import arith
 from .convert import convert
+from .extern import extern, resolve
 from .registry import emit, lookup
 
-__all__ = ["call", "convert", "supports"]
+__all__ = ["arith", "call", "convert", "extern", "resolve", "supports"]
 
 # MLIR's names where they differ from ours
-_ALIASES = {"absf": "abs", "absi": "abs"}
+_ALIASES = {"absf": "abs", "absi": "abs", "mulhiui": "umulhi", "isfinited": "isfinite", "finite": "isfinite"}
 
 
 def _canonical(name: str) -> str:
-    name = name.removeprefix("math.")
+    name = name.rpartition(".")[2]
     return _ALIASES.get(name, name)
 
 

@@ -1,0 +1,128 @@
+"""Powers and norms: pow, powi, cbrt, rcbrt, ldexp, hypot and its relatives.
+
+Floats are computed in double, which makes their results right to the last bit or nearly so.
+"""
+
+from __future__ import annotations
+
+import math
+
+from .libm import lanewise
+from .registry import apply, register
+from .values import DOUBLE, FLOAT, I32, I64, Val, power_of_two
+
+_F32, _F64 = ("f32",), ("f64",)
+
+
+@register("pow", types=_F32, place="call")
+def pow_(x: Val, y: Val) -> Val:
+    size = apply("exp2", y.f64() * apply("log2", x.abs().f64())).f32()
+    whole = y.eq(y.call("llvm.trunc"))
+    half = y * 0.5
+    odd = whole & half.ne(half.call("llvm.trunc"))
+    sign = (x.as_int() & odd.cast("sext", I32)) & (1 << 31)
+    out = (size.as_int() | sign).as_float()
+    out = ((x < 0) & (x > -math.inf) & ~whole).pick(math.nan, out)
+    out = (x.isnan() | y.isnan()).pick(x + y, out)
+    one = x.eq(1) | y.eq(0) | (x.eq(-1) & y.abs().eq(math.inf))
+    return one.pick(1, out)
+
+
+@register("powi", types=_F32, place="call")
+def powi_f32(x: Val, n: Val) -> Val:
+    """An integer may have more digits than a float: parity and size are taken from the integer itself."""
+    exponent = n.cast("sitofp", DOUBLE)
+    size = apply("exp2", exponent * apply("log2", x.abs().f64())).f32()
+    sign = (x.as_int() & (n << 31)) & (1 << 31)
+    out = (size.as_int() | sign).as_float()
+    out = x.isnan().pick(x, out)
+    return (x.eq(1) | n.eq(0)).pick(1, out)
+
+
+@register("powi", types=_F64, place="call")
+def powi_f64(x: Val, n: Val) -> Val:
+    return lanewise("pow", x, n.cast("sitofp", DOUBLE))
+
+
+def _cbrt_double(x: Val) -> Val:
+    """The cube root of a finite, nonzero float: a guess from the exponent, and Halley's step twice."""
+    a = x.abs()
+    tiny = a < 2.0**-126
+    scaled = tiny.pick(a * 2.0**24, a)
+    guess = Val(x.b, x.b.udiv(scaled.as_int().v, scaled.as_int().const(3).v)) + 0x2A514067
+    y = guess.as_float()
+    y = _halley(y, scaled)
+    y = _halley(y.f64(), scaled.f64())
+    return y * tiny.pick(y.const(2.0**-8), 1)
+
+
+def _halley(y: Val, x: Val) -> Val:
+    cube = y * y * y
+    return y * (cube + x * 2) / (cube * 2 + x)
+
+
+@register("cbrt", types=_F32, place="function")
+def cbrt(x: Val) -> Val:
+    y = _cbrt_double(x).f32().copysign(x)
+    return ((x.abs() < math.inf) & x.ne(0)).pick(y, x)
+
+
+@register("rcbrt", types=_F32, place="function")
+def rcbrt(x: Val) -> Val:
+    y = (1 / _cbrt_double(x)).f32().copysign(x)
+    return ((x.abs() < math.inf) & x.ne(0)).pick(y, 1 / x)
+
+
+@register("rcbrt", types=_F64)
+def rcbrt_f64(x: Val) -> Val:
+    return 1 / apply("cbrt", x)
+
+
+@register("ldexp", "scalbn", types=_F32)
+def ldexp(x: Val, n: Val) -> Val:
+    """Exact in double; 2^n beyond 2^300 overflows or vanishes whatever x is."""
+    n = (n > 300).pick(n.const(300), n)
+    n = (n < -300).pick(n.const(-300), n)
+    return (x.f64() * power_of_two(n.cast("sext", I64))).cast("fptrunc", FLOAT)
+
+
+# ---- norms: infinity wins over NaN
+def _norm(*args: Val) -> tuple[Val, Val]:
+    """The root of the sum of squares as a double, and where any argument is infinite."""
+    total = None
+    infinite = None
+    for x in args:
+        square = x.f64() * x.f64()
+        total = square if total is None else total + square
+        here = x.abs().eq(math.inf)
+        infinite = here if infinite is None else infinite | here
+    assert total is not None
+    assert infinite is not None
+    return total.sqrt(), infinite
+
+
+def _norm_f32(*args: Val) -> Val:
+    norm, infinite = _norm(*args)
+    return infinite.pick(math.inf, norm.f32())
+
+
+def _rnorm_f32(*args: Val) -> Val:
+    norm, infinite = _norm(*args)
+    return infinite.pick(0, (1 / norm).f32())
+
+
+def _norm_f64(*args: Val) -> Val:
+    out = args[0]
+    for x in args[1:]:
+        out = lanewise("hypot", out, x)
+    return out
+
+
+def _rnorm_f64(*args: Val) -> Val:
+    return 1 / _norm_f64(*args)
+
+
+register("hypot", "norm3d", "norm4d", types=_F32)(_norm_f32)
+register("rhypot", "rnorm3d", "rnorm4d", types=_F32)(_rnorm_f32)
+register("norm3d", "norm4d", types=_F64, place="call")(_norm_f64)
+register("rhypot", "rnorm3d", "rnorm4d", types=_F64, place="call")(_rnorm_f64)
