@@ -12,7 +12,7 @@ Two ways to tell a written word from an old one:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -105,7 +105,11 @@ class Layout:
         return mask
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        """What differs from the defaults."""
+        whole = _changed(self)
+        for key in ("loops", "slots", "spans"):
+            whole[key] = [_changed(row) for row in getattr(self, key)]
+        return whole
 
     @staticmethod
     def from_json(data: dict[str, Any]) -> Layout:
@@ -113,6 +117,10 @@ class Layout:
         for key, kind in (("loops", Loop), ("slots", Slot), ("spans", Span)):
             parts[key] = tuple(kind(**_tuples(row)) for row in data[key])
         return Layout(**parts)
+
+
+def _changed(item: Any) -> dict[str, Any]:
+    return {f.name: v for f in fields(item) if (v := getattr(item, f.name)) != f.default}
 
 
 def _tuples(row: dict[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,92 @@
+"""Run our passes on a file of IR and print the result: an xdsl-opt with our dialects.
+
+Examples:
+  tileprobe opt kernel.mlir -p 'select{kinds=dot},instrument'
+  tileprobe opt kernel.mlir -p select,instrument,merge-probes,sample,assign-slots,probe-to-record
+"""
+
+from __future__ import annotations
+
+import argparse
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "file", nargs="?", default="-", help="a file of IR; - or nothing is the standard input"
+    )
+    parser.add_argument("-p", "--passes", default="", help="the pipeline, as in the examples")
+    parser.add_argument("-o", "--output", help="write to this file and not to the terminal")
+    parser.add_argument("--list", action="store_true", help="list the passes and their options")
+    parser.add_argument("--generic", action="store_true", help="print ops in generic form")
+    parser.add_argument("--between", action="store_true", help="print the IR before each pass, too")
+
+
+def run(args: argparse.Namespace) -> int:
+    import sys
+    from pathlib import Path
+
+    from xdsl.parser import Parser
+    from xdsl.utils.exceptions import ParseError, VerifyException
+
+    from tileprobe.errors import TileProbeError
+    from tileprobe.ir.registry import context, passes, pipeline
+
+    if args.list:
+        _list(passes())
+        return 0
+    try:
+        text = sys.stdin.read() if args.file == "-" else Path(args.file).read_text()
+    except OSError as error:
+        raise TileProbeError(f"cannot read {args.file}: {error.strerror}") from error
+    ctx = context()
+    try:
+        module = Parser(ctx, text, args.file).parse_module()
+        module.verify()
+        for step in pipeline(args.passes).passes if args.passes else ():
+            if args.between:
+                print(f"// before {step.name}\n{_text(module, args.generic)}")
+            step.apply(ctx, module)
+            module.verify()
+    except (ParseError, VerifyException) as error:
+        raise TileProbeError(f"{args.file}: {error}") from error
+    result = _text(module, args.generic)
+    if args.output:
+        _write(Path(args.output), result)
+    else:
+        print(result)
+    return 0
+
+
+def _text(module, generic: bool) -> str:
+    from io import StringIO
+
+    from xdsl.printer import Printer
+
+    out = StringIO()
+    Printer(out, print_generic_format=generic).print_op(module)
+    return out.getvalue()
+
+
+def _list(known) -> None:
+    from xdsl.passes import get_pass_option_infos
+
+    for name in sorted(known):
+        kind = known[name]()
+        print(f"{name}: {(kind.__doc__ or '').strip().splitlines()[0]}")
+        for option in get_pass_option_infos(kind):
+            if option.name != "name":
+                print(f"    {option.name}={option.default_value}  ({option.expected_type})")
+
+
+def _write(path, text: str) -> None:
+    import os
+
+    from tileprobe.errors import TileProbeError
+
+    temporary = path.with_name(f".{path.name}.part")
+    try:
+        temporary.write_text(text + "\n")
+        os.replace(temporary, path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise TileProbeError(f"cannot write {path}: {error.strerror}") from error

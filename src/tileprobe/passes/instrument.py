@@ -1,0 +1,204 @@
+"""instrument: turns the marks of `select` into regions with starts and stops.
+
+In comes IR with `probe.select` marks; out goes the same IR with `probe` ops between its ops. A stage is
+never split, regions nest by construction, and they are named after the user's source lines.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import IntAttr, ModuleOp
+from xdsl.ir import Block, Operation
+from xdsl.passes import ModulePass
+
+from tileprobe.ir.accessors import attr_value
+from tileprobe.ir.probe import DoneOp, IssueOp, RegionOp, StartOp, StopOp, WaitOp
+from tileprobe.ir.registry import structure
+from tileprobe.ir.structure import Lines, Structure
+from tileprobe.passes.select import MARK, SCOPES, marks
+
+LOOP_REGION = "probe.loop"  # on a loop: the region of its iterations, or else of itself
+
+
+@dataclass(frozen=True)
+class InstrumentPass(ModulePass):
+    """`structure` says how to read the IR: which ops are loops and stages."""
+
+    name = "instrument"
+
+    structure: str = "scf"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        how = structure(self.structure)
+        for kernel in how.kernels(op):
+            if any(MARK in inner.attributes or SCOPES in inner.attributes for inner in kernel.walk()):
+                _Instrumenter(how).run(kernel)
+
+
+@dataclass
+class _Range:
+    """Ops first..last of a block that make one region."""
+
+    first: int
+    last: int
+    name: str
+    kind: str
+    lines: Lines | None
+
+
+@dataclass
+class _Instrumenter:
+    how: Structure
+    regions: list[RegionOp] = field(default_factory=list)
+    named: dict[tuple[int | None, str], int] = field(default_factory=dict)
+
+    def run(self, kernel: Operation) -> None:
+        parent = None
+        body = kernel.regions[0]
+        blocks = list(body.blocks)
+        if "kernel" in marks(kernel):
+            symbol = str(attr_value(kernel, "sym_name") or "kernel")
+            parent = self._declare(symbol, "kernel", None, self._lines_below(kernel))
+        for block in blocks:
+            self._block(block, parent, ())
+        if parent is not None:
+            _at_start(blocks[0], StartOp(parent))
+            for block in blocks:
+                if block.last_op is not None and not block.last_op.successors:
+                    block.insert_op_before(StopOp(parent), block.last_op)
+        entry = blocks[0]
+        for region in reversed(self.regions):
+            _at_start(entry, region)
+        for op in kernel.walk():
+            op.attributes.pop(MARK, None)
+            op.attributes.pop(SCOPES, None)
+
+    def _block(self, block: Block, parent: int | None, scopes: tuple[str, ...]) -> None:
+        """Wraps the chosen ops of one block, then looks into them. `scopes` are open already."""
+        ops = [op for op in block.ops if not isinstance(op, RegionOp)]
+        ranges = self._scope_ranges(ops, scopes)
+        ranges += [found for n, op in enumerate(ops) if (found := self._own_range(n, op)) is not None]
+        # Outer ranges first; of equal ones scopes come first, because they were added first.
+        ranges.sort(key=lambda r: (r.first, -r.last))
+        around: dict[int, tuple[int | None, tuple[str, ...]]] = dict.fromkeys(
+            range(len(ops)), (parent, scopes)
+        )
+        stops: list[tuple[int, int]] = []
+        for found in ranges:
+            outer, names = around[found.first]
+            region = self._declare(found.name, found.kind, outer, found.lines)
+            block.insert_op_before(StartOp(region), ops[found.first])
+            stops.append((found.last, region))
+            inside = (*names, found.name) if found.kind == "scope" else names
+            around |= dict.fromkeys(range(found.first, found.last + 1), (region, inside))
+        for last, region in reversed(stops):  # inner stops come first
+            after = ops[last].next_op
+            while isinstance(after, StopOp):
+                after = after.next_op
+            block.insert_op_before(StopOp(region), after) if after else block.add_op(StopOp(region))
+        for n, op in enumerate(ops):
+            self._asynchronous(block, op, around[n][0])
+            if not self.how.kinds(op):
+                self._inside(op, *around[n])
+
+    def _inside(self, op: Operation, parent: int | None, scopes: tuple[str, ...]) -> None:
+        loop = self.how.loop(op)
+        if loop is None:
+            for region in op.regions:
+                for block in region.blocks:
+                    self._block(block, parent, scopes)
+            return
+        body = loop.body.blocks[0]
+        inner = parent
+        if "iteration" in marks(op):
+            inner = self._declare("iteration", "iteration", parent, self._lines_below(op))
+        for block in loop.body.blocks:
+            self._block(block, inner, scopes)
+        if inner is not parent and inner is not None:
+            _at_start(body, StartOp(inner))
+            for block in loop.body.blocks:
+                if block.last_op is not None and not block.last_op.successors:
+                    block.insert_op_before(StopOp(inner), block.last_op)
+        if inner is not None:
+            op.attributes[LOOP_REGION] = IntAttr(inner)
+
+    def _own_range(self, n: int, op: Operation) -> _Range | None:
+        if "loop" in marks(op):
+            own, below = self.how.lines(op), self._lines_below(op)
+            line = own.first if own else below.first if below else None
+            return _Range(n, n, "loop" if line is None else f"loop @ {line}", "loop", below)
+        if "stage" in marks(op):
+            kinds, lines = self.how.kinds(op), self.how.lines(op)
+            return _Range(n, n, " + ".join(kinds) + _suffix(lines), "+".join(kinds), lines)
+        return None
+
+    def _scope_ranges(self, ops: list[Operation], known: tuple[str, ...]) -> list[_Range]:
+        """Runs of neighbours in the same scope. Ops between them that belong nowhere join the run."""
+        runs: dict[str, _Range] = {}
+        done: list[_Range] = []
+        for n, op in enumerate(ops):
+            here = [name for name in attr_value(op, SCOPES) or [] if name not in known]
+            costs = bool(self.how.kinds(op) or self.how.loop(op) or op.regions)
+            for name in [name for name in runs if costs and name not in here]:
+                done.append(runs.pop(name))
+            for name in here:
+                run = runs.setdefault(name, _Range(n, n, name, "scope", None))
+                run.last = n
+                run.lines = _union(run.lines, self._lines_below(op))
+        done += runs.values()
+        order = {name: n for n, name in enumerate(name for r in done for name in [r.name])}
+        return sorted(done, key=lambda r: (r.first, -r.last, order[r.name]))
+
+    def _asynchronous(self, block: Block, op: Operation, parent: int | None) -> None:
+        chosen = marks(op)
+        if "issue" in chosen and (name := self.how.issues(op)) is not None:
+            block.insert_op_before(IssueOp(self._shared(name, parent, op)), op)
+        if "wait" in chosen and (waited := self.how.waits(op)) is not None:
+            name, after = waited
+            region = self._shared(name, parent, op)
+            properties = {"after": IntAttr(after)} if after else {}
+            block.insert_op_before(WaitOp(region, properties=properties), op)
+            block.insert_op_after(DoneOp(region), op)
+
+    def _shared(self, name: str, parent: int | None, op: Operation) -> int:
+        """Issue and wait of one operation share a region, wherever they stand."""
+        found = [region.region.data for region in self.regions if region.label.data == name]
+        return found[0] if found else self._declare(name, "async", parent, self.how.lines(op))
+
+    def _declare(self, name: str, kind: str, parent: int | None, lines: Lines | None) -> int:
+        if kind == "scope" and (parent, name) in self.named:
+            return self.named[parent, name]  # a scope in pieces is one region
+        number = len(self.regions)
+        self.named[parent, name] = number
+        where = (lines.file, lines.first, lines.last) if lines else ("", 0, 0)
+        self.regions.append(RegionOp.of(number, name, kind, parent, *where))
+        return number
+
+    def _lines_below(self, op: Operation) -> Lines | None:
+        found = self.how.lines(op)
+        for region in () if self.how.kinds(op) else op.regions:
+            for block in region.blocks:
+                for inner in block.ops:
+                    found = _union(found, self._lines_below(inner))
+        return found
+
+
+def _union(a: Lines | None, b: Lines | None) -> Lines | None:
+    if a is None or b is None or a.file != b.file:
+        return a or b
+    return Lines(a.file, a.numbers | b.numbers)
+
+
+def _suffix(lines: Lines | None) -> str:
+    if lines is None:
+        return ""
+    return f" @ {lines.first}" if lines.first == lines.last else f" @ {lines.first}-{lines.last}"
+
+
+def _at_start(block: Block, op: Operation) -> None:
+    if block.first_op is None:
+        block.add_op(op)
+    else:
+        block.insert_op_before(op, block.first_op)

@@ -1,0 +1,126 @@
+"""select: marks what is to be measured, by level, kind of operation, source line or user scope.
+
+In comes any IR with a `Structure`; out goes the same IR whose chosen ops carry `probe.select`. Nothing is
+inserted yet: passes of the user's may add or remove marks before `instrument` acts on them.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
+from xdsl.ir import Operation
+from xdsl.passes import ModulePass
+
+from tileprobe.errors import TileProbeError
+from tileprobe.ir.accessors import attr_value
+from tileprobe.ir.registry import structure
+from tileprobe.ir.structure import Lines, Structure
+
+MARK = "probe.select"  # kernel, loop, iteration, stage, issue, wait
+SCOPES = "probe.scopes"  # names of the user scopes an op lies in, outermost first
+
+
+@dataclass(frozen=True)
+class SelectPass(ModulePass):
+    """`kinds=all` takes every stage, `kinds=dot,load` those that do one of these, `kinds=none` no stage.
+    `lines=31-44,50` keeps loops and stages on those lines; `scopes="softmax@31-44"` adds user scopes."""
+
+    name = "select"
+
+    structure: str = "scf"
+    function: str = "*"
+    kernel: bool = True
+    loops: bool = True
+    iterations: bool = True
+    kinds: tuple[str, ...] = ("all",)
+    lines: tuple[str, ...] = ()
+    scopes: tuple[str, ...] = ()
+    min_cost: float = 0.0
+    asynchronous: bool = True
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        how = structure(self.structure)
+        ranges = [_range(text) for text in self.lines]
+        scopes = [_scope(text) for text in self.scopes]
+        for kernel in how.kernels(op):
+            symbol = str(attr_value(kernel, "sym_name") or "")
+            if not fnmatch.fnmatchcase(symbol, self.function):
+                continue
+            if self.kernel:
+                _mark(kernel, "kernel")
+            for inner in _outside_stages(kernel, how):
+                self._select(inner, how, ranges)
+                _mark_scopes(inner, how, scopes)
+
+    def _select(self, op: Operation, how: Structure, ranges: list[tuple[int, int]]) -> None:
+        if ranges and not _touches(how.lines(op), ranges):
+            return
+        if how.loop(op) is not None:
+            if self.loops:
+                _mark(op, "loop")
+            if self.iterations:
+                _mark(op, "iteration")
+        if self.asynchronous and how.issues(op) is not None:
+            _mark(op, "issue")
+        if self.asynchronous and how.waits(op) is not None:
+            _mark(op, "wait")
+        kinds = how.kinds(op)
+        wanted = "all" in self.kinds or any(kind in self.kinds for kind in kinds)
+        cost = how.cost(op)
+        if kinds and wanted and (cost is None or cost >= self.min_cost):
+            _mark(op, "stage")
+
+
+def marks(op: Operation) -> list[str]:
+    return attr_value(op, MARK) or []
+
+
+def _mark(op: Operation, what: str) -> None:
+    op.attributes[MARK] = ArrayAttr([StringAttr(word) for word in (*marks(op), what)])
+
+
+def _outside_stages(op: Operation, how: Structure) -> list[Operation]:
+    """Every op below `op`, in program order, but none inside of a stage."""
+    found: list[Operation] = []
+    for region in op.regions:
+        for block in region.blocks:
+            for inner in block.ops:
+                found.append(inner)
+                if not how.kinds(inner):
+                    found += _outside_stages(inner, how)
+    return found
+
+
+def _mark_scopes(op: Operation, how: Structure, scopes: list[tuple[str, int, int]]) -> None:
+    """A stage lies in a scope when most of its lines do: one fused across the border counts once."""
+    lines = how.lines(op)
+    if lines is None or not (how.kinds(op) or how.loop(op)):
+        return
+    inside = [
+        (first - last, name)
+        for name, first, last in scopes
+        if 2 * sum(first <= n <= last for n in lines.numbers) > len(lines.numbers)
+    ]
+    if inside:
+        op.attributes[SCOPES] = ArrayAttr([StringAttr(name) for _, name in sorted(inside)])
+
+
+def _touches(lines: Lines | None, ranges: list[tuple[int, int]]) -> bool:
+    return lines is not None and any(first <= n <= last for n in lines.numbers for first, last in ranges)
+
+
+def _range(text: str) -> tuple[int, int]:
+    first, _, last = str(text).partition("-")
+    if not first.isdigit() or not (last or first).isdigit():
+        raise TileProbeError(f"{text!r} is no line or range of lines; write 34 or 31-44")
+    return int(first), int(last or first)
+
+
+def _scope(text: str) -> tuple[str, int, int]:
+    name, at, lines = text.rpartition("@")
+    if not at:
+        raise TileProbeError(f"{text!r} is no scope; write name@first-last")
+    return (name, *_range(lines))
