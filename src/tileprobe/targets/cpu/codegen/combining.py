@@ -1,0 +1,199 @@
+"""Reductions and scans with a combine function of the user's, over buffers.
+
+The function is applied to vectors wherever it has no control flow: across the axis lanes are independent; along
+it each lane folds every lanes-th element and the lanes are folded at the end (Triton asks for associativity, and
+reorders elements itself).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from llvmlite import ir
+from xdsl.ir import Operation, Region
+
+from tileprobe.ir.accessors import op_name
+from tileprobe.targets.cpu.codegen import elementwise, memory
+from tileprobe.targets.cpu.codegen.loops import counted_loop
+from tileprobe.targets.cpu.codegen.types import I32, I64, bytes_of, elem_type, register_type, splat, vector
+from tileprobe.targets.cpu.dialect import BufferType, ReduceOp, ScanOp
+from tileprobe.targets.cpu.schedule.ttir import is_elementwise, numel
+
+if TYPE_CHECKING:
+    from tileprobe.targets.cpu.codegen.function import FunctionEmitter
+
+_RETURNS = ("tt.reduce.return", "tt.scan.return", "tile.yield")
+
+
+class _Combiner:
+    """Applies a combine function to vectors or scalars."""
+
+    def __init__(self, f: FunctionEmitter, region: Region):
+        self.f = f
+        self.block = region.block
+        ops = list(self.block.ops)
+        self.vectorises = all(
+            op_name(op) in (*_RETURNS, "arith.constant") or is_elementwise(op_name(op)) for op in ops
+        )
+
+    def __call__(self, left: Sequence[ir.Value], right: Sequence[ir.Value]) -> list[ir.Value]:
+        f = self.f
+        saved = dict(f.values)
+        f.values.update(zip(self.block.args, (*left, *right)))
+        lanes = left[0].type.count if isinstance(left[0].type, ir.VectorType) else 1
+        results: list[ir.Value] = []
+        for op in self.block.ops:
+            if op_name(op) in _RETURNS:
+                results = [f.value(v) for v in op.operands]
+            elif op_name(op) == "arith.constant":
+                f.values[op.results[0]] = splat(f.builder, elementwise.constant_value(op), lanes)
+            elif self.vectorises:
+                args = [f.value(v) for v in op.operands]
+                f.values[op.results[0]] = elementwise.emit(f.builder, op, args, f.fuse)
+            else:
+                f.emit_op(op)
+        f.values = saved
+        return results
+
+
+class _Strip:
+    """Buffers seen as outer x axis x inner."""
+
+    def __init__(self, f: FunctionEmitter, op: ReduceOp | ScanOp):
+        self.f = f
+        self.sources = list(op.sources)
+        kind = self.sources[0].type
+        assert isinstance(kind, BufferType)
+        self.dims = kind.dims
+        axis = op.axis.data
+        self.outer, self.count, self.inner = numel(self.dims[:axis]), self.dims[axis], numel(self.dims[axis + 1 :])
+        self.names = [elem_type(v.type.element) for v in self.sources]  # type: ignore[attr-defined]
+        self.bases = [f.value(v) for v in self.sources]
+
+    def offset(self, outer: ir.Value, at: ir.Value, inner: ir.Value) -> ir.Value:
+        b = self.f.builder
+        row = b.add(b.mul(outer, ir.Constant(I64, self.count)), at)
+        return b.add(b.mul(row, ir.Constant(I64, self.inner)), inner)
+
+    def load(self, offset: ir.Value, lanes: int) -> list[ir.Value]:
+        b = self.f.builder
+        found = []
+        for base, name in zip(self.bases, self.names):
+            address = b.add(base, b.mul(offset, ir.Constant(I64, bytes_of(name))))
+            found.append(
+                memory.load_vector(b, address, name, lanes, None, None)
+                if lanes > 1
+                else memory.load_scalar(b, address, name, None, None, base)
+            )
+        return found
+
+    def store(self, values: Sequence[ir.Value], bases: Sequence[ir.Value], offset: ir.Value) -> None:
+        b = self.f.builder
+        for value, base, name in zip(values, bases, self.names):
+            address = b.add(base, b.mul(offset, ir.Constant(I64, bytes_of(name))))
+            if isinstance(value.type, ir.VectorType):
+                memory.store_vector(b, value, address, name, None)
+            else:
+                memory.store_scalar(b, value, address, name, None, base)
+
+    def lanes(self, extent: int, combiner: _Combiner) -> int:
+        if not combiner.vectorises or self.f.scalar_only:
+            return 1
+        lanes = max(1, 2 * self.f.vector_bytes // max(bytes_of(n) for n in self.names))
+        while lanes > extent or extent % lanes:
+            lanes //= 2
+        return lanes
+
+
+def emit_reduce(f: FunctionEmitter, op: Operation) -> None:
+    assert isinstance(op, ReduceOp)
+    strip, combiner = _Strip(f, op), _Combiner(f, op.combine)
+    b = f.builder
+    into = [f.value(v) for v in op.into]
+    along = strip.inner == 1
+    lanes = strip.lanes(strip.count if along else strip.inner, combiner)
+    slots = [f.local(vector(register_type(name), lanes)) for name in strip.names]
+    zero = ir.Constant(I64, 0)
+    totals: list[ir.Value] = []
+
+    def fold(values: list[ir.Value]) -> None:
+        held = [b.load(slot, typ=value.type) for slot, value in zip(slots, values)]
+        for slot, value in zip(slots, combiner(held, values)):
+            b.store(value, slot)
+
+    def one(outer: ir.Value, inner: ir.Value) -> None:
+        for slot, value in zip(slots, strip.load(strip.offset(outer, zero, inner), lanes)):
+            b.store(value, slot)
+        step = lanes if along else 1
+        counted_loop(
+            b, ir.Constant(I64, step), ir.Constant(I64, strip.count), step,
+            lambda at: fold(strip.load(strip.offset(outer, at, inner), lanes)),
+        )  # fmt: skip
+        found = [b.load(slot, typ=vector(register_type(n), lanes)) for slot, n in zip(slots, strip.names)]
+        if along:
+            found = _across_lanes(b, combiner, found, lanes)
+        if into:
+            strip.store(found, into, b.add(b.mul(outer, ir.Constant(I64, strip.inner)), inner))
+        else:
+            totals.extend(found)
+
+    _over(b, strip, 1 if along else lanes, one)
+    f.values.update(zip(op.reduced, totals))
+
+
+def _over(b: ir.IRBuilder, strip: _Strip, lanes: int, one: object) -> None:
+    zero = ir.Constant(I64, 0)
+    counted_loop(
+        b, zero, ir.Constant(I64, strip.outer), 1,
+        lambda outer: counted_loop(
+            b, zero, ir.Constant(I64, strip.inner), lanes, lambda inner: one(outer, inner)  # type: ignore[operator]
+        ),
+    )  # fmt: skip
+
+
+def _across_lanes(b: ir.IRBuilder, combiner: _Combiner, values: list[ir.Value], lanes: int) -> list[ir.Value]:
+    if lanes == 1:
+        return values
+    while lanes > 1:
+        half = lanes // 2
+        low = ir.Constant(ir.VectorType(I32, half), list(range(half)))
+        high = ir.Constant(ir.VectorType(I32, half), list(range(half, lanes)))
+        values = combiner(
+            [b.shuffle_vector(v, v, low) for v in values], [b.shuffle_vector(v, v, high) for v in values]
+        )
+        lanes = half
+    return [b.extract_element(v, ir.Constant(I32, 0)) if isinstance(v.type, ir.VectorType) else v for v in values]
+
+
+def emit_scan(f: FunctionEmitter, op: Operation) -> None:
+    assert isinstance(op, ScanOp)
+    strip, combiner = _Strip(f, op), _Combiner(f, op.combine)
+    b = f.builder
+    into = [f.value(v) for v in op.into]
+    lanes = strip.lanes(strip.inner, combiner) if strip.inner > 1 else 1
+    slots = [f.local(vector(register_type(name), lanes)) for name in strip.names]
+    last = ir.Constant(I64, strip.count - 1)
+
+    def position(at: ir.Value) -> ir.Value:
+        return b.sub(last, at) if op.reverse.data else at
+
+    def one(outer: ir.Value, inner: ir.Value) -> None:
+        first = strip.offset(outer, position(ir.Constant(I64, 0)), inner)
+        values = strip.load(first, lanes)
+        strip.store(values, into, first)
+        for slot, value in zip(slots, values):
+            b.store(value, slot)
+
+        def step(at: ir.Value) -> None:
+            place = strip.offset(outer, position(at), inner)
+            items = strip.load(place, lanes)
+            held = [b.load(slot, typ=item.type) for slot, item in zip(slots, items)]
+            results = combiner(held, items)
+            for slot, value in zip(slots, results):
+                b.store(value, slot)
+            strip.store(results, into, place)
+
+        counted_loop(b, ir.Constant(I64, 1), ir.Constant(I64, strip.count), 1, step)
+
+    _over(b, strip, lanes, one)

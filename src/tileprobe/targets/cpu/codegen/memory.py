@@ -1,0 +1,139 @@
+"""Loads and stores of scalars and vectors: contiguous, strided by a constant, or lane by lane through addresses.
+
+Addresses are 64-bit integers. A lane whose mask is off never touches memory: scalars are redirected to a dummy
+place, vectors use LLVM's masked operations.
+"""
+
+from __future__ import annotations
+
+from llvmlite import ir
+
+from tileprobe.targets.cpu.codegen.elementwise import intrinsic, type_suffix
+from tileprobe.targets.cpu.codegen.types import I1, I8, I32, I64, PTR, bytes_of, constant, lanes_of, memory_type, register_type, vector
+
+
+def to_register(b: ir.IRBuilder, value: ir.Value, name: str) -> ir.Value:
+    """A value as it is computed with, from how it lies in memory."""
+    if name == "i1":
+        return b.icmp_unsigned("!=", value, constant(I8, 0, lanes_of(value)))
+    want = vector(register_type(name), lanes_of(value))
+    return value if value.type == want else b.bitcast(value, want)
+
+
+def to_memory(b: ir.IRBuilder, value: ir.Value, name: str) -> ir.Value:
+    if name == "i1":
+        return b.zext(value, vector(I8, lanes_of(value)))
+    return value
+
+
+def pointer(b: ir.IRBuilder, address: ir.Value) -> ir.Value:
+    return b.inttoptr(address, vector(PTR, lanes_of(address)))
+
+
+# -- scalars -------------------------------------------------------------------------------------------------
+
+
+def load_scalar(
+    b: ir.IRBuilder, address: ir.Value, name: str, mask: ir.Value | None, other: ir.Value | None, dummy: ir.Value
+) -> ir.Value:
+    if mask is not None:
+        address = b.select(mask, address, dummy)
+    loaded = b.load(pointer(b, address), align=bytes_of(name), typ=memory_type(name))
+    value = to_register(b, loaded, name)
+    if mask is None:
+        return value
+    return b.select(mask, value, other if other is not None else ir.Constant(value.type, None))
+
+
+def store_scalar(
+    b: ir.IRBuilder, value: ir.Value, address: ir.Value, name: str, mask: ir.Value | None, dummy: ir.Value
+) -> None:
+    if mask is not None:
+        address = b.select(mask, address, dummy)
+    b.store(to_memory(b, value, name), pointer(b, address), align=bytes_of(name))
+
+
+# -- contiguous vectors --------------------------------------------------------------------------------------
+
+
+def load_vector(
+    b: ir.IRBuilder, address: ir.Value, name: str, lanes: int, mask: ir.Value | None, other: ir.Value | None
+) -> ir.Value:
+    kind = vector(memory_type(name), lanes)
+    if mask is None:
+        return to_register(b, b.load(pointer(b, address), align=bytes_of(name), typ=kind), name)
+    rest = to_memory(b, other, name) if other is not None else ir.Constant(kind, None)
+    suffix = f"{type_suffix(kind)}.p0"
+    # the alignment of a masked operation is an attribute of its pointer; without one it is a single byte
+    loaded = intrinsic(b, "llvm.masked.load", kind, [pointer(b, address), mask, rest], suffix)
+    return to_register(b, loaded, name)
+
+
+def store_vector(b: ir.IRBuilder, value: ir.Value, address: ir.Value, name: str, mask: ir.Value | None) -> None:
+    raw = to_memory(b, value, name)
+    if mask is None:
+        b.store(raw, pointer(b, address), align=bytes_of(name))
+        return
+    suffix = f"{type_suffix(raw.type)}.p0"
+    intrinsic(b, "llvm.masked.store", ir.VoidType(), [raw, pointer(b, address), mask], suffix)
+
+
+# -- vectors of addresses ------------------------------------------------------------------------------------
+
+
+def gather(
+    b: ir.IRBuilder, addresses: ir.Value, name: str, mask: ir.Value | None, other: ir.Value | None
+) -> ir.Value:
+    lanes = lanes_of(addresses)
+    kind = vector(memory_type(name), lanes)
+    if mask is None:
+        return _gather_all(b, addresses, name, lanes)
+    rest = to_memory(b, other, name) if other is not None else ir.Constant(kind, None)
+    pointers = pointer(b, addresses)
+    suffix = f"{type_suffix(kind)}.v{lanes}p0"
+    return to_register(b, intrinsic(b, "llvm.masked.gather", kind, [pointers, mask, rest], suffix), name)
+
+
+def _gather_all(b: ir.IRBuilder, addresses: ir.Value, name: str, lanes: int) -> ir.Value:
+    result: ir.Value = ir.Constant(vector(memory_type(name), lanes), ir.Undefined)
+    for lane in range(lanes):
+        place = ir.Constant(I32, lane)
+        one = b.load(pointer(b, b.extract_element(addresses, place)), align=bytes_of(name), typ=memory_type(name))
+        result = b.insert_element(result, one, place)
+    return to_register(b, result, name)
+
+
+def scatter(b: ir.IRBuilder, value: ir.Value, addresses: ir.Value, name: str, mask: ir.Value | None) -> None:
+    lanes = lanes_of(addresses)
+    raw = to_memory(b, value, name)
+    if mask is None:
+        for lane in range(lanes):
+            place = ir.Constant(I32, lane)
+            target = pointer(b, b.extract_element(addresses, place))
+            b.store(b.extract_element(raw, place), target, align=bytes_of(name))
+        return
+    suffix = f"{type_suffix(raw.type)}.v{lanes}p0"
+    intrinsic(b, "llvm.masked.scatter", ir.VoidType(), [raw, pointer(b, addresses), mask], suffix)
+
+
+# -- vectors with a constant stride --------------------------------------------------------------------------
+
+
+def load_strided(b: ir.IRBuilder, address: ir.Value, name: str, lanes: int, stride: int) -> ir.Value:
+    """Lane l from `address + l * stride` (bytes)."""
+    result: ir.Value = ir.Constant(vector(memory_type(name), lanes), ir.Undefined)
+    for lane in range(lanes):
+        place = b.add(address, ir.Constant(I64, lane * stride))
+        one = b.load(pointer(b, place), align=bytes_of(name), typ=memory_type(name))
+        result = b.insert_element(result, one, ir.Constant(I32, lane))
+    return to_register(b, result, name)
+
+
+def store_strided(b: ir.IRBuilder, value: ir.Value, address: ir.Value, name: str, stride: int) -> None:
+    raw = to_memory(b, value, name)
+    for lane in range(lanes_of(raw)):
+        place = b.add(address, ir.Constant(I64, lane * stride))
+        b.store(b.extract_element(raw, ir.Constant(I32, lane)), pointer(b, place), align=bytes_of(name))
+
+
+__all__ = ["I1", "gather", "load_scalar", "load_strided", "load_vector", "scatter", "store_scalar", "store_strided", "store_vector"]
