@@ -67,14 +67,10 @@ class Compilation:
         functions = self._backend.get_codegen_implementation(options)
         modules = self._backend.get_module_map()
         self.module = source.make_ir(TARGETS[target], options, functions, modules, self.context)
-        self.module.context = self.context
         self.first = "ttir" if source.language == Language.TRITON else "glir"
 
     def run(self, module, stage: str, metadata: dict[str, Any]):
-        result = self.stages[stage](module, metadata)
-        if stage in ("ttir", "ttgir", "glir"):
-            result.context = self.context
-        return result
+        return self.stages[stage](module, metadata)
 
     def finish(self, ttgir, metadata: dict[str, Any]) -> str:
         """The assembly of a TTGIR module."""

@@ -92,7 +92,7 @@ def shapes(x, out, N: tl.constexpr):
     b = tl.load(x + N + i)
     pair = tl.join(a, b)
     left, right = tl.split(tl.reshape(tl.permute(tl.reshape(pair, [2, N // 2, 2]), [1, 2, 0]), [N, 2]))
-    both = tl.cat(left, right, can_reorder=True)
+    both = tl.cat(left, right)
     tl.store(out + tl.arange(0, 2 * N), both)
     tl.store(out + i, tl.where(i % 3 == 0, tl.fma(a, b, a), tl.clamp(a, -1.0, 1.0)))
 

@@ -146,6 +146,14 @@ def test_large_list_is_printed_as_a_hex_string_and_kept():
     over_and_back(module, shared_context())
 
 
+def test_large_list_of_booleans():
+    values = [(7 * i) % 3 == 0 for i in range(203)]
+    literals = ", ".join(str(value).lower() for value in values)
+    module = module_of(f"%0 = arith.constant dense<[{literals}]> : tensor<203xi1>")
+    assert _only_constant(module).array().tolist() == values
+    over_and_back(module, shared_context())
+
+
 def test_dense_matrix_keeps_its_shape():
     module = module_of("%0 = arith.constant dense<[[1, 2, 3], [4, 5, 6]]> : tensor<2x3xi32>")
     np.testing.assert_array_equal(_only_constant(module).array(), [[1, 2, 3], [4, 5, 6]])

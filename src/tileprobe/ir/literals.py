@@ -9,9 +9,19 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from math import prod
 
 from xdsl.dialects import builtin
-from xdsl.dialects.builtin import AnyFloat, IndexType, IntegerType, Signedness
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    BytesAttr,
+    DenseIntOrFPElementsAttr,
+    FixedBitwidthType,
+    IndexType,
+    IntegerType,
+    Signedness,
+    TensorType,
+)
 from xdsl.ir import Attribute
 
 from tileprobe.errors import TileProbeError
@@ -92,6 +102,19 @@ def dense_bytes(body: str, kind: Attribute) -> bytes:
     if body.startswith('"'):
         return bytes.fromhex(body[3:-1])
     return b"".join(element_bytes(element, kind) for element in _ELEMENT.findall(body))
+
+
+def dense_attribute(body: str, kind: Attribute) -> DenseIntOrFPElementsAttr:
+    """The attribute written `dense<body> : kind`."""
+    if not isinstance(kind, TensorType) or not isinstance(kind.element_type, FixedBitwidthType):
+        raise TileProbeError(f"the bridge cannot read a dense constant of {kind}")
+    data = dense_bytes(body, kind.element_type)
+    count = prod(kind.get_shape())
+    if len(data) == kind.element_type.compile_time_size:
+        data *= count
+    if len(data) != count * kind.element_type.compile_time_size:
+        raise TileProbeError(f"a dense constant of {kind} has the wrong number of elements: {body[:80]}")
+    return DenseIntOrFPElementsAttr(kind, BytesAttr(data))
 
 
 def exact_literals(text: str) -> str:

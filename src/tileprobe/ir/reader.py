@@ -19,7 +19,7 @@ from xdsl.parser import Parser
 from xdsl.utils.exceptions import ParseError
 
 from tileprobe.errors import TileProbeError
-from tileprobe.ir.literals import exact_literals
+from tileprobe.ir.literals import dense_attribute, exact_literals
 from tileprobe.ir.locations import LocationReader
 
 _ALIAS = re.compile(r"([#!][A-Za-z_][\w$]*) = (.*)")
@@ -28,6 +28,8 @@ _OP = re.compile(r'(?:(%[\w$.-]+)(?::(\d+))? = )?"([\w$.-]+)"\(([^)]*)\)')
 _RESULTS = re.compile(r"%[\w$.-]+(?::\d+)?")
 _BRACKET = re.compile(r'"(?:[^"\\]|\\.)*"|->|[<>(){}\[\]]')
 _SPLIT = re.compile(r'"(?:[^"\\]|\\.)*"|->|[<>(){}\[\],]')
+# What a constant op holds; xDSL takes milliseconds to check the type of each dense literal it parses.
+_CONSTANT = re.compile(r"\{value = dense<([^<>]*)> : (tensor<[^\n]*>)\}")
 _LABEL = re.compile(r"\^([\w$.-]+)")
 _ARGUMENT = re.compile(r"%([\w$.-]+): ")
 _HINT = re.compile(r"[A-Za-z_$.-][\w$.-]*$")
@@ -62,6 +64,8 @@ def parse_type(text: str) -> Attribute:
 @lru_cache(maxsize=16384)
 def parse_attributes(text: str) -> dict[str, Attribute]:
     """The attribute dictionary written `text`, braces included, free of aliases. Do not change the result."""
+    if constant := _CONSTANT.fullmatch(text):
+        return {"value": dense_attribute(constant[1], parse_type(constant[2]))}
     return dict(Parser(_CONTEXT, exact_literals(text)).parse_optional_dictionary_attr_dict())
 
 
