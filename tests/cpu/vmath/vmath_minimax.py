@@ -106,6 +106,26 @@ def _erfinv(low: float, high: float, degree: int, centre: float = 0) -> Fit:
     return Fit(of, low - centre, high - centre, degree, lambda v: 1 / of(v), True)
 
 
+def _bessel_near(order: int, degree: int) -> Fit:
+    """exp(-x) I(x) / x^order for 0 <= x <= 8, in v = x / 4 - 1."""
+
+    def of(v: mp.mpf) -> mp.mpf:
+        x = 4 * (v + 1)
+        return mp.exp(-x) * mp.besseli(order, x) / x**order
+
+    return Fit(of, -1, 1, degree, lambda v: 1 / of(v), True)
+
+
+def _bessel_far(order: int, degree: int) -> Fit:
+    """exp(-x) sqrt(x) I(x) for x >= 8, in v = 16 / x - 1."""
+
+    def of(v: mp.mpf) -> mp.mpf:
+        x = 16 / (v + 1)
+        return mp.exp(-x) * mp.sqrt(x) * mp.besseli(order, x)
+
+    return Fit(of, -1, 1, degree, lambda v: 1 / of(v), True)
+
+
 FITS: dict[str, Fit] = {
     "EXP_F32": _exp(4),
     "EXP2_F32": _exp2(5),
@@ -123,7 +143,7 @@ FITS: dict[str, Fit] = {
     "TANH_F32": _odd(mp.tanh, 0.625**2, 4),
     "SINH_F32": _odd(mp.sinh, 1, 3),
     "ATAN_F32": _odd(mp.atan, 1, 8),
-    "ASIN_F32": _odd(mp.asin, 0.25, 4),
+    "ASIN_F32": _odd(mp.asin, 0.5625**2, 5),
     "ERF_NEAR_F32": _erf_near(0.9, 5),
     "ERF_FAR_F32": _erf_far(0.9, 4, 7),
     "EXP_F64": _exp(9, True),
@@ -143,6 +163,10 @@ FITS: dict[str, Fit] = {
     "ERF_FAR_F64": _erf_far(1, 6, 18, True),
     "ERFCX_F32": _erfcx(12),
     "ERFCX_F64": _erfcx(26),
+    "I0_NEAR": _bessel_near(0, 28),
+    "I0_FAR": _bessel_far(0, 22),
+    "I1_NEAR": _bessel_near(1, 28),
+    "I1_FAR": _bessel_far(1, 22),
     "ERFINV_NEAR": _erfinv(0, 5, 10),
     "ERFINV_MIDDLE": _erfinv(2.2, 4, 11, 3),
     "ERFINV_FAR": _erfinv(4, 10.5, 10, 7),

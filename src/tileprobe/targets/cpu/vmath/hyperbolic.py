@@ -12,10 +12,10 @@ from .values import Val
 def tanh_f32(x: Val) -> Val:
     a = x.abs()
     z = x * x
-    near = (z * x).mad(z.poly(c.TANH_F32), x)
+    near = (z * a).mad(z.poly(c.TANH_F32), a)
     # 10 is past the point where tanh rounds to 1; the clamp keeps NaN
     far = 1 - 2 / (exp_scaled((a > 10).pick(10, a) * 2) + 1)
-    return (a < 0.625).pick(near, far.copysign(x))
+    return (a < 0.625).pick(near, far).copysign(x)
 
 
 @register("tanh", types=("f64",), place="call")

@@ -9,6 +9,9 @@ from .registry import apply, register
 from .values import Val
 
 _F32 = ("f32",)
+# Below it asin is a polynomial; above, pi / 2 less twice the asin of a smaller number, which is then less than 1
+# and so no coarser than the result.
+SPLIT = 0.5625
 
 
 def _atan_core(x: Val) -> Val:
@@ -28,14 +31,14 @@ def atan(x: Val) -> Val:
 
 
 def _asin_core(x: Val, z: Val) -> Val:
-    """asin x for |x| <= 1/2, with z = x^2."""
+    """asin x for |x| <= SPLIT, with z = x^2."""
     return (z * x).mad(z.poly(c.ASIN_F32), x)
 
 
 @register("asin", types=_F32, place="function")
 def asin(x: Val) -> Val:
     a = x.abs()
-    large = a > 0.5
+    large = a > SPLIT
     z = large.pick((1 - a) * 0.5, a * a)
     r = large.pick(z.sqrt(), a)
     y = _asin_core(r, z)
@@ -46,7 +49,7 @@ def asin(x: Val) -> Val:
 @register("acos", types=_F32, place="function")
 def acos(x: Val) -> Val:
     a = x.abs()
-    large = a > 0.5
+    large = a > SPLIT
     z = large.pick((1 - a) * 0.5, a * a)
     y = _asin_core(large.pick(z.sqrt(), x), z)
     near = math.pi / 2 - (y + 4.371139000186241e-08)

@@ -44,38 +44,46 @@ def powi_f64(x: Val, n: Val) -> Val:
     return lanewise("pow", x, n.cast("sitofp", DOUBLE))
 
 
+def _cbrt_guess(x: Val) -> Val:
+    """The cube root of a positive, normal number to a few percent: a third of its bits."""
+    high = x.as_int() if x.bits == 32 else x.as_int().lshr(32).cast("trunc", I32)
+    third = Val(x.b, x.b.udiv(high.v, high.const(3).v))
+    if x.bits == 32:
+        return (third + 0x2A514067).as_float()
+    return ((third + 0x2A9F7893).cast("zext", I64) << 32).as_float()
+
+
+def _halley(y: Val, quarter: Val) -> Val:
+    """Halley's step for y^3 = 4 quarter, which cannot overflow."""
+    cube = y * 0.25 * y * y
+    return y - y * ((cube - quarter) / (cube * 2 + quarter))
+
+
 def _cbrt_double(x: Val) -> Val:
-    """The cube root of a finite, nonzero float: a guess from the exponent, and Halley's step twice."""
+    """The cube root of a finite, nonzero |x| in double."""
     a = x.abs()
-    tiny = a < 2.0**-126
-    scaled = tiny.pick(a * 2.0**24, a)
-    guess = Val(x.b, x.b.udiv(scaled.as_int().v, scaled.as_int().const(3).v)) + 0x2A514067
-    y = guess.as_float()
-    y = _halley(y, scaled)
-    y = _halley(y.f64(), scaled.f64())
-    return y * tiny.pick(y.const(2.0**-8), 1)
+    tiny = a < 2.0 ** (1 - x.bias)
+    up = 24 if x.bits == 32 else 54
+    scaled = tiny.pick(a * 2.0**up, a)
+    y = _halley(_cbrt_guess(scaled), scaled * 0.25)
+    if x.bits == 64:
+        y = _halley(y, scaled * 0.25)
+    y = _halley(y.f64(), scaled.f64() * 0.25)
+    return y * tiny.pick(y.const(2.0 ** -(up // 3)), 1)
 
 
-def _halley(y: Val, x: Val) -> Val:
-    cube = y * y * y
-    return y * (cube + x * 2) / (cube * 2 + x)
-
-
-@register("cbrt", types=_F32, place="function")
+@register("cbrt", place="function")
 def cbrt(x: Val) -> Val:
-    y = _cbrt_double(x).f32().copysign(x)
+    y = _cbrt_double(x)
+    y = (y.f32() if x.bits == 32 else y).copysign(x)
     return ((x.abs() < math.inf) & x.ne(0)).pick(y, x)
 
 
-@register("rcbrt", types=_F32, place="function")
+@register("rcbrt", place="function")
 def rcbrt(x: Val) -> Val:
-    y = (1 / _cbrt_double(x)).f32().copysign(x)
+    y = 1 / _cbrt_double(x)
+    y = (y.f32() if x.bits == 32 else y).copysign(x)
     return ((x.abs() < math.inf) & x.ne(0)).pick(y, 1 / x)
-
-
-@register("rcbrt", types=_F64)
-def rcbrt_f64(x: Val) -> Val:
-    return 1 / apply("cbrt", x)
 
 
 @register("ldexp", "scalbn", types=_F32)

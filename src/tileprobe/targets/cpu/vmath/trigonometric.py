@@ -67,7 +67,12 @@ def _far_to_libm(x: Val, name: str, near: Callable[[Val], Val]) -> Val:
 
 @register("sin", place="call")
 def sin(x: Val) -> Val:
-    return _far_to_libm(x, "sin", lambda v: _quadrant(*_reduce(v)))
+    def near(v: Val) -> Val:
+        y = _quadrant(*_reduce(v.abs()))  # the sign apart: it keeps -0.0
+        sign = v.as_int() & (1 << (v.bits - 1))
+        return (y.as_int() ^ sign).as_float()
+
+    return _far_to_libm(x, "sin", near)
 
 
 @register("cos", place="call")
