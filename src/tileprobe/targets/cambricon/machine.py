@@ -131,6 +131,8 @@ class Machine:
     energy: Energy
     area: Area
     sources: dict[str, str] = field(default_factory=dict, compare=False, repr=False)
+    origin: str = field(default="", compare=False)  # the name or path it was loaded from
+    changes: dict[str, Any] = field(default_factory=dict, compare=False)  # what `replace` changed since
 
     def __post_init__(self) -> None:
         _validate(self)
@@ -161,10 +163,11 @@ class Machine:
                 sections[section], **{constant: _coerce(section, constant, value, self.name)}
             )
             sources[f"{section}.{constant}"] = "changed by the user"
-        name = self.name
-        if changes:
-            name += "[" + ",".join(f"{k}={v}" for k, v in changes.items()) + "]"
-        return dataclasses.replace(self, name=name, sources=sources, **sections)
+        merged = {**self.changes, **changes}
+        name = self.name.partition("[")[0]
+        if merged:
+            name += "[" + ",".join(f"{k}={v}" for k, v in merged.items()) + "]"
+        return dataclasses.replace(self, name=name, sources=sources, changes=merged, **sections)
 
 
 def load_machine(name_or_path: str | Path) -> Machine:
@@ -182,7 +185,7 @@ def load_machine(name_or_path: str | Path) -> Machine:
             values[f.name] = _coerce(section, f.name, value, str(name_or_path))
             sources[f"{section}.{f.name}"] = source
         sections[section] = cls(**values)
-    return Machine(name=name, sources=sources, **sections)
+    return Machine(name=name, sources=sources, origin=str(name_or_path), **sections)
 
 
 def _tables(name: str, seen: tuple[str, ...] = ()) -> tuple[dict[str, dict[str, tuple[Any, str]]], str]:

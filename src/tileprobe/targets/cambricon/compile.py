@@ -1,0 +1,75 @@
+"""The pipeline: options of a run in, mapped IR out. `stages` names the passes, so that `tileprobe opt` can print each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+
+from tileprobe.errors import TileProbeError
+from tileprobe.targets.cambricon.build import build_step
+from tileprobe.targets.cambricon.machine import Machine
+from tileprobe.targets.cambricon.model import Model
+from tileprobe.targets.cambricon.pagemap import NPU_ONLY, SPLIT
+from tileprobe.targets.cambricon.passes.cam_double_buffer import CamDoubleBufferPass
+from tileprobe.targets.cambricon.passes.cam_map_pages import CamMapPagesPass
+from tileprobe.targets.cambricon.passes.cam_slice import CamSlicePass
+from tileprobe.targets.cambricon.passes.cam_split import CamSplitPass
+from tileprobe.targets.cambricon.passes.cam_tile import CamTilePass
+from tileprobe.targets.cambricon.precision import precision_of
+from tileprobe.targets.cambricon.tiling import MOST_INPUT_SLOTS
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a model is to run. `mode` is split, flash-only or npu-only; `tile` is a shape such as "256x2048"."""
+
+    context: int = 1000
+    weights: str = "w8a8"
+    tiling: str = "paper"
+    tile: str = ""
+    mode: str = SPLIT
+    slicing: bool = True
+    lm_head: bool = False
+    prefill: bool = False
+
+
+def stages(options: Options) -> list:
+    """The passes from a step to commands, in their order."""
+    best = options.tiling == "best"
+    buffers = CamDoubleBufferPass(inputs=MOST_INPUT_SLOTS, keep=True) if best else CamDoubleBufferPass()
+    passes = [
+        CamTilePass(rule=options.tiling, tile=options.tile),
+        CamSplitPass(rule=options.tiling),
+        buffers,
+        CamMapPagesPass(),
+    ]
+    return [*passes, CamSlicePass()] if options.slicing else passes
+
+
+def compile_step(model: Model, machine: Machine, options: Options) -> ModuleOp:
+    """The mapped module of one step."""
+    precision = precision_of(options.weights)
+    check_cache(model, machine, options)
+    mode = NPU_ONLY if options.prefill else options.mode
+    module = build_step(model, machine, precision, options.context, mode, options.lm_head, options.prefill)
+    for stage in stages(options):
+        stage.apply(Context(), module)
+    module.verify()
+    return module
+
+
+def kv_cache_bytes(model: Model, options: Options) -> int:
+    return 2 * model.layers * model.kv_size * options.context * precision_of(options.weights).kv_bytes
+
+
+def check_cache(model: Model, machine: Machine, options: Options) -> None:
+    needed = kv_cache_bytes(model, options)
+    if needed <= machine.dram.capacity_bytes:
+        return
+    longest = options.context * machine.dram.capacity_bytes // needed
+    raise TileProbeError(
+        f"the KV cache of {options.context} tokens of {model.name} is {needed / 1e9:.2f} GB, more than the "
+        f"{machine.dram.capacity_bytes / 1e9:.2f} GB of DRAM of {machine.name}: use a context of at most {longest}"
+    )

@@ -1,0 +1,419 @@
+"""The `cam` dialect: a decode or prefill step of a model, its layers as a loop, its matrices as single ops.
+
+    cam.machine "cambricon:s" with {channels = 4 : i64}
+    cam.step @"opt-6.7b" decode tokens 1 context 1000 weights "w8a8" mode "split" {
+    ^bb0(%x : !cam.vector<4096>):
+      %y = cam.layers 32 (%x) {
+      ^bb0(%h : !cam.vector<4096>):
+        %n = cam.special "layernorm"(%h) passes 3 reads 16384 -> 4096
+        %q = cam.gemv "q"(%n) 4096 x 4096 bias tile <rows 256, cols 2048>
+        ...
+        cam.yield %r
+      }
+    }
+
+Passes add `tile`, `split`, `buffers` and `place` to a gemv and finally a body of command loops (`commands.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+from xdsl.dialects.builtin import BoolAttr, DictionaryAttr, FloatAttr, IntAttr, IntegerAttr, StringAttr, UnitAttr, f64, i64
+from xdsl.ir import Attribute, Block, Dialect, Operation, Region, SSAValue
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_op_definition,
+    operand_def,
+    opt_prop_def,
+    opt_region_def,
+    prop_def,
+    region_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+)
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import HasParent, IsTerminator, NoTerminator
+from xdsl.utils.exceptions import VerifyException
+
+from tileprobe.targets.cambricon.attributes import BuffersAttr, PlaceAttr, SplitAttr, TileAttr, VectorType
+from tileprobe.targets.cambricon.commands import COMMANDS
+from tileprobe.targets.cambricon.machine import Machine, load_machine
+from tileprobe.targets.cambricon.pagemap import FLASH_ONLY, NPU_ONLY, SPLIT
+from tileprobe.targets.cambricon.precision import PRECISIONS
+
+
+def _length(value: SSAValue) -> int:
+    return cast(VectorType, value.type).length.data
+
+
+def _constant(value: object) -> Attribute:
+    if isinstance(value, bool):
+        return BoolAttr.from_bool(value)
+    return IntegerAttr(value, i64) if isinstance(value, int) else FloatAttr(cast(float, value), f64)
+
+
+def _python(attribute: Attribute) -> object:
+    if isinstance(attribute, IntegerAttr):
+        return bool(attribute.value.data) if attribute.type != i64 else attribute.value.data
+    if isinstance(attribute, FloatAttr):
+        return attribute.value.data
+    raise VerifyException(f"a machine's constant is a number or a flag, not {attribute}")
+
+
+@irdl_op_definition
+class MachineOp(IRDLOperation):
+    """The machine that the module is compiled for: a device and what differs from it."""
+
+    name = "cam.machine"
+    device = prop_def(StringAttr)
+    changes = opt_prop_def(DictionaryAttr)
+
+    @staticmethod
+    def of(machine: Machine) -> MachineOp:
+        properties: dict[str, Attribute] = {"device": StringAttr(machine.origin)}
+        if machine.changes:
+            properties["changes"] = DictionaryAttr({k: _constant(v) for k, v in machine.changes.items()})
+        return MachineOp(properties=properties)
+
+    def machine(self) -> Machine:
+        machine = load_machine(self.device.data)
+        if self.changes is None:
+            return machine
+        return machine.replace(**{k: _python(v) for k, v in self.changes.data.items()})
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_string_literal(self.device.data)
+        if self.changes is not None:
+            printer.print_string(" with ")
+            printer.print_attribute(self.changes)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> MachineOp:
+        properties: dict[str, Attribute] = {"device": StringAttr(parser.parse_str_literal())}
+        if parser.parse_optional_keyword("with"):
+            properties["changes"] = parser.parse_attribute()
+        return MachineOp(properties=properties)
+
+
+@irdl_op_definition
+class StepOp(IRDLOperation):
+    """One step of a model: a token decoded, or a prompt of `tokens` prefilled."""
+
+    name = "cam.step"
+    sym_name = prop_def(StringAttr)
+    kind = prop_def(StringAttr)
+    tokens = prop_def(IntAttr)
+    context = prop_def(IntAttr)
+    weights = prop_def(StringAttr)
+    mode = prop_def(StringAttr)
+    sliced = opt_prop_def(UnitAttr)
+    body = region_def("single_block")
+    traits = traits_def(NoTerminator())
+
+    def verify_(self) -> None:
+        if self.kind.data not in ("decode", "prefill"):
+            raise VerifyException(f"a step is a decode or a prefill, not {self.kind.data!r}")
+        if self.weights.data not in PRECISIONS:
+            raise VerifyException(f"weights are {' or '.join(PRECISIONS)}, not {self.weights.data!r}")
+        if self.mode.data not in (SPLIT, FLASH_ONLY, NPU_ONLY):
+            raise VerifyException(f"mode is {SPLIT}, {FLASH_ONLY} or {NPU_ONLY}, not {self.mode.data!r}")
+        if self.tokens.data < 1 or self.context.data < 0:
+            raise VerifyException("a step has at least one token and no negative context")
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_symbol_name(self.sym_name.data)
+        printer.print_string(f" {self.kind.data} tokens {self.tokens.data} context {self.context.data} weights ")
+        printer.print_string_literal(self.weights.data)
+        printer.print_string(" mode ")
+        printer.print_string_literal(self.mode.data)
+        printer.print_string(" sliced" if self.sliced is not None else "")
+        printer.print_op_attributes(self.attributes, print_keyword=True)
+        printer.print_string(" ")
+        printer.print_region(self.body)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> StepOp:
+        properties: dict[str, Attribute] = {"sym_name": parser.parse_symbol_name()}
+        properties["kind"] = StringAttr(parser.parse_identifier())
+        for word in ("tokens", "context"):
+            parser.parse_keyword(word)
+            properties[word] = IntAttr(parser.parse_integer())
+        for word in ("weights", "mode"):
+            parser.parse_keyword(word)
+            properties[word] = StringAttr(parser.parse_str_literal())
+        if parser.parse_optional_keyword("sliced"):
+            properties["sliced"] = UnitAttr()
+        attributes = parser.parse_optional_attr_dict_with_keyword()
+        op = StepOp(properties=properties, regions=[parser.parse_region()])
+        op.attributes |= attributes.data if attributes else {}
+        return op
+
+
+@irdl_op_definition
+class LayersOp(IRDLOperation):
+    """The decoder layers, one after the other: every layer's output is the next one's input."""
+
+    name = "cam.layers"
+    count = prop_def(IntAttr)
+    init = operand_def(VectorType)
+    out = result_def(VectorType)
+    body = region_def("single_block")
+
+    @staticmethod
+    def of(count: int, init: SSAValue, body: Region) -> LayersOp:
+        return LayersOp(operands=[init], result_types=[init.type], properties={"count": IntAttr(count)}, regions=[body])
+
+    def verify_(self) -> None:
+        if self.count.data < 1:
+            raise VerifyException(f"a model has at least one layer, found {self.count.data}")
+        if not isinstance(self.body.block.last_op, YieldOp):
+            raise VerifyException("the body of cam.layers ends with cam.yield")
+        if self.body.block.last_op.value.type != self.init.type:
+            raise VerifyException("a layer yields a vector as long as the one it takes")
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(f" {self.count.data} (")
+        printer.print_ssa_value(self.init)
+        printer.print_string(")")
+        printer.print_op_attributes(self.attributes, print_keyword=True)
+        printer.print_string(" ")
+        printer.print_region(self.body)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> LayersOp:
+        count = parser.parse_integer()
+        parser.parse_punctuation("(")
+        operand = parser.parse_unresolved_operand()
+        parser.parse_punctuation(")")
+        attributes = parser.parse_optional_attr_dict_with_keyword()
+        body = parser.parse_region()
+        kind = body.block.args[0].type
+        op = LayersOp.of(count, parser.resolve_operand(operand, kind), body)
+        op.attributes |= attributes.data if attributes else {}
+        return op
+
+
+@irdl_op_definition
+class YieldOp(IRDLOperation):
+    """Ends a layer with the vector for the next one."""
+
+    name = "cam.yield"
+    value = operand_def(VectorType)
+    traits = traits_def(IsTerminator(), HasParent(LayersOp))
+    assembly_format = "$value attr-dict `:` type($value)"
+
+
+@irdl_op_definition
+class SpecialOp(IRDLOperation):
+    """A special function on the NPU: `passes` over the elements of its result, `reads` bytes of gains or biases."""
+
+    name = "cam.special"
+    label = prop_def(StringAttr)
+    passes = prop_def(IntAttr)
+    reads = prop_def(IntAttr)
+    inputs = var_operand_def(VectorType)
+    out = result_def(VectorType)
+
+    @staticmethod
+    def of(label: str, inputs: Sequence[SSAValue], length: int, passes: int = 1, reads: int = 0) -> SpecialOp:
+        properties = {"label": StringAttr(label), "passes": IntAttr(passes), "reads": IntAttr(reads)}
+        return SpecialOp(operands=[inputs], result_types=[VectorType.of(length)], properties=properties)
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_string_literal(self.label.data)
+        _print_operands(printer, self.inputs)
+        printer.print_string(f" passes {self.passes.data} reads {self.reads.data}")
+        printer.print_op_attributes(self.attributes, print_keyword=True)
+        _print_types(printer, self.inputs, self.out)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> SpecialOp:
+        label = parser.parse_str_literal()
+        operands = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_unresolved_operand)
+        parser.parse_keyword("passes")
+        passes = parser.parse_integer()
+        parser.parse_keyword("reads")
+        reads = parser.parse_integer()
+        attributes = parser.parse_optional_attr_dict_with_keyword()
+        inputs, out = _parse_types(parser, operands)
+        op = SpecialOp.of(label, inputs, out.length.data, passes, reads)
+        op.attributes |= attributes.data if attributes else {}
+        return op
+
+
+@irdl_op_definition
+class AttentionOp(IRDLOperation):
+    """Attention over the KV cache in DRAM, on the NPU's array."""
+
+    name = "cam.attention"
+    heads = prop_def(IntAttr)
+    kv_heads = prop_def(IntAttr)
+    head_dim = prop_def(IntAttr)
+    inputs = var_operand_def(VectorType)
+    out = result_def(VectorType)
+
+    @staticmethod
+    def of(inputs: Sequence[SSAValue], heads: int, kv_heads: int, head_dim: int) -> AttentionOp:
+        properties = {"heads": IntAttr(heads), "kv_heads": IntAttr(kv_heads), "head_dim": IntAttr(head_dim)}
+        return AttentionOp(operands=[inputs], result_types=[VectorType.of(heads * head_dim)], properties=properties)
+
+    def verify_(self) -> None:
+        heads, kv, dim = self.heads.data, self.kv_heads.data, self.head_dim.data
+        if heads % kv:
+            raise VerifyException(f"{heads} heads cannot share {kv} key and value heads evenly")
+        lengths = [_length(value) for value in self.inputs]
+        if lengths != [heads * dim, kv * dim, kv * dim]:
+            raise VerifyException(f"attention takes q, k, v of {[heads * dim, kv * dim, kv * dim]}, found {lengths}")
+
+    def print(self, printer: Printer) -> None:
+        _print_operands(printer, self.inputs)
+        printer.print_string(f" heads {self.heads.data} kv {self.kv_heads.data} dim {self.head_dim.data}")
+        printer.print_op_attributes(self.attributes, print_keyword=True)
+        _print_types(printer, self.inputs, self.out)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> AttentionOp:
+        operands = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_unresolved_operand)
+        numbers = []
+        for word in ("heads", "kv", "dim"):
+            parser.parse_keyword(word)
+            numbers.append(parser.parse_integer())
+        attributes = parser.parse_optional_attr_dict_with_keyword()
+        inputs, _ = _parse_types(parser, operands)
+        op = AttentionOp.of(inputs, *numbers)
+        op.attributes |= attributes.data if attributes else {}
+        return op
+
+
+@irdl_op_definition
+class GemvOp(IRDLOperation):
+    """A weight matrix times a vector. Products of one vector that stand together run together (`group`)."""
+
+    name = "cam.gemv"
+    label = prop_def(StringAttr)
+    rows = prop_def(IntAttr)
+    cols = prop_def(IntAttr)
+    bias = opt_prop_def(UnitAttr)
+    tile = opt_prop_def(TileAttr)
+    split = opt_prop_def(SplitAttr)
+    buffers = opt_prop_def(BuffersAttr)
+    place = opt_prop_def(PlaceAttr)
+    vector = operand_def(VectorType)
+    out = result_def(VectorType)
+    body = opt_region_def()
+    traits = traits_def(NoTerminator())
+
+    @staticmethod
+    def of(label: str, vector: SSAValue, rows: int, cols: int, bias: bool = False) -> GemvOp:
+        properties: dict[str, Attribute] = {"label": StringAttr(label), "rows": IntAttr(rows), "cols": IntAttr(cols)}
+        if bias:
+            properties["bias"] = UnitAttr()
+        return GemvOp(operands=[vector], result_types=[VectorType.of(rows)], properties=properties, regions=[[]])
+
+    def verify_(self) -> None:
+        if _length(self.vector) != self.cols.data or _length(self.out) != self.rows.data:
+            raise VerifyException(
+                f"{self.label.data}: {self.rows.data} x {self.cols.data} does not take a vector of {_length(self.vector)} "
+                f"to one of {_length(self.out)}"
+            )
+        stages = [self.tile, self.split, self.buffers, self.place]
+        if any(b is not None for a, b in zip(stages, stages[1:]) if a is None):
+            raise VerifyException(f"{self.label.data}: a gemv is tiled, split, buffered and placed in this order")
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_string_literal(self.label.data)
+        printer.print_string("(")
+        printer.print_ssa_value(self.vector)
+        printer.print_string(f") {self.rows.data} x {self.cols.data}")
+        printer.print_string(" bias" if self.bias is not None else "")
+        for stage in (self.tile, self.split, self.buffers, self.place):
+            if stage is not None:
+                printer.print_string(f" {stage.name.removeprefix('cam.')} ")
+                stage.print_parameters(printer)
+        printer.print_op_attributes(self.attributes, print_keyword=True)
+        if self.body is not None:
+            printer.print_string(" ")
+            printer.print_region(self.body)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> GemvOp:
+        label = parser.parse_str_literal()
+        parser.parse_punctuation("(")
+        operand = parser.parse_unresolved_operand()
+        parser.parse_punctuation(")")
+        rows = parser.parse_integer()
+        parser.parse_keyword("x")
+        cols = parser.parse_integer()
+        bias = parser.parse_optional_keyword("bias") is not None
+        op = GemvOp.of(label, parser.resolve_operand(operand, VectorType.of(cols)), rows, cols, bias)
+        for stage in (TileAttr, SplitAttr, BuffersAttr, PlaceAttr):
+            word = stage.name.removeprefix("cam.")
+            if parser.parse_optional_keyword(word):
+                op.properties[word] = stage(*stage.parse_parameters(parser))
+        attributes = parser.parse_optional_attr_dict_with_keyword()
+        op.attributes |= attributes.data if attributes else {}
+        region = parser.parse_optional_region()
+        if region is not None:
+            op.add_region(region)
+        return op
+
+
+def _print_operands(printer: Printer, values: Sequence[SSAValue]) -> None:
+    printer.print_string("(")
+    printer.print_list(values, printer.print_ssa_value)
+    printer.print_string(")")
+
+
+def _print_types(printer: Printer, inputs: Sequence[SSAValue], out: SSAValue) -> None:
+    printer.print_string(" : (")
+    printer.print_list(inputs, lambda value: printer.print_attribute(value.type))
+    printer.print_string(") -> ")
+    printer.print_attribute(out.type)
+
+
+def _parse_types(parser: Parser, operands: list) -> tuple[list[SSAValue], VectorType]:
+    parser.parse_punctuation(":")
+    types = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_type)
+    parser.parse_punctuation("->")
+    out = parser.parse_type()
+    if not isinstance(out, VectorType):
+        parser.raise_error(f"expected a cam.vector, found {out}")
+    return list(parser.resolve_operands(operands, types, parser.pos)), out
+
+
+def find_machine(module: Operation) -> Machine:
+    """The machine that a module is compiled for."""
+    for op in module.walk():
+        if isinstance(op, MachineOp):
+            return op.machine()
+    raise VerifyException("the module has no cam.machine")
+
+
+def groups(block: Block) -> list[list[GemvOp]]:
+    """Products of one vector that stand next to each other, in program order; probes between them do not part them."""
+    found: list[list[GemvOp]] = []
+    apart = True
+    for op in block.ops:
+        if isinstance(op, GemvOp):
+            if apart or found[-1][-1].vector is not op.vector:
+                found.append([])
+            found[-1].append(op)
+            apart = False
+        elif not op.name.startswith("probe."):
+            apart = True
+    return found
+
+
+Cam = Dialect(
+    "cam",
+    [MachineOp, StepOp, LayersOp, YieldOp, SpecialOp, AttentionOp, GemvOp, *COMMANDS],
+    [VectorType, TileAttr, SplitAttr, BuffersAttr, PlaceAttr],
+)

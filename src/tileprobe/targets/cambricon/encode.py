@@ -1,0 +1,188 @@
+"""From mapped IR to the engine's tables: the loop over layers is unrolled into operators, matrices stay one row each.
+
+Also the way back for readers of the IR: `page_maps` gives the page map of every matrix of every layer, which is what
+stored values are laid out by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Block, Operation, SSAValue
+
+from tileprobe.errors import TileProbeError
+from tileprobe.targets.cambricon.dialect import AttentionOp, GemvOp, LayersOp, SpecialOp, StepOp, YieldOp, find_machine
+from tileprobe.targets.cambricon.engine import program as p
+from tileprobe.targets.cambricon.machine import Machine
+from tileprobe.targets.cambricon.pagemap import Geometry, PageMap, geometry_of
+from tileprobe.targets.cambricon.precision import Precision, precision_of
+from tileprobe.targets.cambricon.walk import page_map_of
+
+SOFTMAX_PASSES = 3  # maximum, exponentials and their sum, division
+
+
+def the_step(module: ModuleOp) -> StepOp:
+    for op in module.walk():
+        if isinstance(op, StepOp):
+            return op
+    raise TileProbeError("the module has no cam.step")
+
+
+def page_maps(module: ModuleOp) -> Iterator[tuple[int | None, str, PageMap]]:
+    """(layer, matrix, page map) of a mapped module; the layer is None outside of the layers."""
+    machine, step = find_machine(module), the_step(module)
+    geometry = geometry_of(machine, step.mode.data)
+    for op in step.body.block.ops:
+        if isinstance(op, GemvOp):
+            yield None, op.label.data, page_map_of(op, machine, geometry, 0)
+        if isinstance(op, LayersOp):
+            gemvs = [inner for inner in op.body.block.ops if isinstance(inner, GemvOp)]
+            for layer in range(op.count.data):
+                for gemv in gemvs:
+                    yield layer, gemv.label.data, page_map_of(gemv, machine, geometry, layer)
+
+
+def encode(module: ModuleOp) -> p.Program:
+    """The program of a mapped module."""
+    return _Encoder(find_machine(module), the_step(module)).run()
+
+
+class _Encoder:
+    def __init__(self, machine: Machine, step: StepOp) -> None:
+        self.machine, self.step = machine, step
+        self.precision: Precision = precision_of(step.weights.data)
+        self.geometry: Geometry = geometry_of(machine, step.mode.data)
+        self.tokens, self.context = step.tokens.data, step.context.data
+        self.names: list[str] = []
+        self.labels: list[str] = []
+        self.operators: list[list[int]] = []
+        self.costs: list[list[float]] = []
+        self.matrices: list[list[int]] = []
+        self.matrix_names: list[str] = []
+        self.uses: list[float] = []
+        self.probes: list[tuple[str, int, int]] = []  # start or stop, region, number of the operator after it
+        self.made: dict[SSAValue, int] = {}  # value -> operator that makes it
+
+    def run(self) -> p.Program:
+        self._block(self.step.body.block, None)
+        return p.Program(
+            names=self.names,
+            labels=self.labels,
+            operators=np.array(self.operators, np.int64).reshape(-1, p.N_OPERATOR_COLUMNS),
+            costs=np.array(self.costs, np.float64).reshape(-1, p.N_COST_COLUMNS),
+            matrices=np.array(self.matrices, np.int64).reshape(-1, p.N_MATRIX_COLUMNS),
+            matrix_names=self.matrix_names,
+            use_per_page_us=np.array(self.uses, np.float64),
+            sliced=self.step.sliced is not None,
+            meta={"probes": self.probes},
+        )
+
+    def _block(self, block: Block, layer: int | None) -> None:
+        group: list[GemvOp] = []
+        for op in block.ops:
+            if isinstance(op, GemvOp) and (not group or group[0].vector is op.vector):
+                group.append(op)
+                continue
+            if group and not op.name.startswith("probe."):
+                self._products(group, layer)
+                group = [op] if isinstance(op, GemvOp) else []
+            self._one(op, layer, len(group))
+        if group:
+            self._products(group, layer)
+
+    def _one(self, op: Operation, layer: int | None, pending: int) -> None:
+        if isinstance(op, SpecialOp):
+            self._special(op, layer)
+        elif isinstance(op, AttentionOp):
+            self._attention(op, layer)
+        elif isinstance(op, LayersOp):
+            self._layers(op)
+        elif op.name in ("probe.start", "probe.stop"):
+            # a probe between products of one group sees the group as a whole
+            self.probes.append((op.name[6:], op.properties["region"].data, len(self.names) + (pending > 0) * (op.name == "probe.stop")))  # pyright: ignore
+        elif not isinstance(op, (GemvOp, YieldOp)) and not op.name.startswith("probe."):
+            raise TileProbeError(f"the engine does not know {op.name}")
+
+    def _layers(self, op: LayersOp) -> None:
+        body = op.body.block
+        value = self.made.get(op.init, -1)
+        for layer in range(op.count.data):
+            self.made[body.args[0]] = value
+            self._block(body, layer)
+            last = body.last_op
+            assert isinstance(last, YieldOp)
+            value = self.made.get(last.value, -1)
+        self.made[op.out] = value
+
+    def _add(self, kind: int, label: str, layer: int | None, op: Operation, **columns: int) -> list[float]:
+        row = [0] * p.N_OPERATOR_COLUMNS
+        row[p.KIND] = kind
+        for n, column in enumerate(p.DEPS):
+            row[column] = self.made.get(op.operands[n], -1) if n < len(op.operands) else -1
+        for name, value in columns.items():
+            row[getattr(p, name)] = value
+        for result in op.results:
+            self.made[result] = len(self.names)
+        self.operators.append(row)
+        self.costs.append([0.0] * p.N_COST_COLUMNS)
+        self.names.append(label if layer is None else f"layer {layer} / {label}")
+        self.labels.append(label)
+        return self.costs[-1]
+
+    def _sfu_us(self, elements: float) -> float:
+        return elements / (self.machine.npu.sfu_lanes * self.machine.npu.clock_ghz * 1e3)
+
+    def _special(self, op: SpecialOp, layer: int | None) -> None:
+        cost = self._add(p.VECTOR, op.label.data, layer, op)
+        cost[p.SFU_US] = self._sfu_us(self.tokens * op.passes.data * op.out.type.length.data)  # pyright: ignore
+        cost[p.DRAM_US] = op.reads.data / (self.machine.dram.gb_per_s * 1e3)
+
+    def _attention(self, op: AttentionOp, layer: int | None) -> None:
+        heads, kv_heads, dim = op.heads.data, op.kv_heads.data, op.head_dim.data
+        seen = self.context if self.step.kind.data == "decode" else (self.tokens + 1) / 2  # causal: half on average
+        stored = self.context * dim * self.precision.kv_bytes  # of the keys, or the values, of one head
+        cost = self._add(p.ATTENTION, "attention", layer, op, KV_HEADS=kv_heads)
+        dram, npu = self.machine.dram.gb_per_s * 1e3, self.machine.npu
+        queries = heads // kv_heads * self.tokens
+        macs = queries * seen * dim
+        # each key is used by `queries` vectors: loading the array or multiplying, whichever takes longer
+        array_us = max(stored / (npu.edge_gb_per_s * 1e3), macs / npu.macs_per_us)
+        cost[p.K_DRAM_US] = cost[p.V_DRAM_US] = stored / dram
+        cost[p.QK_ARRAY_US] = cost[p.PV_ARRAY_US] = array_us
+        cost[p.SOFTMAX_US] = self._sfu_us(SOFTMAX_PASSES * queries * seen)
+        written = 2 * self.tokens * kv_heads * dim * self.precision.kv_bytes
+        cost[p.DRAM_US] = self.machine.dram.latency_us + written / dram
+
+    def _products(self, group: list[GemvOp], layer: int | None) -> None:
+        first = len(self.matrices)
+        streamed = 0.0
+        for gemv in group:
+            streamed += self._matrix(gemv, layer)
+        label = " ".join(gemv.label.data for gemv in group)
+        cost = self._add(p.WEIGHTS, label, layer, group[0], FIRST_MATRIX=first, END_MATRIX=len(self.matrices))
+        for gemv in group:
+            self.made[gemv.out] = len(self.names) - 1
+        # what is left when the last sum arrives: one pass over the longest result, to scale and add its bias
+        cost[p.TAIL_US] = self._sfu_us(self.tokens * max(gemv.rows.data for gemv in group))
+        cost[p.ARRAY_US] = streamed
+
+    def _matrix(self, gemv: GemvOp, layer: int | None) -> float:
+        assert gemv.buffers is not None
+        m = page_map_of(gemv, self.machine, self.geometry, layer or 0)
+        values = self.precision.values_per_page(self.machine)
+        row = [0] * p.N_MATRIX_COLUMNS
+        row[p.ROWS], row[p.COLS], row[p.BLOCK_ROWS], row[p.BLOCK_COLS] = m.rows, m.cols, m.block_rows, m.block_cols
+        row[p.FLASH_CHUNKS], row[p.FIRST_CORE], row[p.FIRST_DIE] = m.flash_chunks, m.first_core, m.first_die
+        row[p.INPUT_BYTES] = m.block_cols * self.precision.activation_bytes
+        row[p.SUM_BYTES] = self.precision.partial_sum_bytes(self.machine)
+        row[p.INPUT_SLOTS], row[p.PART_ROWS], row[p.KEEP_INPUT] = gemv.buffers.numbers
+        row[p.VALUES_PER_PAGE] = values
+        self.matrices.append(row)
+        self.matrix_names.append(gemv.label.data if layer is None else f"layer {layer} / {gemv.label.data}")
+        # a streamed page on the array: loaded once, multiplied by every token; channels share the array evenly
+        npu = self.machine.npu
+        page_us = max(self.machine.flash.page_bytes / (npu.edge_gb_per_s * 1e3), values * self.tokens / npu.macs_per_us)
+        self.uses.append(page_us * self.geometry.channels)
+        return m.stream_chunks * m.col_blocks * page_us

@@ -1,0 +1,34 @@
+"""How weights, activations and the KV cache are stored: `w8a8` and `w4a16`.
+
+A precision and a machine say how many values a page holds and how wide a partial sum travels.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tileprobe.errors import TileProbeError
+from tileprobe.targets.cambricon.machine import Machine
+
+
+@dataclass(frozen=True)
+class Precision:
+    name: str
+    weight_bits: int
+    activation_bytes: int
+    kv_bytes: int  # the KV cache keeps the activations' width
+
+    def values_per_page(self, machine: Machine) -> int:
+        return machine.flash.page_bytes * 8 // self.weight_bits
+
+    def partial_sum_bytes(self, machine: Machine) -> int:
+        return getattr(machine.core, f"partial_sum_bytes_{self.name}")
+
+
+PRECISIONS = {p.name: p for p in (Precision("w8a8", 8, 1, 1), Precision("w4a16", 4, 2, 2))}
+
+
+def precision_of(name: str) -> Precision:
+    if name not in PRECISIONS:
+        raise TileProbeError(f"unknown weights {name!r}: expected {' or '.join(PRECISIONS)}")
+    return PRECISIONS[name]

@@ -1,0 +1,139 @@
+"""What the passes reason with: shapes of requests, what a transfer costs, and the balance of flash and NPU.
+
+`paper_tile` and `balance` are the paper's rules with the machine's own costs put in; `check_tile` says whether a core
+can hold a tile. These are decisions of a compiler: the engine knows none of them.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from tileprobe.errors import TileProbeError
+from tileprobe.targets.cambricon.machine import Machine
+from tileprobe.targets.cambricon.precision import Precision
+
+MOST_INPUT_SLOTS = 7  # one less than the requests the engine keeps open
+
+
+@dataclass(frozen=True)
+class Tile:
+    """An H x W block of a matrix that one request covers: columns over channels, rows over a channel's cores."""
+
+    rows: int
+    cols: int
+
+    def block(self, machine: Machine) -> tuple[int, int]:
+        """Rows and columns of the page that one core gets."""
+        return self.rows // machine.cores_per_channel, self.cols // machine.flash.channels
+
+    def __str__(self) -> str:
+        return f"{self.rows}x{self.cols}"
+
+
+@dataclass(frozen=True)
+class Buffers:
+    """How the buffer of a core is cut, see `BuffersAttr`."""
+
+    inputs: int
+    rows: int
+    keep: int
+
+
+def parse_tile(text: str) -> Tile:
+    rows, x, cols = text.lower().partition("x")
+    if not (x and rows.isdigit() and cols.isdigit() and int(rows) and int(cols)):
+        raise TileProbeError(f"{text!r} is no tile: write rows x columns, such as 256x2048")
+    return Tile(int(rows), int(cols))
+
+
+def request_values(machine: Machine, precision: Precision) -> int:
+    """Weights that one request covers when every core reads a full page."""
+    return machine.flash.channels * machine.cores_per_channel * precision.values_per_page(machine)
+
+
+def paper_tile(machine: Machine, precision: Precision, hidden: int) -> Tile:
+    """The paper's shape of least traffic, W* = channels * sqrt(cores * page), rounded down to a power of two and no
+    wider than the next power of two above the hidden size; H takes what is left of the request."""
+    channels, cores = machine.flash.channels, machine.cores_per_channel
+    best = channels * math.sqrt(cores * precision.values_per_page(machine))
+    per_channel = 2 ** int(math.log2(best / channels))
+    while per_channel > 1 and per_channel // 2 * channels >= hidden:
+        per_channel //= 2
+    block_rows = max(1, precision.values_per_page(machine) // per_channel)
+    return Tile(block_rows * cores, per_channel * channels)
+
+
+def cut_buffers(machine: Machine, precision: Precision, tile: Tile, most_inputs: int, keep: bool) -> Buffers | None:
+    """Cut a core's buffer into input slices and two output buffers; None when the tile's input does not fit."""
+    rows, cols = tile.block(machine)
+    input_bytes = cols * precision.activation_bytes
+    sum_bytes = precision.partial_sum_bytes(machine)
+    left = machine.core.buffer_bytes - input_bytes
+    fitting = min(rows, left // (2 * sum_bytes))
+    if fitting < 1:
+        return None
+    inputs = 1 + (left - 2 * fitting * sum_bytes) // input_bytes
+    return Buffers(min(inputs, most_inputs, MOST_INPUT_SLOTS), fitting, int(keep))
+
+
+def check_tile(machine: Machine, precision: Precision, tile: Tile) -> None:
+    """Raise when the machine cannot hold the tile, and say what it can hold."""
+    channels, cores = machine.flash.channels, machine.cores_per_channel
+    where = f"a tile of {tile} on {machine.name}"
+    if tile.rows % cores or tile.cols % channels:
+        raise TileProbeError(
+            f"{where}: its rows must be a multiple of the {cores} cores of a channel and its columns a multiple of the "
+            f"{channels} channels"
+        )
+    rows, cols = tile.block(machine)
+    page = precision.values_per_page(machine)
+    if rows * cols > page:
+        raise TileProbeError(
+            f"{where} gives each core {rows} x {cols} weights, more than the {page} of a page: "
+            f"rows x columns must be at most {request_values(machine, precision)}"
+        )
+    if cut_buffers(machine, precision, tile, 1, False) is None:
+        raise TileProbeError(
+            f"{where}: the input slice of {cols * precision.activation_bytes} bytes and two partial sums do not fit the "
+            f"{machine.core.buffer_bytes} bytes of a core's buffers; use fewer columns"
+        )
+
+
+def balance(machine: Machine, precision: Precision, tile: Tile, buffers: Buffers) -> float:
+    """The share alpha of the work at which flash and NPU end together: cores * t_r / (cores * t_r + t_rc).
+
+    t_rc is the time of a request, t_r that of a page through what read-compute leaves of its channel; both with
+    all bytes and commands that this machine sends.
+    """
+    flash, cores = machine.flash, machine.cores_per_channel
+    bytes_per_us = 1e3 * min(flash.channel_gb_per_s, machine.link.gb_per_s / flash.channels)
+    rows, cols = tile.block(machine)
+    input_us = flash.command_us + cols * precision.activation_bytes / bytes_per_us
+    parts = -(-rows // buffers.rows)
+    sums_us = cores * (parts * flash.command_us + rows * precision.partial_sum_bytes(machine) / bytes_per_us)
+    slot_us = max(flash.read_us, machine.core.page_us)
+    t_rc = slot_us + (input_us if buffers.inputs == 1 else 0.0)
+    free = 1.0 - (input_us + sums_us) / t_rc
+    if free <= 0:
+        return 1.0
+    sent = flash.page_bytes + (flash.spare_bytes if flash.spare_travels else 0)
+    t_r = (flash.command_us + sent / bytes_per_us) / free
+    return cores * t_r / (cores * t_r + t_rc)
+
+
+def whole_requests(alpha: float, chunks: list[int], cores: int) -> list[int]:
+    """Block rows in flash for the matrices of a group: whole requests, as many as alpha asks for, rounded up.
+
+    A request takes its time whether all cores have a page or one, so a part of one would be paid in full.
+    """
+    total = sum(chunks)
+    requests = math.ceil(alpha * total / cores - 1e-9)
+    taken, found, before = 0, [], 0
+    for chunk in chunks:
+        before += chunk
+        upto = min(requests, math.ceil(requests * before / total - 1e-9))
+        in_flash = min(chunk, (upto - taken) * cores)
+        taken += -(-in_flash // cores)
+        found.append(in_flash)
+    return found
