@@ -21,6 +21,11 @@ class Precision:
     def values_per_page(self, machine: Machine) -> int:
         return machine.flash.page_bytes * 8 // self.weight_bits
 
+    def widest_row(self, machine: Machine) -> int:
+        """Products that a partial sum adds up without overflow, whatever the values."""
+        weight, activation = 2 ** (self.weight_bits - 1), 2 ** (8 * self.activation_bytes - 1) - 1
+        return (2 ** (8 * self.partial_sum_bytes(machine) - 1) - 1) // (weight * activation)
+
     def partial_sum_bytes(self, machine: Machine) -> int:
         return getattr(machine.core, f"partial_sum_bytes_{self.name}")
 

@@ -1,0 +1,136 @@
+"""Decode an LLM on a simulated Cambricon-LLM device: tokens/s, where the time goes, bytes and joules.
+
+examples:
+  tileprobe llm --model opt-6.7b --device cambricon:l
+  tileprobe llm --model path/to/config.json --device my-device.toml --context 4000 --json result.json
+  tileprobe llm --model llama2-70b --mha --device cambricon:s --no-slicing
+  tileprobe llm sweep --model opt-6.7b --device cambricon:s --vary chips_per_channel=1,2,4,8 --out chips
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from importlib.util import find_spec
+
+_FUNCTIONAL = "tileprobe.targets.cambricon.functional.cli"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    commands = parser.add_subparsers(dest="llm_command", metavar="[sweep | generate | ber]")
+    sweep = commands.add_parser("sweep", help="run every combination of some parameters, in parallel, resumable")
+    _add_run_arguments(sweep)
+    _add_sweep_arguments(sweep)
+    if find_spec(_FUNCTIONAL) is not None:
+        from importlib import import_module
+
+        functional = import_module(_FUNCTIONAL)
+        functional.add_generate_arguments(
+            commands.add_parser("generate", help="generate text through the machine, values read from its pages")
+        )
+        functional.add_ber_arguments(commands.add_parser("ber", help="perplexity against the bit error rate"))
+    _add_run_arguments(parser)
+
+
+def _add_run_arguments(parser: argparse.ArgumentParser) -> None:
+    what = parser.add_argument_group("what runs")
+    what.add_argument("--model", default=None, help="a built-in name (opt-6.7b, llama2-70b ...) or a Hugging Face config.json")
+    what.add_argument("--device", default="cambricon:s", help="cambricon:s, :m, :l or a TOML file (default %(default)s)")
+    what.add_argument("--context", type=int, default=1000, help="tokens in the KV cache (default %(default)s)")
+    what.add_argument("--weights", default="w8a8", choices=("w8a8", "w4a16"), help="default %(default)s")
+    what.add_argument("--mha", action="store_true", help="treat grouped key and value heads as full ones")
+    what.add_argument("--lm-head", action="store_true", help="count the output projection too (the paper does not)")
+    what.add_argument("--prefill", action="store_true", help="the prompt of --context tokens instead of one token")
+    how = parser.add_argument_group("how it is compiled")
+    how.add_argument("--tiling", default="paper", choices=("paper", "best"), help="shape of requests (default %(default)s)")
+    how.add_argument("--tile", default="", metavar="HxW", help="this shape for all matrices, e.g. 256x2048")
+    how.add_argument("--no-slicing", action="store_true", help="no slice control: pages are never cut")
+    mode = how.add_mutually_exclusive_group()
+    mode.add_argument("--flash-only", action="store_true", help="no share for the NPU")
+    mode.add_argument("--npu-only", action="store_true", help="all pages stream to the NPU")
+    machine = parser.add_argument_group("changes to the device")
+    machine.add_argument("--channels", type=int, metavar="N")
+    machine.add_argument("--chips-per-channel", type=int, metavar="N")
+    machine.add_argument("--set", action="append", default=[], metavar="CONSTANT=VALUE", help="any constant of the device")
+    out = parser.add_argument_group("output")
+    out.add_argument("--json", metavar="FILE", help="write the result as JSON (- for the terminal)")
+    out.add_argument("--trace", metavar="FILE", help="write the intervals of all units as a trace")
+    out.add_argument("--trace-intervals", type=int, default=1_000_000, metavar="N", help="keep at most N (default %(default)s)")
+    out.add_argument("--ir", action="store_true", help="print the compiled IR instead of running it")
+    out.add_argument("--what-if", action="store_true", help="also simulate machines that differ in one thing")
+    out.add_argument("--baselines", action="store_true", help="also offloading to a host, and the NPU alone")
+
+
+def _add_sweep_arguments(parser: argparse.ArgumentParser) -> None:
+    sweep = parser.add_argument_group("the sweep")
+    sweep.add_argument(
+        "--vary", action="append", required=True, metavar="NAME=A,B,...",
+        help="an option (model, device, context, weights, tiling, tile, mode, slicing, mha, lm_head) or a constant of the device; repeat for more",
+    )  # fmt: skip
+    sweep.add_argument("--out", default="sweep", metavar="NAME", help="writes NAME.parquet and NAME.png (default %(default)s)")
+    sweep.add_argument("--jobs", type=int, default=0, metavar="N", help="processes (default: all cores)")
+    sweep.add_argument("--plot", default="tokens_per_s", metavar="COLUMN", help="what the plot shows (default %(default)s)")
+    sweep.add_argument("--restart", action="store_true", help="do not resume: forget results already in NAME.parquet")
+
+
+def run(args: argparse.Namespace) -> int:
+    if args.llm_command in ("generate", "ber"):
+        from importlib import import_module
+
+        return getattr(import_module(_FUNCTIONAL), f"run_{args.llm_command}")(args)
+    if args.llm_command == "sweep":
+        from tileprobe.targets.cambricon.sweep import run_sweep_command
+
+        return run_sweep_command(args)
+    return _run_one(args)
+
+
+def _run_one(args: argparse.Namespace) -> int:
+    from tileprobe.errors import TileProbeError
+    from tileprobe.targets.cambricon.command import settings_of
+
+    if args.model is None:
+        raise TileProbeError("say which model: --model opt-6.7b, another built-in name, or the path of a config.json")
+    model, machine, options = settings_of(vars(args))
+    if args.ir:
+        from tileprobe.targets.cambricon.compile import compile_step
+
+        print(compile_step(model, machine, options))
+        return 0
+    if args.trace:
+        from tileprobe.targets.cambricon.tracing import simulate_traced
+
+        result, trace = simulate_traced(model, machine, options, args.trace_intervals)
+        trace.save(args.trace)
+    else:
+        from tileprobe.targets.cambricon.simulate import simulate
+
+        result = simulate(model, machine, options)
+    if args.json:
+        _write_json(args.json, result.to_json())
+    if args.json != "-":
+        _print(args, model, machine, options, result)
+    return 0
+
+
+def _print(args: argparse.Namespace, model, machine, options, result) -> None:
+    from tileprobe.targets.cambricon.baselines import baselines
+    from tileprobe.targets.cambricon.limits import what_if
+    from tileprobe.targets.cambricon.report import print_report
+
+    others = baselines(model, machine, options) if args.baselines else None
+    changes = what_if(model, machine, options) if args.what_if else None
+    print_report(result, machine, others, changes)
+    if args.trace:
+        print(f"\ntrace written to {args.trace}")
+
+
+def _write_json(path: str, document: dict) -> None:
+    text = json.dumps(document, indent=2)
+    if path == "-":
+        sys.stdout.write(text + "\n")
+        return
+    from tileprobe.targets.cambricon.command import write_whole
+
+    write_whole(path, (text + "\n").encode())

@@ -1,0 +1,84 @@
+"""From what a user typed to a model, a machine and options; shared by a single run and by sweeps."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tileprobe.errors import TileProbeError
+from tileprobe.targets.cambricon.compile import Options
+from tileprobe.targets.cambricon.machine import Machine, load_machine
+from tileprobe.targets.cambricon.model import Model, load_model
+from tileprobe.targets.cambricon.pagemap import FLASH_ONLY, NPU_ONLY, SPLIT
+
+
+def settings_of(given: Mapping[str, Any]) -> tuple[Model, Machine, Options]:
+    """The three things a run needs, from the names of the command line's options."""
+    changes = {name: given[name] for name in ("channels", "chips_per_channel") if given.get(name) is not None}
+    changes.update(parse_changes(given.get("set") or []))
+    machine = load_machine(given["device"])
+    if changes:
+        machine = machine.replace(**changes)
+    return load_model(given["model"], mha=bool(given.get("mha"))), machine, options_of(given)
+
+
+def options_of(given: Mapping[str, Any]) -> Options:
+    mode = given.get("mode") or SPLIT
+    if given.get("flash_only"):
+        mode = FLASH_ONLY
+    if given.get("npu_only"):
+        mode = NPU_ONLY
+    if mode not in (SPLIT, FLASH_ONLY, NPU_ONLY):
+        raise TileProbeError(f"mode must be {SPLIT}, {FLASH_ONLY} or {NPU_ONLY}, found {mode!r}")
+    if given.get("tiling", "paper") not in ("paper", "best"):
+        raise TileProbeError(f"tiling must be paper or best, found {given['tiling']!r}")
+    return Options(
+        context=given.get("context", 1000),
+        weights=given.get("weights", "w8a8"),
+        tiling=given.get("tiling", "paper"),
+        tile=given.get("tile") or "",
+        mode=mode,
+        slicing=bool(given.get("slicing", True)) and not given.get("no_slicing"),
+        lm_head=bool(given.get("lm_head")),
+        prefill=bool(given.get("prefill")),
+    )
+
+
+def parse_changes(pairs: list[str]) -> dict[str, Any]:
+    """`["read_us=25", "prefetch=false"]` as constants of a machine."""
+    changes = {}
+    for pair in pairs:
+        name, equals, text = pair.partition("=")
+        if not equals or not name:
+            raise TileProbeError(f"{pair!r} is no change: write CONSTANT=VALUE, such as read_us=25")
+        changes[name.strip()] = parse_value(text)
+    return changes
+
+
+def parse_value(text: str) -> Any:
+    """A number, a flag or a word."""
+    text = text.strip()
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def write_whole(path: str | Path, data: bytes) -> None:
+    """Write a file whole or not at all."""
+    path = Path(path)
+    try:
+        handle, temporary = tempfile.mkstemp(dir=path.parent or ".", prefix=path.name)
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    except OSError as error:
+        raise TileProbeError(f"cannot write {path}: {error.strerror or error}") from None

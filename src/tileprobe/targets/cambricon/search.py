@@ -1,0 +1,124 @@
+"""`--tiling best`: the shape and split that the engine itself runs fastest, for one group of products at a time.
+
+Candidates are shapes that divide the matrix's columns over the channels without waste, and powers of two; each is run
+on the engine as a small program of that group alone, with the splits around the balance. Decisions are kept for the
+process, because layers repeat.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tileprobe.targets.cambricon.engine import program as p
+from tileprobe.targets.cambricon.engine.launch import launch
+from tileprobe.targets.cambricon.machine import Machine
+from tileprobe.targets.cambricon.pagemap import FLASH_ONLY, NPU_ONLY, SPLIT, geometry_of
+from tileprobe.targets.cambricon.precision import Precision
+from tileprobe.targets.cambricon.tiling import MOST_INPUT_SLOTS, Tile, balance, cut_buffers, whole_requests
+
+WARM_US = 1000.0  # the group starts when the first pages have been read, as in the middle of a model
+SHAPES_TRIED = 10  # of those that a count of rounds ranks best
+
+
+@dataclass(frozen=True)
+class Choice:
+    tile: Tile
+    flash: list[int]  # block rows in flash, a matrix each
+    time_us: float
+
+
+_KEPT: dict[tuple, Choice] = {}  # machines hold dictionaries, so no lru_cache over them
+
+
+def best_choice(machine: Machine, precision: Precision, mode: str, shapes: list[tuple[int, int]]) -> Choice:
+    """The best tile for a group, with its split."""
+    key = (machine, precision, mode, tuple(shapes))
+    key = (repr(key),)
+    if key not in _KEPT:
+        tiles = _ranked(machine, precision, shapes)[:SHAPES_TRIED]
+        _KEPT[key] = min((_best(machine, precision, mode, shapes, tile) for tile in tiles), key=lambda c: c.time_us)
+    return _KEPT[key]
+
+
+def best_split(machine: Machine, precision: Precision, shapes: list[tuple[int, int]], tile: Tile) -> Choice:
+    """The best split of a group whose tile is given."""
+    return _best(machine, precision, SPLIT, shapes, tile)
+
+
+def _candidates(machine: Machine, precision: Precision, cols: int) -> list[Tile]:
+    channels, cores = machine.flash.channels, machine.cores_per_channel
+    values = precision.values_per_page(machine)
+    widths = {2**n for n in range(4, 15)}
+    widths |= {-(-cols // (channels * k)) for k in range(1, 65)}
+    tiles = [Tile(values // w * cores, w * channels) for w in sorted(widths) if 0 < w <= precision.widest_row(machine)]
+    return [t for t in tiles if cut_buffers(machine, precision, t, 1, True) is not None]
+
+
+def _ranked(machine: Machine, precision: Precision, shapes: list[tuple[int, int]]) -> list[Tile]:
+    """Shapes by the work of the busiest channel in pages, then by their traffic: cheap, to spare the engine most."""
+    channels, cores = machine.flash.channels, machine.cores_per_channel
+    cols = shapes[0][1]
+
+    def rank(tile: Tile) -> tuple[float, float]:
+        block_rows, block_cols = tile.block(machine)
+        requests = -(-(-(-cols // block_cols)) // channels)
+        chunks = sum(-(-rows // block_rows) for rows, _ in shapes)
+        sums = chunks * block_rows * precision.partial_sum_bytes(machine) * requests
+        inputs = -(-chunks // cores) * requests * block_cols * precision.activation_bytes
+        pages = requests * chunks + 0.02 * requests * (-chunks % cores)
+        return pages + (sums + inputs) / machine.flash.page_bytes, sums
+
+    return sorted(_candidates(machine, precision, cols), key=rank)
+
+
+def _best(machine: Machine, precision: Precision, mode: str, shapes: list[tuple[int, int]], tile: Tile) -> Choice:
+    cores = machine.cores_per_channel
+    buffers = cut_buffers(machine, precision, tile, MOST_INPUT_SLOTS, True)
+    assert buffers is not None
+    block_rows, _ = tile.block(machine)
+    chunks = [-(-rows // block_rows) for rows, _ in shapes]
+    if mode == FLASH_ONLY:
+        splits = [chunks]
+    elif mode == NPU_ONLY:
+        splits = [[0] * len(chunks)]
+    else:
+        rounds = sum(chunks) / cores
+        middle = balance(machine, precision, tile, buffers)
+        shares = {min(1.0, max(0.0, middle + step / rounds)) for step in (-2, -1, -0.5, 0, 0.5, 1, 2)} | {1.0}
+        splits = [whole_requests(share, chunks, cores) for share in sorted(shares)]
+        splits += [_even(share, chunks) for share in sorted(shares)]
+    unique = {tuple(s) for s in splits}
+    timed = [Choice(tile, list(s), _time(machine, precision, mode, shapes, tile, list(s), buffers)) for s in sorted(unique)]
+    return min(timed, key=lambda c: (round(c.time_us, 3), -sum(c.flash)))
+
+
+def _even(share: float, chunks: list[int]) -> list[int]:
+    return [min(chunk, round(share * chunk)) for chunk in chunks]
+
+
+def _time(machine, precision, mode, shapes, tile, flash, buffers) -> float:
+    """Microseconds of the group on the engine, from the moment its input exists."""
+    geometry = geometry_of(machine, mode)
+    block_rows, block_cols = tile.block(machine)
+    matrices = np.zeros((len(shapes), p.N_MATRIX_COLUMNS), np.int64)
+    core, die = 0, 0
+    for n, ((rows, cols), in_flash) in enumerate(zip(shapes, flash)):
+        m = matrices[n]
+        m[p.ROWS], m[p.COLS], m[p.BLOCK_ROWS], m[p.BLOCK_COLS] = rows, cols, block_rows, block_cols
+        m[p.FLASH_CHUNKS], m[p.FIRST_CORE], m[p.FIRST_DIE] = in_flash, core, die
+        m[p.INPUT_BYTES] = block_cols * precision.activation_bytes
+        m[p.SUM_BYTES] = precision.partial_sum_bytes(machine)
+        m[p.INPUT_SLOTS], m[p.PART_ROWS], m[p.KEEP_INPUT] = buffers.inputs, buffers.rows, buffers.keep
+        m[p.VALUES_PER_PAGE] = precision.values_per_page(machine)
+        core = (core + in_flash) % geometry.cores
+        die = (die - (-rows // block_rows) - in_flash) % geometry.dies_per_channel
+    operators = np.full((2, p.N_OPERATOR_COLUMNS), -1, np.int64)
+    operators[0, p.KIND], operators[1, p.KIND] = p.VECTOR, p.WEIGHTS
+    operators[1, p.FIRST_MATRIX], operators[1, p.END_MATRIX], operators[1, p.DEP_0] = 0, len(shapes), 0
+    costs = np.zeros((2, p.N_COST_COLUMNS))
+    costs[0, p.SFU_US] = WARM_US
+    use = machine.flash.page_bytes / (machine.npu.edge_gb_per_s * 1e3) * geometry.channels
+    program = p.Program(["warm", "group"], ["warm", "group"], operators, costs, matrices, [], np.full(len(shapes), use), True)
+    return launch(program, machine, geometry).total_us - WARM_US

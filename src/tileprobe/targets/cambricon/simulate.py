@@ -1,0 +1,125 @@
+"""Run a model on a machine: options in, a `Result` out. This is what the command line, sweeps and benchmarks call.
+
+    result = simulate(load_model("opt-6.7b"), load_machine("cambricon:s"), Options(context=1000))
+    result.tokens_per_s
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tileprobe.errors import TileProbeError
+from tileprobe.targets.cambricon.closed_form import closed_form_us
+from tileprobe.targets.cambricon.compile import Options, compile_step, kv_cache_bytes
+from tileprobe.targets.cambricon.encode import encode, the_step
+from tileprobe.targets.cambricon.energy import energy_of
+from tileprobe.targets.cambricon.engine import program as p
+from tileprobe.targets.cambricon.engine.launch import Run, launch
+from tileprobe.targets.cambricon.machine import Machine
+from tileprobe.targets.cambricon.model import Model
+from tileprobe.targets.cambricon.pagemap import geometry_of
+from tileprobe.targets.cambricon.precision import precision_of
+from tileprobe.targets.cambricon.result import Operator, Result, Unit
+from tileprobe.targets.cambricon.walk import gemvs_of, tile_of
+
+
+def simulate(model: Model, machine: Machine, options: Options = Options()) -> Result:  # noqa: B008
+    """Compile, run every command, and account for it."""
+    module = compile_step(model, machine, options)
+    program = encode(module)
+    run = launch(program, machine, geometry_of(machine, the_step(module).mode.data))
+    return account(model, machine, options, module, program, run)
+
+
+def account(model: Model, machine: Machine, options: Options, module, program: p.Program, run: Run) -> Result:
+    """Turn the engine's counters into a result, and check that nothing was lost on the way."""
+    from tileprobe.targets.cambricon.engine import state as s
+
+    stats = run.state.stats.sum(axis=0)
+    total = run.total_us
+    computed, streamed = int(stats[s.N_COMPUTED]), int(stats[s.N_STREAMED])
+    pages = int(_pages(program).sum())
+    if computed + streamed != pages:
+        raise TileProbeError(
+            f"the engine issued {computed + streamed} page commands for {pages} pages: please report it"
+        )
+    tiles = [tile_of(gemv) for gemv in gemvs_of(the_step(module))]
+    tokens = the_step(module).tokens.data
+    traffic = {
+        "input": stats[s.BYTES_INPUT] / 1e9,
+        "result": stats[s.BYTES_RESULT] / 1e9,
+        "stream": stats[s.BYTES_STREAM] / 1e9,
+        "spare": stats[s.BYTES_SPARE] / 1e9,
+    }
+    busy = stats[: s.BUSY_COMMAND + 1] / (total * machine.flash.channels)
+    kv_bytes = kv_cache_bytes(model, options) if not options.prefill else 0
+    units = _units(machine, run, stats, busy, total, computed, streamed)
+    return Result(
+        model=model.name,
+        device=machine.name,
+        options=options,
+        tokens=tokens,
+        latency_ms=total / 1e3,
+        channel_use=float(busy.sum()),
+        channel_gb=float(sum(traffic.values())),
+        traffic_gb={k: float(v) for k, v in traffic.items()},
+        energy_j=energy_of(machine, program, run, options, sum(traffic.values()) * 1e9, pages, total),
+        alpha=computed / pages,
+        tile=(tiles[0].rows, tiles[0].cols),
+        tiles={gemv.label.data: [tile.rows, tile.cols] for gemv, tile in zip(gemvs_of(the_step(module)), tiles)},
+        page_commands=pages,
+        read_compute_commands=computed,
+        page_reads=streamed,
+        slices=int(stats[s.N_SLICES]),
+        units=units,
+        operators=_operators(program, run),
+        weight_bytes=_weights(program) * precision_of(options.weights).weight_bits // 8,
+        macs=_weights(program) * tokens,
+        kv_gb=kv_bytes / 1e9,
+        closed_form_ms=closed_form_us(program, machine, options) / 1e3,
+    )
+
+
+def _pages(program: p.Program) -> np.ndarray:
+    m = program.matrices
+    return -(-m[:, p.ROWS] // m[:, p.BLOCK_ROWS]) * -(-m[:, p.COLS] // m[:, p.BLOCK_COLS])
+
+
+def _weights(program: p.Program) -> int:
+    return int((program.matrices[:, p.ROWS] * program.matrices[:, p.COLS]).sum())
+
+
+def _units(machine: Machine, run: Run, stats, busy, total: float, computed: int, streamed: int) -> dict[str, Unit]:
+    from tileprobe.targets.cambricon.engine import state as s
+
+    planes = machine.dies * machine.flash.planes_per_die
+    cores = machine.flash.channels * machine.cores_per_channel
+    parts = dict(zip(("input", "result", "stream", "spare", "command"), (float(b) for b in busy)))
+    transfers = max(stats[s.N_RESULTS] + stats[s.N_INPUTS], 1.0)
+    return {
+        "channels": Unit(machine.flash.channels, float(busy.sum()), {**parts, "wait_us": float(stats[s.WAIT_RC] / transfers)}),
+        "planes": Unit(planes, (computed + streamed) * machine.flash.read_us / (total * planes)),
+        "cores": Unit(cores, float(run.state.core_busy.sum()) / (total * cores)),
+        "npu_array": Unit(1, float(run.busy_us[0]) / total),
+        "npu_sfu": Unit(1, float(run.busy_us[1]) / total),
+        "dram": Unit(1, float(run.busy_us[2]) / total),
+    }
+
+
+def _operators(program: p.Program, run: Run) -> list[Operator]:
+    """Time by operator: what each added to the end of all before it, so that the times sum to the whole."""
+    before = np.concatenate(([0.0], np.maximum.accumulate(run.done_us)[:-1]))
+    added = np.maximum(run.done_us - before, 0.0)
+    pages = np.concatenate(([0], np.cumsum(_pages(program))))
+    names = ("flash + npu", "npu", "npu + dram")
+    found: dict[str, Operator] = {}
+    for n, label in enumerate(program.labels):
+        row = program.operators[n]
+        here = int(pages[row[p.END_MATRIX]] - pages[row[p.FIRST_MATRIX]]) if row[p.KIND] == p.WEIGHTS else 0
+        op = found.setdefault(label, Operator(label, names[row[p.KIND]], 0, 0.0, 0.0, 0))
+        op.count += 1
+        op.time_ms += float(added[n]) / 1e3
+        op.pages += here
+    for op in found.values():
+        op.share = op.time_ms / (run.total_us / 1e3)
+    return list(found.values())
