@@ -27,6 +27,7 @@ class Pushed:
     clock: np.ndarray
     value: np.ndarray  # payload bits; meaningful where the slot has a payload
     lost: np.ndarray  # a row: how many records did not fit
+    delay: np.ndarray | None = None  # ticks that the probes before and at a record took
 
 
 def read(rows: Rows) -> Pushed:
@@ -73,9 +74,13 @@ def pair(rows: Rows, pushed: Pushed, span: Span) -> dict[str, np.ndarray]:
         value = pushed.value[begin].view(dtype).astype(np.float64)
     iteration = pushed.iteration[begin] + (span.distance if slot.loops else 0)
     outer = _runs(rows, pushed, slot.loops)[begin]
-    return columns_of(
+    columns = columns_of(
         rows, span, pushed.row[begin], pushed.clock[begin], pushed.clock[end], iteration, outer, value
     )
+    if pushed.delay is not None:
+        columns["start_corrected"] = columns["start"] - pushed.delay[begin]
+        columns["stop_corrected"] = columns["stop"] - pushed.delay[end]
+    return columns
 
 
 def _ordinal(row: np.ndarray) -> np.ndarray:

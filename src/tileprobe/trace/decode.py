@@ -17,6 +17,7 @@ from tileprobe.trace import cursor
 from tileprobe.trace.layout import BEGIN, EPOCH, UNIT, Layout, Slot, Span
 from tileprobe.trace.losses import count_losses
 from tileprobe.trace.model import KINDS, Losses
+from tileprobe.trace.replay import Calibration, delays, push_delays
 from tileprobe.trace.sampling import Sampling
 
 _HALF = np.uint64(32)
@@ -44,6 +45,7 @@ class Rows:
     program: np.ndarray
     unit: np.ndarray
     epoch: np.ndarray
+    delays: np.ndarray | None = None  # as `clocks`: ticks that the probes before and at a record took
 
     def view(self, source: np.ndarray, base: int, shape: Sequence[int], strides: Sequence[int]) -> np.ndarray:
         """All the places of a record as one array (rows, *iterations), without a copy."""
@@ -77,28 +79,45 @@ def decode(
     programs: int | Sequence[int],
     sampling: Sampling | None = None,
     launches: Sequence[int] | None = None,
+    calibration: Calibration | None = None,
 ) -> Decoded:
-    """Decodes the buffers of launches of one kernel.
+    """Decodes the buffers of launches of one kernel. A calibration adds columns of corrected ticks.
 
     `buffers` is (launches, blocks, words) or, for one launch, (blocks, words) or flat, of 64-bit words;
     `epochs` and `begins` give each launch's epoch and the clock just before it; `programs` the size of its
     grid; `launches` the ids for the `launch` column (0, 1, ... if not given).
     """
-    sampling = sampling or Sampling()
-    words = _words(buffers, layout)
-    sizes = [programs] * len(words) if isinstance(programs, int) else list(programs)
-    if not len(words) == len(epochs) == len(begins) == len(sizes):
-        raise TileProbeError(
-            f"{len(words)} buffers, {len(epochs)} epochs, {len(begins)} begins, {len(sizes)} grids"
-        )
-    rows = _rows(words, layout, sampling, epochs, begins, sizes)
-    parts = [_affine(rows, span) for span in layout.spans if not layout.slots[span.start].cursor]
+    rows, sizes, blocks = read_rows(
+        buffers, layout, epochs=epochs, begins=begins, programs=programs, sampling=sampling
+    )
     pushed = cursor.read(rows)
+    if calibration is not None:
+        rows.delays = delays(rows, calibration)
+        pushed.delay = push_delays(pushed, calibration, layout)
+    parts = [_affine(rows, span) for span in layout.spans if not layout.slots[span.start].cursor]
     parts += [cursor.pair(rows, pushed, span) for span in layout.spans if layout.slots[span.start].cursor]
     columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]} if parts else {}
     if launches is not None and columns:
         columns["launch"] = np.asarray(launches, np.int64)[columns["launch"]]
-    return Decoded(columns, count_losses(rows, pushed, sizes, words.shape[1]))
+    return Decoded(columns, count_losses(rows, pushed, sizes, blocks))
+
+
+def read_rows(
+    buffers: np.ndarray,
+    layout: Layout,
+    *,
+    epochs: Sequence[int],
+    begins: Sequence[int],
+    programs: int | Sequence[int],
+    sampling: Sampling | None = None,
+) -> tuple[Rows, list[int], int]:
+    """The written blocks of all launches, the sizes of their grids, and the blocks a buffer has."""
+    words = _words(buffers, layout)
+    sizes = [programs] * len(words) if isinstance(programs, int) else list(programs)
+    if not len(words) == len(epochs) == len(begins) == len(sizes):
+        counts = f"{len(words)} buffers, {len(epochs)} epochs, {len(begins)} begins, {len(sizes)} grids"
+        raise TileProbeError(f"decoding needs one of each for every launch, got {counts}")
+    return _rows(words, layout, sampling or Sampling(), epochs, begins, sizes), sizes, words.shape[1]
 
 
 def _words(buffers: np.ndarray, layout: Layout) -> np.ndarray:
@@ -181,7 +200,14 @@ def _affine(rows: Rows, span: Span) -> dict[str, np.ndarray]:
     if first.payload:
         raw = rows.slot(first, 1, rows.words)[index]
         value = raw.view(np.float64 if first.payload == "f64" else np.int64).astype(np.float64)
-    return columns_of(rows, span, index[0], start[index], stop[index], iteration, outer, value)
+    columns = columns_of(rows, span, index[0], start[index], stop[index], iteration, outer, value)
+    if rows.delays is not None:
+        early, late = (rows.slot(layout.slots[slot], 0, rows.delays) for slot in (span.start, span.stop))
+        if span.shift:
+            early, late = _shifted(rows, span, early, late)
+        columns["start_corrected"] = columns["start"] - early[index]
+        columns["stop_corrected"] = columns["stop"] - late[index]
+    return columns
 
 
 def columns_of(

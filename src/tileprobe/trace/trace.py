@@ -16,7 +16,7 @@ import polars as pl
 
 from tileprobe.errors import TileProbeError
 from tileprobe.trace import file
-from tileprobe.trace.model import COLUMNS, Kernel, Launch, Losses, Region, Unit
+from tileprobe.trace.model import COLUMNS, KIND_DTYPE, KINDS, Kernel, Launch, Losses, Region, Unit
 
 _DEFAULTS: dict[str, Any] = {
     "launch": 0,
@@ -51,8 +51,9 @@ class Trace:
     ) -> Trace:
         """A trace from columns (arrays, lists or a frame).
 
-        `region`, `start` and `stop` (ticks) are needed, the rest have defaults. Without `start_ns` and
-        `stop_ns` the corrected times are the raw ones: right for a machine whose probes cost nothing.
+        `region`, `start` and `stop` (ticks) are needed, the rest have defaults. Corrected times come as
+        `start_ns` and `stop_ns`, or in ticks as `start_corrected` and `stop_corrected`; without them they are
+        the raw ones: right for a machine whose probes cost nothing. NaN in `value` means no payload.
         """
         frame = columns if isinstance(columns, pl.DataFrame) else pl.DataFrame(dict(columns))
         for name in ("region", "start", "stop"):
@@ -67,7 +68,13 @@ class Trace:
             frame = frame.with_columns(pl.lit(None, pl.Float64).alias("value"))
         if "start_ns" not in frame.columns:
             frame = _raw_times(frame, kernels, launches)
+        if frame["kind"].dtype.is_integer():
+            names = pl.col("kind").replace_strict(
+                list(range(len(KINDS))), list(KINDS), return_dtype=KIND_DTYPE
+            )
+            frame = frame.with_columns(names)
         frame = frame.select([pl.col(name).cast(dtype) for name, dtype in COLUMNS.items()])
+        frame = frame.with_columns(pl.col("value").fill_nan(None))
         return Trace(frame, kernels, launches, list(regions), units, dict(meta or {}))
 
     # -- reading ------------------------------------------------------------------------------------------
@@ -209,7 +216,8 @@ class Trace:
 
 
 def _raw_times(frame: pl.DataFrame, kernels: list[Kernel], launches: list[Launch]) -> pl.DataFrame:
-    """Adds start_ns and stop_ns straight from the ticks, counted from the first start in the trace."""
+    """Adds start_ns and stop_ns from the ticks, corrected if there are such, counted from the first start."""
+    corrected = "start_corrected" in frame.columns
     rates = {kernel.id: 1e9 / kernel.clock.hz for kernel in kernels}
     ns_per_tick = {launch.id: rates[launch.kernel] for launch in launches}
     if len(set(rates.values())) == 1:
@@ -217,7 +225,8 @@ def _raw_times(frame: pl.DataFrame, kernels: list[Kernel], launches: list[Launch
     else:
         scale = pl.col("launch").replace_strict(ns_per_tick, return_dtype=pl.Float64)
     origin = frame["start"].min() if frame.height else 0
-    times = [((pl.col(c) - origin) * scale).alias(f"{c}_ns") for c in ("start", "stop")]
+    names = {c: f"{c}_corrected" if corrected else c for c in ("start", "stop")}
+    times = [((pl.col(name) - origin) * scale).alias(f"{c}_ns") for c, name in names.items()]
     return frame.with_columns(times)
 
 

@@ -1,0 +1,116 @@
+// PASSES: select{scopes="soft@6-7"},instrument
+// Regions are named after lines, scopes span neighbouring stages, stages are not looked into.
+// CHECK:      probe.region 0 "attention" kind "kernel" at "a.py":3:13
+// CHECK-NEXT: probe.region 1 "load + mul @ 3-4" kind "load+mul" in 0 at "a.py":3:4
+// CHECK-NEXT: probe.region 2 "loop @ 6" kind "loop" in 0 at "a.py":6:11
+// CHECK-NEXT: probe.region 3 "iteration" kind "iteration" in 2 at "a.py":6:11
+// CHECK-NEXT: probe.region 4 "soft" kind "scope" in 3 at "a.py":6:7
+// CHECK-NEXT: probe.region 5 "load @ 6" kind "load" in 4 at "a.py":6:6
+// CHECK-NEXT: probe.region 6 "dot @ 7" kind "dot" in 4 at "a.py":7:7
+// CHECK-NEXT: probe.region 7 "store @ 11" kind "store" in 3 at "a.py":11:11
+func.func @attention(%n: i32, %c: i1) {
+  // CHECK-NEXT: probe.start 0
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  // CHECK:      probe.start 1
+  // CHECK-NEXT: "my.stage"
+  // CHECK-NEXT: "tt.load"
+  // CHECK-NEXT: kinds = "load+mul"
+  // CHECK-NEXT: probe.stop 1
+  // CHECK-NEXT: probe.start 2
+  "my.stage"() ({
+    "tt.load"() : () -> ()
+  }) {kinds = "load+mul", lines = "a.py:3,4"} : () -> ()
+  // CHECK-NEXT: scf.for
+  scf.for %i = %c0 to %n step %c1 : i32 {
+    // CHECK-NEXT: probe.start 3
+    // CHECK-NEXT: probe.start 4
+    // CHECK-NEXT: probe.start 5
+    // CHECK-NEXT: "my.stage"
+    // CHECK-NEXT: probe.stop 5
+    "my.stage"() {kinds = "load", lines = "a.py:6"} : () -> ()
+    %x = arith.addi %i, %i : i32
+    // CHECK-NEXT: arith.addi
+    // CHECK-NEXT: probe.start 6
+    // CHECK-NEXT: "my.stage"
+    // CHECK-NEXT: probe.stop 6
+    // CHECK-NEXT: probe.stop 4
+    "my.stage"() {kinds = "dot", lines = "a.py:7"} : () -> ()
+    // CHECK-NEXT: scf.if
+    // CHECK-NEXT:   probe.start 7
+    // CHECK-NEXT:   "my.stage"
+    // CHECK-NEXT:   probe.stop 7
+    scf.if %c {
+      "my.stage"() {kinds = "store", lines = "a.py:11"} : () -> ()
+      scf.yield
+    }
+    // CHECK: probe.stop 3
+  }
+  // CHECK: probe.stop 2
+  // CHECK: probe.stop 0
+  "my.other"() {lines = "a.py:13"} : () -> ()
+  func.return
+}
+// -----
+// PASSES: select{kinds=dot loops=false iterations=false kernel=false},instrument
+// CHECK:     probe.region 0 "dot @ 7"
+// CHECK-NOT: probe.region 1
+func.func @k() {
+  "my.stage"() {kinds = "load", lines = "a.py:6"} : () -> ()
+  "my.stage"() {kinds = "dot", lines = "a.py:7"} : () -> ()
+  func.return
+}
+// -----
+// PASSES: select{lines="6-7" kernel=false},instrument
+// CHECK:     probe.region 0 "load @ 6"
+// CHECK-NOT: probe.region 1
+func.func @k() {
+  "my.stage"() {kinds = "load", lines = "a.py:6"} : () -> ()
+  "my.stage"() {kinds = "dot", lines = "a.py:8"} : () -> ()
+  func.return
+}
+// -----
+// PASSES: select{lines="six"},instrument
+// ERROR: 'six' is no line or range of lines
+func.func @k() {
+  func.return
+}
+// -----
+// PASSES: select{function="other*"},instrument
+// CHECK-NOT: probe
+func.func @k() {
+  "my.stage"() {kinds = "load", lines = "a.py:6"} : () -> ()
+  func.return
+}
+// -----
+// PASSES: select{kinds=none},instrument
+// A kernel that returns early is stopped on each path.
+// CHECK:      probe.start 0
+// CHECK:      ^a:
+// CHECK-NEXT: probe.stop 0
+// CHECK-NEXT: func.return
+// CHECK:      probe.stop 0
+// CHECK-NEXT: func.return
+func.func @early(%c: i1) {
+  cf.cond_br %c, ^a, ^b
+^a:
+  func.return
+^b:
+  "my.stage"() {kinds = "load", lines = "a.py:6"} : () -> ()
+  func.return
+}
+// -----
+// PASSES: select,instrument
+// Asynchronous copies: an issue, and a wait that is measured by itself.
+// CHECK:      probe.region 2 "async copy" kind "async" in 0
+// CHECK:      probe.issue 2
+// CHECK-NEXT: "ttg.async_copy_global_to_local"
+// CHECK:      probe.wait 2
+// CHECK-NEXT: "ttg.async_wait"
+// CHECK-NEXT: probe.done 2
+func.func @pipelined() {
+  "ttg.async_copy_global_to_local"() : () -> ()
+  "my.stage"() {kinds = "dot", lines = "a.py:6"} : () -> ()
+  "ttg.async_wait"() : () -> ()
+  func.return
+}

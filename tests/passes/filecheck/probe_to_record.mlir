@@ -1,0 +1,109 @@
+// PASSES: sample{capacity=16},assign-slots,probe-to-record
+func.func @k(%n: i32, %v: f32) {
+  // CHECK:      %block = record.open program global exact 64 bits 80 words layout
+  // CHECK-NEXT: %[[S0:.*]] = record.slot %block, 0 at 8
+  // CHECK-NEXT: %[[T0:.*]] = record.clock 64
+  // CHECK-NEXT: record.store %[[T0]], %[[S0]]
+  // CHECK-NOT:  probe
+  probe.region 0 "k" kind "kernel"
+  probe.region 1 "iteration" kind "iteration" in 0
+  probe.start 0
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  // CHECK:      %[[N:.*]] = record.trip %block, 0 at 9 from %c0 to %n step %c1 : i32
+  // CHECK-NEXT: scf.for
+  // CHECK-NEXT: %k = record.index %block, 0 of 16, %i from %c0 step %c1 count %[[N]] dynamic : i32
+  // CHECK-NEXT: record.slot %block, 1 at 10 [%k * 4]
+  scf.for %i = %c0 to %n step %c1 : i32 {
+    probe.start 1
+    "my.stage"() : () -> ()
+    // CHECK:    %[[S:.*]] = record.slot %block, 3 at 12 [%k * 4]
+    // CHECK-NEXT: %[[T:.*]] = record.clock 64
+    // CHECK-NEXT: record.store %[[T]], %[[S]] payload %v : f32
+    probe.stop 1
+    probe.value 0, %v : f32
+  }
+  // CHECK:      record.slot %block, 4 at 74
+  // CHECK:      record.flush %block
+  // CHECK-NEXT: func.return
+  probe.stop 0
+  func.return
+}
+// -----
+// PASSES: assign-slots,probe-to-record{copies=2}
+// The dose: each record is written twice, in the same place.
+// CHECK:      %[[S:.*]] = record.slot
+// CHECK-NEXT: %[[A:.*]] = record.clock 64
+// CHECK-NEXT: record.store %[[A]], %[[S]]
+// CHECK-NEXT: %[[B:.*]] = record.clock 64
+// CHECK-NEXT: record.store %[[B]], %[[S]]
+func.func @k() {
+  probe.mark 0
+  func.return
+}
+// -----
+// PASSES: assign-slots{clock_bits=32},probe-to-record{buffer=shared strategy=flush granularity=warp}
+// CHECK: record.open warp shared flush 32 bits 16 words
+// CHECK: record.clock 32
+func.func @k() {
+  probe.mark 0
+  func.return
+}
+// -----
+// PASSES: assign-slots{cursor_capacity=8},probe-to-record
+// While loops go through the cursor; their iterations are counted.
+func.func @k(%n: i32, %c: i1) {
+  // CHECK:      record.enter %block, 0
+  // CHECK-NEXT: scf.while
+  %w = scf.while (%a = %n) : (i32) -> (i32) {
+    scf.condition(%c) %a : i32
+  } do {
+  ^bb0(%a: i32):
+    // CHECK:      %k = record.next %block, 0
+    // CHECK-NEXT: %[[A:.*]] = record.clock 64
+    // CHECK-NEXT: record.push %[[A]], %block, 0 in %k
+    // CHECK-NEXT: "my.stage"
+    // CHECK-NEXT: %[[B:.*]] = record.clock 64
+    // CHECK-NEXT: record.push %[[B]], %block, 1 in %k
+    probe.start 0
+    "my.stage"() : () -> ()
+    probe.stop 0
+    scf.yield %a : i32
+  }
+  func.return
+}
+// -----
+// PASSES: assign-slots,probe-to-record
+// Early return: each block runs at most once, so places stay fixed.
+// CHECK:     record.slot %block, 0 at 8
+// CHECK:     record.slot %block, 1 at 9
+// CHECK:     record.flush
+// CHECK:     record.slot %block, 2 at 10
+// CHECK-NOT: record.push
+func.func @early(%c: i1) {
+  probe.start 0
+  cf.cond_br %c, ^a, ^b
+^a:
+  probe.stop 0
+  func.return
+^b:
+  probe.stop 0
+  func.return
+}
+// -----
+// PASSES: assign-slots,probe-to-record
+// A cycle of blocks: everything goes through the cursor, the stops on both paths under one tag.
+// CHECK-NOT: record.slot
+// CHECK:     record.push %{{.*}}, %block, 0
+// CHECK:     record.push %{{.*}}, %block, 1
+// CHECK:     record.push %{{.*}}, %block, 2
+func.func @goto(%c: i1) {
+  probe.start 0
+  cf.br ^a
+^a:
+  probe.mark 1
+  cf.cond_br %c, ^a, ^b
+^b:
+  probe.stop 0
+  func.return
+}

@@ -1,0 +1,161 @@
+"""A kernel tells the same story at the `probe` level and one level below, through records and the decoder."""
+
+import os
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from xdsl.parser import Parser
+
+from tileprobe.cli import main
+from tileprobe.errors import TileProbeError
+from tileprobe.ir.registry import context, pipeline
+from tileprobe.passes.assign_slots import layout_of
+from tileprobe.trace.decode import decode
+from tileprobe.trace.from_ir import regions_of
+from tileprobe.trace.sampling import Sampling
+
+sys.path.insert(0, os.path.dirname(__file__))
+from machine import Machine
+
+
+@st.composite
+def kernels(draw):
+    """The text of a kernel of stages, loops, branches and while loops."""
+    line = 0
+
+    def body(level):
+        return "\n".join(node(level) for _ in range(draw(st.integers(1, 3))))
+
+    def node(level):
+        nonlocal line
+        line += 1
+        here = line
+        kind = draw(st.sampled_from(["stage", "for", "static", "while", "if"])) if level < 3 else "stage"
+        if kind == "stage":
+            return f'"my.stage"() {{kinds = "load", lines = "a.py:{line}", ticks = {line} : i64}} : () -> ()'
+        inner = body(level + 1)
+        if kind == "for":
+            return f"scf.for %i{here} = %two to %n step %three : i32 {{\n{inner}\nscf.yield\n}}"
+        if kind == "static":
+            return f"scf.for %i{here} = %zero to %three step %one : i32 {{\n{inner}\nscf.yield\n}}"
+        if kind == "if":
+            return f"scf.if %c {{\n{inner}\nscf.yield\n}}"
+        return (
+            f"%w{here} = scf.while (%a{here} = %three) : (i32) -> (i32) {{\n"
+            f"scf.condition(%c) %a{here} : i32\n}} do {{\n"
+            f"^bb0(%b{here}: i32):\n{inner}\nscf.yield %b{here} : i32\n}}"
+        )
+
+    constants = "\n".join(
+        f"%{name} = arith.constant {n} : i32" for n, name in enumerate(["zero", "one", "two", "three"])
+    )
+    return f"func.func @k(%n: i32, %c: i1) {{\n{constants}\n{body(0)}\nfunc.return\n}}"
+
+
+def lowered(text, passes):
+    ctx = context()
+    module = Parser(ctx, text).parse_module()
+    pipeline(passes).apply(ctx, module)
+    module.verify()
+    return module.body.block.first_op
+
+
+def both(text, options="", capacity=16):
+    """The intervals of the probe level, and those decoded from the record level."""
+    front = f"select{options},instrument,merge-probes"
+    exact = Machine([11, True]).run(lowered(text, front)).intervals
+    slots = f"{front},sample{{capacity={capacity}}},assign-slots{{cursor_capacity=5000 max_words=100000}}"
+    layout = layout_of(lowered(text, slots))
+    words = np.zeros((1, layout.block_words), np.uint64)
+    parameters = Sampling().parameters(layout, buffer=1, epoch=3, programs=1, blocks=1)
+    machine = Machine([11, True])
+    machine.layout = layout
+    machine.run(lowered(text, f"{slots},probe-to-record"), words[0], parameters)
+    decoded = decode(words, layout, epochs=[3], begins=[1000], programs=1)
+    return exact, decoded
+
+
+def rows(decoded):
+    names = ("region", "iteration", "start", "stop")
+    return sorted(zip(*(decoded.columns[name].tolist() for name in names)))
+
+
+@settings(deadline=None, max_examples=60)
+@given(kernels())
+def test_records_say_what_happened(text):
+    exact, decoded = both(text)
+    assert rows(decoded) == sorted(exact)
+    assert decoded.losses[0].lost == 0
+
+
+@settings(deadline=None, max_examples=20)
+@given(kernels())
+def test_what_does_not_fit_is_counted_and_the_rest_is_right(text):
+    exact, decoded = both(text, capacity=2)
+    assert set(rows(decoded)) <= set(exact)
+    if len(rows(decoded)) < len(exact):
+        assert decoded.losses[0].lost > 0
+
+
+EARLY = """
+func.func @early(%n: i32, %c: i1) {
+  cf.cond_br %c, ^a, ^b
+^a:
+  "my.stage"() {kinds = "load", lines = "a.py:2", ticks = 7 : i64} : () -> ()
+  func.return
+^b:
+  "my.stage"() {kinds = "store", lines = "a.py:4", ticks = 9 : i64} : () -> ()
+  func.return
+}
+"""
+
+
+def test_early_return():
+    exact, decoded = both(EARLY)
+    assert rows(decoded) == sorted(exact) == [(0, -1, 1000, 1007), (1, -1, 1000, 1007)]
+
+
+def test_regions_become_a_table():
+    kernel = lowered(EARLY, "select,instrument")
+    regions = regions_of(kernel)
+    assert [(r.name, r.kind, r.parent, r.depth) for r in regions] == [
+        ("early", "kernel", None, 0),
+        ("load @ 2", "load", 0, 1),
+        ("store @ 4", "store", 0, 1),
+    ]
+    assert regions[2].source == "a.py:4-4"
+
+
+def test_without_marks_nothing_changes():
+    ctx = context()
+    module = Parser(ctx, EARLY).parse_module()
+    before = str(module)
+    pipeline("instrument,merge-probes,assign-slots,probe-to-record").apply(ctx, module)
+    assert str(module) == before
+
+
+def test_unknown_pass_and_structure_are_named():
+    with pytest.raises(TileProbeError, match=r"selekt.*assign-slots"):
+        pipeline("selekt")
+    with pytest.raises(TileProbeError, match="no structure 'moon'"):
+        pipeline("select{structure=moon}").apply(context(), Parser(context(), EARLY).parse_module())
+
+
+def test_opt_command(tmp_path, capsys):
+    path = tmp_path / "k.mlir"
+    path.write_text(EARLY)
+    assert main(["opt", str(path), "-p", "select{kinds=load},instrument"]) == 0
+    out = capsys.readouterr().out
+    assert 'probe.region 1 "load @ 2"' in out
+    assert "store @ 4" not in out
+    assert main(["opt", str(path), "-p", "select", "-o", str(tmp_path / "out.mlir")]) == 0
+    assert "probe.select" in (tmp_path / "out.mlir").read_text()
+    path.write_text("func.func @k( {")
+    assert main(["opt", str(path)]) == 2
+    assert "k.mlir" in capsys.readouterr().err
+    assert main(["opt", str(tmp_path / "none.mlir")]) == 2
+    assert main(["opt", "--list"]) == 0
+    assert "probe-to-record" in capsys.readouterr().out
