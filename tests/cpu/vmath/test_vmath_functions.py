@@ -131,8 +131,8 @@ POW += [
     (INF, -2, 0),
     (-INF, 3, -INF),
 ]
-POW += [(-INF, -3, -0.0), (-INF, 2, INF), (NAN, 1, NAN), (2, NAN, NAN), (2, 10, 1024), (2, -149, 2.0**-149)]
-POW += [(-INF, 0.5, INF), (1e30, 1e30, INF)]
+POW += [(-INF, -3, -0.0), (-INF, 2, INF), (NAN, 1, NAN), (2, NAN, NAN), (2, 10, 1024)]
+POW += [(2, -149, 2.0**-149), (-INF, 0.5, INF), (1e30, 1e30, INF)]
 ATAN2 = [(0, 1, 0), (-0.0, 1, -0.0), (0, -1, np.pi), (-0.0, -1, -np.pi), (0, 0, 0), (0, -0.0, np.pi)]
 ATAN2 += [(-0.0, -0.0, -np.pi), (1, 0, np.pi / 2), (-1, 0, -np.pi / 2), (INF, INF, np.pi / 4)]
 ATAN2 += [(INF, -INF, 3 * np.pi / 4), (1, INF, 0), (1, -INF, np.pi), (NAN, 1, NAN), (1, NAN, NAN)]

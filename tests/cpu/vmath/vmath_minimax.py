@@ -217,8 +217,8 @@ def _alternating(errors: list) -> list[int]:
     return out
 
 
-def _grid(fit: Fit) -> list:
-    count = 40 * (fit.degree + 2)
+def _grid(fit: Fit, density: int = 40) -> list:
+    count = density * (fit.degree + 2)
     middle, half = (mp.mpf(fit.low) + fit.high) / 2, (mp.mpf(fit.high) - fit.low) / 2
     points = [middle - half * mp.cos(mp.pi * (i + mp.mpf("0.37")) / count) for i in range(count)]
     return [x for x in points if abs(x) > mp.mpf(10) ** -12]
@@ -245,9 +245,9 @@ def _rounded(fit: Fit, value: mp.mpf) -> float:
 
 
 def error(fit: Fit, coefficients: list[float] | tuple[float, ...]) -> float:
-    """The largest weighted error of these coefficients."""
+    """The largest weighted error of these coefficients, at a few points an oscillation."""
     backwards = [mp.mpf(c) for c in reversed(coefficients)]
-    return float(max(abs(fit.weight(x) * (fit.of(x) - mp.polyval(backwards, x))) for x in _grid(fit)))
+    return float(max(abs(fit.weight(x) * (fit.of(x) - mp.polyval(backwards, x))) for x in _grid(fit, 6)))
 
 
 def main(names: list[str]) -> None:

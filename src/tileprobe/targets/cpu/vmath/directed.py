@@ -87,12 +87,14 @@ def mul(x: Val, y: Val, mode: str) -> Val:
     if x.bits == 32:
         return narrow(x.f64() * y.f64(), None, mode)
     r = x * y
-    # near the denormals the error would underflow: scale the smaller factor, exactly
+    # near the denormals the error would underflow: scale the factors below 1 up, exactly, and the product too
     small = r.abs() < 2.0**-900
-    up = small.pick(r.const(2.0**200), 1)
-    big = x.abs() > 1
-    a, b = big.pick(x, x * up), big.pick(y * up, y)
-    return step(r, a.fma(b, -(r * up)), mode)
+    factors, product = [], -r
+    for v in (x, y):
+        up = (small & (v.abs() < 1)).pick(r.const(2.0**540), 1)
+        factors.append(v * up)
+        product = product * up
+    return step(r, factors[0].fma(factors[1], product), mode)
 
 
 def div(x: Val, y: Val, mode: str) -> Val:

@@ -9,8 +9,8 @@ from .registry import apply, register
 from .values import Val
 
 _F32 = ("f32",)
-# Below it asin is a polynomial; above, pi / 2 less twice the asin of a smaller number, which is then less than 1
-# and so no coarser than the result.
+# Below it asin is a polynomial; above, pi / 2 less twice the asin of a smaller number, which is then less
+# than 1 and so no coarser than the result.
 SPLIT = 0.5625
 
 
