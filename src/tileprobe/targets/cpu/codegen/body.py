@@ -122,22 +122,15 @@ class BodyFacts:
                     found.append(op.results[0])
         return found
 
-    def bounds(self, mask: SSAValue, axis: int, linear: frozenset[SSAValue]) -> list[Bound] | None:
-        """`mask` as a conjunction of bounds on the index of `axis`; None if it is something else."""
-        if not self.depends(mask, axis):
-            return [Bound("uniform", mask)]
-        if not isinstance(mask, OpResult):
+    def bound(self, condition: SSAValue, axis: int, linear: frozenset[SSAValue]) -> Bound | None:
+        """`condition` as a bound on the index of `axis`; None if it is something else."""
+        if not self.depends(condition, axis):
+            return Bound("uniform", condition)
+        if not isinstance(condition, OpResult) or op_name(condition.op) != "arith.cmpi":
             return None
-        op = mask.op
-        name = op_name(op)
-        if name == "arith.andi":
-            left, right = (self.bounds(v, axis, linear) for v in op.operands)
-            return None if left is None or right is None else left + right
-        if name != "arith.cmpi":
-            return None
-        return self._comparison(op, axis, linear)
+        return self._comparison(condition.op, axis, linear)
 
-    def _comparison(self, op: Operation, axis: int, linear: frozenset[SSAValue]) -> list[Bound] | None:
+    def _comparison(self, op: Operation, axis: int, linear: frozenset[SSAValue]) -> Bound | None:
         left, right = op.operands
         slopes = [self.stride(v, axis, linear) for v in op.operands]
         if slopes[0] is None or slopes[1] is None or abs(slopes[0] - slopes[1]) != 1:
@@ -148,13 +141,13 @@ class BodyFacts:
             left, right = right, left
             predicate = {2: 4, 3: 5, 4: 2, 5: 3, 6: 8, 7: 9, 8: 6, 9: 7}.get(predicate, predicate)
         if predicate in _LESS:
-            return [Bound("less", left, right, 0, unsigned)]
+            return Bound("less", left, right, 0, unsigned)
         if predicate in _LESS_EQUAL:
-            return [Bound("less", left, right, 1, unsigned)]
+            return Bound("less", left, right, 1, unsigned)
         if predicate in _GREATER:
-            return [Bound("least", left, right, 1, unsigned)]
+            return Bound("least", left, right, 1, unsigned)
         if predicate in _GREATER_EQUAL:
-            return [Bound("least", left, right, 0, unsigned)]
+            return Bound("least", left, right, 0, unsigned)
         return None
 
     def widest_bytes(self, axis: int) -> int:

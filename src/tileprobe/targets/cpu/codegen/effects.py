@@ -40,15 +40,29 @@ def emit_load(nest: NestEmitter, op: Operation, form: str) -> ir.Value:
             None if other is None else nest.get(other, form),
             nest.function.dummy,
         )
-    lanes_mask = None if mask is None or held else nest.get(mask)
-    rest = None if other is None or lanes_mask is None else nest.get(other)
     stride = nest.stride(pointer)
     size = bytes_of(name)
+    if mask is not None and not held and nest.uniform(mask) and stride == size:
+        return _load_row(nest, pointer, mask, other, name)
+    lanes_mask = None if mask is None or held else nest.get(mask)
+    rest = None if other is None or lanes_mask is None else nest.get(other)
     if stride == size:
         return memory.load_vector(nest.b, nest.get(pointer, "first"), name, nest.lanes, lanes_mask, rest)
     if stride is not None and lanes_mask is None:
         return memory.load_strided(nest.b, nest.get(pointer, "first"), name, nest.lanes, stride)
     return memory.gather(nest.b, nest.get(pointer), name, lanes_mask, rest)
+
+
+def _load_row(
+    nest: NestEmitter, pointer: SSAValue, mask: SSAValue, other: SSAValue | None, name: str
+) -> ir.Value:
+    """A vector whose lanes are all on or all off: one address or a dummy's."""
+    b = nest.b
+    on = nest.get(mask, "first")
+    address = b.select(on, nest.get(pointer, "first"), nest.function.dummy)
+    value = memory.load_vector(b, address, name, nest.lanes, None, None)
+    rest = nest.get(other) if other is not None else ir.Constant(value.type, None)
+    return b.select(on, value, rest)
 
 
 def load_operands(op: Operation) -> tuple[SSAValue, SSAValue | None, SSAValue | None]:
@@ -78,8 +92,12 @@ def _emit_store(nest: NestEmitter, op: Operation) -> None:
         address = nest.function.checked(nest.get(pointer, "first"), op, condition)
         memory.store_scalar(b, nest.get(value), address, name, None if held else condition, nest.function.dummy)
         return
-    lanes_mask = None if held or mask is None else nest.get(mask)
     stride = nest.stride(pointer)
+    if mask is not None and not held and nest.uniform(mask) and stride == bytes_of(name):
+        address = b.select(nest.get(mask, "first"), nest.get(pointer, "first"), nest.function.dummy)
+        memory.store_vector(b, nest.get(value), address, name, None)
+        return
+    lanes_mask = None if held or mask is None else nest.get(mask)
     if stride == bytes_of(name):
         memory.store_vector(b, nest.get(value), nest.get(pointer, "first"), name, lanes_mask)
     elif stride is not None and stride != 0 and lanes_mask is None:

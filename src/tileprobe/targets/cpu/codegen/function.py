@@ -36,7 +36,8 @@ class FunctionEmitter:
         self.launch, self.scratch, *ids = function.args[: 2 + 3]
         self.program = ids
         self.base = self.builder.ptrtoint(self.scratch, I64)
-        self.dummy = self.builder.ptrtoint(self.local(I64), I64)
+        # where accesses go whose mask is off: as long as the longest vector
+        self.dummy = self.builder.ptrtoint(self.local(ir.ArrayType(I64, 64)), I64)
         self.failed: ir.Block | None = None
 
     # -- values ----------------------------------------------------------------------------------------------

@@ -175,7 +175,7 @@ class NestEmitter:
     @contextmanager
     def _at(self, level: int) -> Iterator[None]:
         """Emit at `level`: in place in the innermost body, in its prologue anywhere else."""
-        if level == self.body_level:
+        if level == self.body_level or self.b.block is self._prologues[level]:
             yield
             return
         block, anchor = self.b._block, self.b._anchor  # noqa: SLF001
@@ -253,6 +253,10 @@ class NestEmitter:
             return self._emit_linear(value, form)
         if name == "arith.select" and op.operands[0] in self.true_masks and form != ORIGIN:
             return self.get(op.operands[1], form)
+        if name == "arith.andi" and form == ALL:
+            for one, rest in (op.operands, reversed(op.operands)):
+                if one in self.true_masks:
+                    return self.get(rest, ALL)
         if name == "tt.load":
             return effects.emit_load(self, op, form)
         if isinstance(op, ReadOp):

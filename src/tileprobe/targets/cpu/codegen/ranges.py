@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from llvmlite import ir
-from xdsl.ir import SSAValue
+from xdsl.ir import OpResult, SSAValue
 
 from tileprobe.ir.accessors import op_name
 from tileprobe.targets.cpu.codegen.body import Bound
@@ -28,12 +28,11 @@ class Range:
 def vector_ranges(nest: NestEmitter) -> list[Range]:
     extent = nest.dims[nest.axis]
     zero, end = ir.Constant(I32, 0), ir.Constant(I32, extent)
-    masks = {m: nest.facts.bounds(m, nest.axis, nest.linear) for m in nest.facts.masks(nest.axis)}
-    known = {m: bounds for m, bounds in masks.items() if bounds is not None}
+    known = _known_conditions(nest)
     if not known:
         return [Range(zero, end, frozenset())]
-    spans = {m: _span(nest, bounds, extent) for m, bounds in known.items()}
-    true_masks = frozenset(known) | _parts(known)
+    spans = {c: _span(nest, bound, extent) for c, bound in known.items()}
+    true_masks = _holding(nest, frozenset(known))
     low = _extreme(nest.b, [s[0] for s in spans.values() if s[0] is not None], largest=True)
     high = _extreme(nest.b, [s[1] for s in spans.values() if s[1] is not None], largest=False)
     b, lanes = nest.b, nest.lanes
@@ -50,40 +49,52 @@ def vector_ranges(nest: NestEmitter) -> list[Range]:
     return [Range(zero, stop, true_masks), Range(stop, last, frozenset())]
 
 
-def _parts(known: dict[SSAValue, list[Bound] | None]) -> frozenset[SSAValue]:
-    """The conjuncts of masks that hold, hold too."""
-    found: set[SSAValue] = set()
-    todo = list(known)
-    while todo:
-        op = todo.pop().owner
-        if hasattr(op, "operands") and op_name(op) == "arith.andi":  # type: ignore[arg-type]
-            found.update(op.operands)  # type: ignore[union-attr]
-            todo.extend(op.operands)  # type: ignore[union-attr]
+def _known_conditions(nest: NestEmitter) -> dict[SSAValue, Bound]:
+    """The conjuncts of the nest's masks that are ranges of the vector index, known before its loop starts."""
+    later = 0
+    for axis in nest.order[nest.order.index(nest.axis) + 1 :]:
+        later |= 1 << axis
+    found: dict[SSAValue, Bound] = {}
+    for mask in nest.facts.masks(nest.axis):
+        for leaf in conjuncts(mask):
+            bound = nest.facts.bound(leaf, nest.axis, nest.linear)
+            sides = [v for v in (bound.left, bound.right) if v is not None] if bound else []
+            if bound is not None and not any(nest.facts.varies.get(v, 0) & later for v in sides):
+                found[leaf] = bound
+    return found
+
+
+def conjuncts(mask: SSAValue) -> list[SSAValue]:
+    """The conditions that together make `mask`."""
+    if isinstance(mask, OpResult) and op_name(mask.op) == "arith.andi":
+        return [leaf for operand in mask.op.operands for leaf in conjuncts(operand)]
+    return [mask]
+
+
+def _holding(nest: NestEmitter, leaves: frozenset[SSAValue]) -> frozenset[SSAValue]:
+    """Masks that hold where all of `leaves` do."""
+    found = set(leaves)
+    for op in nest.nest.body.block.ops:
+        if op_name(op) == "arith.andi" and all(v in found for v in op.operands):
+            found.add(op.results[0])
     return frozenset(found)
 
 
-def _span(
-    nest: NestEmitter, bounds: list[Bound], extent: int
-) -> tuple[ir.Value | None, ir.Value | None]:
-    """Lowest and highest index (i64, within the extent) for which all bounds hold."""
+def _span(nest: NestEmitter, bound: Bound, extent: int) -> tuple[ir.Value | None, ir.Value | None]:
+    """Lowest and highest index (i64, within the extent) for which a bound holds."""
     from tileprobe.targets.cpu.codegen.nest import ORIGIN
 
     b = nest.b
-    lows: list[ir.Value] = []
-    highs: list[ir.Value] = []
-    for bound in bounds:
-        if bound.kind == "uniform":
-            condition = nest.get(bound.left, ORIGIN)
-            highs.append(b.select(condition, ir.Constant(I64, extent), ir.Constant(I64, 0)))
-            continue
-        assert bound.right is not None
-        widen = b.zext if bound.unsigned else b.sext
-        left, right = (nest.get(v, ORIGIN) for v in (bound.left, bound.right))
-        left, right = (v if v.type == I64 else widen(v, I64) for v in (left, right))
-        limit = b.add(b.sub(right, left), ir.Constant(I64, bound.extra))
-        limit = _max(b, ir.Constant(I64, 0), _min(b, limit, ir.Constant(I64, extent)))
-        (highs if bound.kind == "less" else lows).append(limit)
-    return _extreme(b, lows, largest=True), _extreme(b, highs, largest=False)
+    if bound.kind == "uniform":
+        condition = nest.get(bound.left, ORIGIN)
+        return None, b.select(condition, ir.Constant(I64, extent), ir.Constant(I64, 0))
+    assert bound.right is not None
+    widen = b.zext if bound.unsigned else b.sext
+    left, right = (nest.get(v, ORIGIN) for v in (bound.left, bound.right))
+    left, right = (v if v.type == I64 else widen(v, I64) for v in (left, right))
+    limit = b.add(b.sub(right, left), ir.Constant(I64, bound.extra))
+    limit = _max(b, ir.Constant(I64, 0), _min(b, limit, ir.Constant(I64, extent)))
+    return (None, limit) if bound.kind == "less" else (limit, None)
 
 
 def _last_needed(
@@ -92,14 +103,15 @@ def _last_needed(
     """Where the loop may stop: if all a nest does is store, behind the last lane that is stored."""
     if nest.accumulators is not None:
         return end
-    masks = []
+    highs: list[ir.Value] = []
     for op in nest.facts.effects():
-        if op_name(op) != "tt.store" or len(op.operands) < 3 or op.operands[2] not in spans:
+        if op_name(op) != "tt.store" or len(op.operands) < 3:
             return end
-        masks.append(op.operands[2])
-    highs = [high for m in masks if (high := spans[m][1]) is not None]
-    if not masks or len(highs) < len(masks):
-        return end
+        own = [spans[leaf][1] for leaf in conjuncts(op.operands[2]) if leaf in spans]
+        high = _extreme(nest.b, [h for h in own if h is not None], largest=False)
+        if high is None:
+            return end
+        highs.append(high)
     last = _extreme(nest.b, highs, largest=True)
     assert last is not None
     return _align(nest.b, nest.b.trunc(last, I32), nest.lanes, up=True)
