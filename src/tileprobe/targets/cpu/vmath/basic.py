@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 
 from .registry import apply, register
-from .values import I32, I64, Val, element, like
+from .saturate import to_integer
+from .values import I32, Val, element
 
 for _name, _intrinsic in {
     "floor": "llvm.floor",
@@ -108,9 +109,9 @@ def nextafter(x: Val, y: Val) -> Val:
 
 @register("llrint")
 def llrint(x: Val) -> Val:
-    return x.call("llvm.rint").call("llvm.fptosi.sat", result=like(x.type, I64))
+    return to_integer(x.call("llvm.rint"), 64, True)
 
 
 @register("llround")
 def llround(x: Val) -> Val:
-    return x.call("llvm.round").call("llvm.fptosi.sat", result=like(x.type, I64))
+    return to_integer(x.call("llvm.round"), 64, True)

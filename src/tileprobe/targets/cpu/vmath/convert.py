@@ -15,7 +15,8 @@ from tileprobe.errors import UnsupportedError
 from . import float8
 from .formats import FLOAT8, is_float, width
 from .half import float_to_half, half_to_float
-from .values import DOUBLE, FLOAT, I16, I32, Val, like
+from .saturate import to_integer
+from .values import DOUBLE, FLOAT, I16, I32, Val
 
 _ROUNDINGS = ("rtne", "rtz")
 
@@ -63,8 +64,7 @@ def _float_to_int(x: Val, src: str, dst: str, signed: bool) -> Val:
     wide = x if src == "f64" else _to_f32(x, src)
     if width(dst) == 1:
         return wide.ne(0)
-    target = like(x.type, ir.IntType(width(dst)))
-    return wide.call("llvm.fptosi.sat" if signed else "llvm.fptoui.sat", result=target)
+    return to_integer(wide, width(dst), signed)
 
 
 def _int_to_float(x: Val, dst: str, rounding: str, signed: bool, saturate: bool) -> Val:
@@ -73,7 +73,8 @@ def _int_to_float(x: Val, dst: str, rounding: str, signed: bool, saturate: bool)
         return x.cast(kind, DOUBLE)
     if dst == "f32" and (rounding == "rtne" or x.bits <= 16):
         return x.cast(kind, FLOAT)
-    if x.bits <= 16:
+    # an integer that f32 cannot hold is infinite in f16 and fp8: rounding it twice does no harm
+    if x.bits <= 16 or dst not in ("bf16", "f32", "f64"):
         return _float_to_float(x.cast(kind, FLOAT), "f32", dst, rounding, saturate)
     exact = _odd_double(x, kind) if x.bits > 32 else x.cast(kind, DOUBLE)
     return _float_to_float(exact, "f64", dst, rounding, saturate)

@@ -13,7 +13,8 @@ from collections.abc import Callable
 import llvmlite.ir as ir
 
 from .registry import register
-from .values import DOUBLE, FLOAT, I32, I64, Val, element, like
+from .saturate import to_integer
+from .values import DOUBLE, FLOAT, I32, I64, Val, element
 
 MODES = ("rn", "rz", "ru", "rd")
 
@@ -154,9 +155,8 @@ _TO_INTEGRAL = {"rn": "llvm.rint", "rz": "llvm.trunc", "ru": "llvm.ceil", "rd": 
 _INTEGERS = {"int": (I32, True), "uint": (I32, False), "ll": (I64, True), "ull": (I64, False)}
 
 
-def _to_integer(x: Val, e: ir.Type, signed: bool, mode: str) -> Val:
-    kind = "llvm.fptosi.sat" if signed else "llvm.fptoui.sat"
-    return x.call(_TO_INTEGRAL[mode]).call(kind, result=like(x.type, e))
+def _to_integer(x: Val, e: ir.IntType, signed: bool, mode: str) -> Val:
+    return to_integer(x.call(_TO_INTEGRAL[mode]), e.width, signed)
 
 
 def _from_integer(x: Val, e: ir.Type, signed: bool, mode: str) -> Val:

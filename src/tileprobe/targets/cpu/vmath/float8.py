@@ -9,13 +9,16 @@ from __future__ import annotations
 import math
 
 from .formats import Float8
-from .values import FLOAT, I8, I32, Val
+from .half import half_to_float, has_half
+from .values import FLOAT, I8, I16, I32, Val
 
-_BIAS, _MANTISSA = 127, 23
+_BIAS, _MANTISSA, _HALF_BIAS = 127, 23, 15
 
 
 def to_float(x: Val, f: Float8) -> Val:
     """A code as f32, exactly."""
+    if has_half() and not (f.exponent_bits == 5 and f.unsigned_zero):
+        return _through_half(x, f)
     code = x.cast("zext", I32)
     magnitude = code & 0x7F
     shift = _MANTISSA - f.mantissa_bits
@@ -30,6 +33,19 @@ def to_float(x: Val, f: Float8) -> Val:
         y = magnitude.eq(0x7F).pick(math.nan, y)
     y = (y.as_int() | ((code & 0x80) << 24)).as_float()
     return code.eq(0x80).pick(math.nan, y) if f.unsigned_zero else y
+
+
+def _through_half(x: Val, f: Float8) -> Val:
+    """The code's fields moved to where a half has them; what is left is a power of two, and NaN."""
+    if f.exponent_bits == 5:  # the upper byte of a half
+        return half_to_float((x.cast("zext", I16) << 8).as_float())
+    wide = x.cast("sext", I16)  # the sign in every upper bit
+    y = half_to_float(((wide << 7) & 0xBF80).as_float())
+    if f.bias != _HALF_BIAS:
+        y = y * 2.0 ** (_HALF_BIAS - f.bias)
+    if f.unsigned_zero:
+        return x.eq(0x80).pick(math.nan, y)
+    return y.abs().eq(480.0).pick(math.nan, y) if f.nan == 0x7F else y
 
 
 def from_float(x: Val, f: Float8, rounding: str) -> Val:
