@@ -7,7 +7,7 @@ for example a protected value whose record was lost and which is then taken for 
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 
 import numpy as np
 
@@ -25,7 +25,8 @@ class Outcome:
     zeroed: int = 0  # hit, and set to zero by the threshold rule
     missed: int = 0  # hit, not zeroed, and wrong
     collateral: int = 0  # not hit, yet not what was written
-    values: int = 0
+    values: int = 0  # looked at: those that belong to the matrix
+    hit_unused: int = 0  # hit where a page holds nothing of the matrix; not in the counts above
     decoder: Counts = field(default_factory=Counts)
 
     def __iadd__(self, other: Outcome) -> Outcome:
@@ -48,10 +49,14 @@ class Outcome:
 
 
 @jit
-def _tally(written, raw, out, fate):
-    hit = corrected = zeroed = missed = collateral = 0
+def _tally(written, raw, out, fate, used):
+    hit = corrected = zeroed = missed = collateral = values = unused = 0
     for p in range(written.shape[0]):
         for i in range(written.shape[1]):
+            if not used[p, i]:
+                unused += raw[p, i] != written[p, i]
+                continue
+            values += 1
             right = out[p, i] == written[p, i]
             if raw[p, i] == written[p, i]:
                 collateral += not right
@@ -63,15 +68,19 @@ def _tally(written, raw, out, fate):
                 corrected += 1
             else:
                 missed += 1
-    return hit, corrected, zeroed, missed, collateral
+    return hit, corrected, zeroed, missed, collateral, values, unused
 
 
 def audit(
-    codec: PageCodec, written: np.ndarray, stored: np.ndarray, flips: Flips
+    codec: PageCodec, written: np.ndarray, stored: np.ndarray, flips: Flips, used: np.ndarray | None = None
 ) -> tuple[np.ndarray, Outcome]:
-    """Decodes `stored` and compares with what was written; (the decoded values, the outcome)."""
+    """Decodes `stored` and compares with what was written; (the decoded values, the outcome).
+
+    `used` marks the values that count; the rest of a page that a matrix does not fill is told apart.
+    """
     fate = np.zeros(written.shape, np.uint8)
     out, counts = codec.decode(stored, fate)
     raw = codec.data_of(stored)
-    tally = (int(n) for n in _tally(written, raw, out, fate))
-    return out, Outcome(flips.data, flips.spare, *tally, values=written.size, decoder=counts)
+    used = np.ones(written.shape, np.bool_) if used is None else used
+    tally = (int(n) for n in _tally(written, raw, out, fate, used))
+    return out, Outcome(flips.data, flips.spare, *tally, decoder=counts)

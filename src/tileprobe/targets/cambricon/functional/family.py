@@ -1,0 +1,125 @@
+"""What a Hugging Face config.json says about a model's arithmetic, in one form for Llama, Mistral, Qwen 2 and OPT.
+
+In: the folder. Out: a `Spec`: the shapes (the simulator's `Model`) and what only values need: positions, epsilon,
+rotary angles, end tokens. A feature that would change the numbers silently is refused.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tileprobe.errors import TileProbeError
+from tileprobe.targets.cambricon.model import Model, load_model
+
+ACTIVATIONS = ("silu", "gelu", "relu")
+OPT_EPS = 1e-5  # torch's default, which OPT uses
+
+
+@dataclass(frozen=True)
+class Spec:
+    model: Model
+    positions: int
+    eps: float
+    rope_theta: float = 0.0  # 0: learned positions (OPT)
+    rope_scaling: tuple[float, float, float, int] | None = None  # Llama 3: factor, low, high, original length
+    rope_linear: float = 1.0
+    stop_tokens: tuple[int, ...] = ()
+
+    @property
+    def hidden(self) -> int:
+        return self.model.hidden
+
+    @property
+    def layers(self) -> int:
+        return self.model.layers
+
+    @property
+    def heads(self) -> int:
+        return self.model.heads
+
+    @property
+    def kv_heads(self) -> int:
+        return self.model.kv_heads
+
+    @property
+    def head_size(self) -> int:
+        return self.model.head_dim
+
+    @property
+    def vocab(self) -> int:
+        return self.model.vocab
+
+    @property
+    def is_opt(self) -> bool:
+        return self.model.family == "opt"
+
+
+def read_spec(folder: Path) -> Spec:
+    path = folder / "config.json"
+    if not path.is_file():
+        raise TileProbeError(f"{folder}: no config.json in it; give a Hugging Face folder")
+    model = load_model(path)
+    config = json.loads(path.read_text(encoding="utf-8"))
+    if model.activation not in ACTIVATIONS:
+        raise TileProbeError(
+            f"{path}: activation {model.activation!r} is not known here; known: {', '.join(ACTIVATIONS)}"
+        )
+    stops = _stop_tokens(path, config)
+    if model.family == "opt":
+        if not config.get("do_layer_norm_before", True):
+            raise TileProbeError(f"{path}: an OPT with norms after its layers (opt-350m) is not supported")
+        return Spec(model, int(_number(path, config, "max_position_embeddings")), OPT_EPS, stop_tokens=stops)
+    if model.head_dim % 2:
+        raise TileProbeError(f"{path}: rotary positions need an even head size, found {model.head_dim}")
+    scaling, linear = _rope(path, config)
+    return Spec(
+        model,
+        positions=int(_number(path, config, "max_position_embeddings", 2048)),
+        eps=float(_number(path, config, "rms_norm_eps", 1e-6)),
+        rope_theta=float(_number(path, config, "rope_theta", 10000.0)),
+        rope_scaling=scaling,
+        rope_linear=linear,
+        stop_tokens=stops,
+    )
+
+
+def _number(path: Path, config: dict[str, Any], key: str, default: float | None = None) -> float:
+    value = config.get(key)
+    value = default if value is None else value
+    sound = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not sound or not math.isfinite(value) or value <= 0:
+        found = "is missing" if value is None else f"is {value!r}"
+        raise TileProbeError(f"{path}: `{key}` {found}; expected a positive number")
+    return value
+
+
+def _rope(path: Path, config: dict[str, Any]) -> tuple[tuple[float, float, float, int] | None, float]:
+    scaling = config.get("rope_scaling")
+    if scaling is None:
+        return None, 1.0
+    if not isinstance(scaling, dict):
+        raise TileProbeError(f"{path}: `rope_scaling` is {scaling!r}; expected an object")
+    kind = scaling.get("rope_type", scaling.get("type"))
+    if kind == "default":
+        return None, 1.0
+    if kind == "linear":
+        return None, float(_number(path, scaling, "factor"))
+    if kind == "llama3":
+        keys = ("factor", "low_freq_factor", "high_freq_factor")
+        factor, low, high = (float(_number(path, scaling, k)) for k in keys)
+        return (factor, low, high, int(_number(path, scaling, "original_max_position_embeddings"))), 1.0
+    raise TileProbeError(f"{path}: rope_scaling of type {kind!r} is not known here; known: linear, llama3")
+
+
+def _stop_tokens(path: Path, config: dict[str, Any]) -> tuple[int, ...]:
+    found = config.get("eos_token_id")
+    tokens = found if isinstance(found, list) else [] if found is None else [found]
+    if not all(isinstance(token, int) for token in tokens):
+        raise TileProbeError(
+            f"{path}: `eos_token_id` is {found!r}; expected a token number or a list of them"
+        )
+    return tuple(tokens)

@@ -1,0 +1,77 @@
+"""Small models of every family, written as Hugging Face folders with weights that are numbers, not knowledge."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+from safetensors.numpy import save_file
+
+EXAMPLE = Path(__file__).parents[3] / "examples" / "tiny-llm"
+
+SIZES = {"hidden_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 1024}
+CONFIGS = {
+    "llama": {**SIZES, "model_type": "llama", "num_key_value_heads": 2, "intermediate_size": 76},
+    "mistral": {**SIZES, "model_type": "mistral", "num_key_value_heads": 1, "intermediate_size": 53},
+    "qwen2": {**SIZES, "model_type": "qwen2", "num_key_value_heads": 4, "intermediate_size": 61},
+    "opt": {**SIZES, "model_type": "opt", "ffn_dim": 91, "max_position_embeddings": 64},
+}
+
+
+def tensors_of(config: dict) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(7)
+    d, vocab, heads = config["hidden_size"], config["vocab_size"], config["num_attention_heads"]
+    size = d // heads
+    opt = config["model_type"] == "opt"
+
+    def draw(*shape):
+        return (rng.standard_normal(shape) / np.sqrt(shape[-1])).astype(np.float32)
+
+    root = "model.decoder." if opt else "model."
+    out = {f"{root}embed_tokens.weight": draw(vocab, d)}
+    last = "final_layer_norm" if opt else "norm"
+    out[f"{root}{last}.weight"] = 1 + draw(d)
+    if opt:
+        out[f"{root}{last}.bias"] = draw(d)
+        out[f"{root}embed_positions.weight"] = draw(config["max_position_embeddings"] + 2, d)
+    else:
+        out["lm_head.weight"] = draw(vocab, d)
+    narrow = size * config.get("num_key_value_heads", heads)
+    shapes = {"self_attn.q_proj": (d, d), "self_attn.k_proj": (narrow, d), "self_attn.v_proj": (narrow, d)}
+    if opt:
+        f = config["ffn_dim"]
+        shapes |= {"self_attn.out_proj": (d, d), "fc1": (f, d), "fc2": (d, f)}
+        norms, biased = ("self_attn_layer_norm", "final_layer_norm"), set(shapes)
+    else:
+        f = config["intermediate_size"]
+        shapes |= {
+            "self_attn.o_proj": (d, d),
+            "mlp.gate_proj": (f, d),
+            "mlp.up_proj": (f, d),
+            "mlp.down_proj": (d, f),
+        }
+        norms = ("input_layernorm", "post_attention_layernorm")
+        biased = (
+            {n for n in shapes if n[-6:] in ("q_proj", "k_proj", "v_proj")}
+            if config["model_type"] == "qwen2"
+            else set()
+        )
+    for i in range(config["num_hidden_layers"]):
+        for name, shape in shapes.items():
+            out[f"{root}layers.{i}.{name}.weight"] = draw(*shape)
+            if name in biased:
+                out[f"{root}layers.{i}.{name}.bias"] = draw(shape[0])
+        for name in norms:
+            out[f"{root}layers.{i}.{name}.weight"] = 1 + draw(d)
+            if opt:
+                out[f"{root}layers.{i}.{name}.bias"] = draw(d)
+    return out
+
+
+def write_folder(folder: Path, config: dict, tensors: dict[str, np.ndarray] | None = None) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "config.json").write_text(json.dumps(config))
+    save_file(tensors if tensors is not None else tensors_of(config), str(folder / "model.safetensors"))
+    (folder / "tokenizer.json").write_text((EXAMPLE / "tokenizer.json").read_text())
+    return folder
