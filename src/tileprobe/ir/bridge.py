@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp
@@ -33,22 +35,44 @@ def from_xdsl(module: ModuleOp, context: Any) -> Any:
 
 
 def parse_triton(text: str, context: Any) -> Any:
-    """Parse MLIR text with Triton's parser, which reads files only."""
+    """Parse MLIR text with Triton's parser, which reads files and explains itself on standard error only."""
     from triton._C.libtriton import ir
 
     with tempfile.TemporaryDirectory(prefix="tileprobe-") as folder:
         path = os.path.join(folder, "module.mlir")
         with open(path, "w", encoding="utf-8") as file:
             file.write(text)
+        said: list[str] = []
         try:
-            module = ir.parse_mlir_module(path, context)
+            with _standard_error_into(said):
+                module = ir.parse_mlir_module(path, context)
         except RuntimeError as error:
             raise TileProbeError(
-                f"Triton's parser refused the module ({error}); its reason is on the standard error output. "
-                "A pass has probably made an op with wrong operands, types or attributes."
+                "Triton's parser refused the module; a pass has probably made an op with wrong operands, "
+                f"types or attributes. It said:\n{''.join(said).replace(path, 'module').strip() or error}"
             ) from error
     module.context = context
     return module
+
+
+@contextmanager
+def _standard_error_into(lines: list[str]) -> Iterator[None]:
+    """Collect what C++ code writes to file descriptor 2; a block that ends well writes it after all."""
+    keep = os.dup(2)
+    with tempfile.TemporaryFile() as file:
+        os.dup2(file.fileno(), 2)
+        failed = True
+        try:
+            yield
+            failed = False
+        finally:
+            os.dup2(keep, 2)
+            os.close(keep)
+            file.seek(0)
+            data = file.read()
+            lines.append(data.decode("utf-8", "replace"))
+            if data and not failed:
+                os.write(2, data)
 
 
 def generic_text(triton_module: Any) -> str:
