@@ -19,7 +19,9 @@ _FUNCTIONAL = "tileprobe.targets.cambricon.functional.cli"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     commands = parser.add_subparsers(dest="llm_command", metavar="[sweep | generate | ber]")
-    sweep = commands.add_parser("sweep", help="run every combination of some parameters, in parallel, resumable")
+    sweep = commands.add_parser(
+        "sweep", help="run every combination of some parameters, in parallel, resumable"
+    )
     _add_run_arguments(sweep)
     _add_sweep_arguments(sweep)
     if find_spec(_FUNCTIONAL) is not None:
@@ -27,7 +29,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
         functional = import_module(_FUNCTIONAL)
         functional.add_generate_arguments(
-            commands.add_parser("generate", help="generate text through the machine, values read from its pages")
+            commands.add_parser(
+                "generate", help="generate text through the machine, values read from its pages"
+            )
         )
         functional.add_ber_arguments(commands.add_parser("ber", help="perplexity against the bit error rate"))
     _add_run_arguments(parser)
@@ -35,15 +39,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _add_run_arguments(parser: argparse.ArgumentParser) -> None:
     what = parser.add_argument_group("what runs")
-    what.add_argument("--model", default=None, help="a built-in name (opt-6.7b, llama2-70b ...) or a Hugging Face config.json")
-    what.add_argument("--device", default="cambricon:s", help="cambricon:s, :m, :l or a TOML file (default %(default)s)")
-    what.add_argument("--context", type=int, default=1000, help="tokens in the KV cache (default %(default)s)")
+    what.add_argument(
+        "--model",
+        default=None,
+        help="a built-in name (opt-6.7b, llama2-70b ...) or a Hugging Face config.json",
+    )
+    what.add_argument(
+        "--device", default="cambricon:s", help="cambricon:s, :m, :l or a TOML file (default %(default)s)"
+    )
+    what.add_argument(
+        "--context", type=int, default=1000, help="tokens in the KV cache (default %(default)s)"
+    )
     what.add_argument("--weights", default="w8a8", choices=("w8a8", "w4a16"), help="default %(default)s")
     what.add_argument("--mha", action="store_true", help="treat grouped key and value heads as full ones")
-    what.add_argument("--lm-head", action="store_true", help="count the output projection too (the paper does not)")
-    what.add_argument("--prefill", action="store_true", help="the prompt of --context tokens instead of one token")
+    what.add_argument(
+        "--lm-head", action="store_true", help="count the output projection too (the paper does not)"
+    )
+    what.add_argument(
+        "--prefill", action="store_true", help="the prompt of --context tokens instead of one token"
+    )
     how = parser.add_argument_group("how it is compiled")
-    how.add_argument("--tiling", default="paper", choices=("paper", "best"), help="shape of requests (default %(default)s)")
+    how.add_argument(
+        "--tiling", default="paper", choices=("paper", "best"), help="shape of requests (default %(default)s)"
+    )
     how.add_argument("--tile", default="", metavar="HxW", help="this shape for all matrices, e.g. 256x2048")
     how.add_argument("--no-slicing", action="store_true", help="no slice control: pages are never cut")
     mode = how.add_mutually_exclusive_group()
@@ -52,11 +70,19 @@ def _add_run_arguments(parser: argparse.ArgumentParser) -> None:
     machine = parser.add_argument_group("changes to the device")
     machine.add_argument("--channels", type=int, metavar="N")
     machine.add_argument("--chips-per-channel", type=int, metavar="N")
-    machine.add_argument("--set", action="append", default=[], metavar="CONSTANT=VALUE", help="any constant of the device")
+    machine.add_argument(
+        "--set", action="append", default=[], metavar="CONSTANT=VALUE", help="any constant of the device"
+    )
     out = parser.add_argument_group("output")
     out.add_argument("--json", metavar="FILE", help="write the result as JSON (- for the terminal)")
     out.add_argument("--trace", metavar="FILE", help="write the intervals of all units as a trace")
-    out.add_argument("--trace-intervals", type=int, default=1_000_000, metavar="N", help="keep at most N (default %(default)s)")
+    out.add_argument(
+        "--trace-intervals",
+        type=int,
+        default=1_000_000,
+        metavar="N",
+        help="keep at most N (default %(default)s)",
+    )
     out.add_argument("--ir", action="store_true", help="print the compiled IR instead of running it")
     out.add_argument("--what-if", action="store_true", help="also simulate machines that differ in one thing")
     out.add_argument("--baselines", action="store_true", help="also offloading to a host, and the NPU alone")
@@ -66,12 +92,22 @@ def _add_sweep_arguments(parser: argparse.ArgumentParser) -> None:
     sweep = parser.add_argument_group("the sweep")
     sweep.add_argument(
         "--vary", action="append", required=True, metavar="NAME=A,B,...",
-        help="an option (model, device, context, weights, tiling, tile, mode, slicing, mha, lm_head) or a constant of the device; repeat for more",
+        help="an option (model, device, context, weights, tiling, tile, mode, slicing, mha, lm_head) or a "
+        "constant of the device; repeat for more",
     )  # fmt: skip
-    sweep.add_argument("--out", default="sweep", metavar="NAME", help="writes NAME.parquet and NAME.png (default %(default)s)")
+    sweep.add_argument(
+        "--out",
+        default="sweep",
+        metavar="NAME",
+        help="writes NAME.parquet and NAME.png (default %(default)s)",
+    )
     sweep.add_argument("--jobs", type=int, default=0, metavar="N", help="processes (default: all cores)")
-    sweep.add_argument("--plot", default="tokens_per_s", metavar="COLUMN", help="what the plot shows (default %(default)s)")
-    sweep.add_argument("--restart", action="store_true", help="do not resume: forget results already in NAME.parquet")
+    sweep.add_argument(
+        "--plot", default="tokens_per_s", metavar="COLUMN", help="what the plot shows (default %(default)s)"
+    )
+    sweep.add_argument(
+        "--restart", action="store_true", help="do not resume: forget results already in NAME.parquet"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -91,7 +127,9 @@ def _run_one(args: argparse.Namespace) -> int:
     from tileprobe.targets.cambricon.command import settings_of
 
     if args.model is None:
-        raise TileProbeError("say which model: --model opt-6.7b, another built-in name, or the path of a config.json")
+        raise TileProbeError(
+            "say which model: --model opt-6.7b, another built-in name, or the path of a config.json"
+        )
     model, machine, options = settings_of(vars(args))
     if args.ir:
         from tileprobe.targets.cambricon.compile import compile_step

@@ -26,10 +26,12 @@ DIALECTS = {
     "probe": "tileprobe.ir.probe:Probe",
     "record": "tileprobe.ir.record:Record",
     "tile": "tileprobe.targets.cpu.dialect:Tile",
+    "cam": "tileprobe.targets.cambricon.dialect:Cam",
 }
 STRUCTURES = {
     "scf": "tileprobe.ir.structure:ScfStructure",
     "tile": "tileprobe.targets.cpu.structure:TileStructure",
+    "cam": "tileprobe.targets.cambricon.structure:CamStructure",
 }
 
 

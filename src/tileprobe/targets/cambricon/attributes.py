@@ -1,4 +1,5 @@
-"""Types and attributes of the `cam` dialect: a vector of activations, and what each pass decides about a matrix.
+"""Types and attributes of the `cam` dialect: a vector of activations, and what each pass decides about a
+matrix.
 
 `#cam.tile<256 x 2048>` is the shape of a request, `#cam.split<48 of 64>` the block rows computed in flash,
 `#cam.buffers<...>` how a core's buffer is cut, `#cam.place<...>` where the pages begin.
@@ -51,6 +52,11 @@ class _Numbers(ParametrizedAttribute):
     def of(cls, *numbers: int):
         return cls(*(IntAttr(n) for n in numbers))
 
+    @classmethod
+    def read(cls, parser: AttrParser):
+        """One written without its name, where a keyword has said which it is."""
+        return cls(*(IntAttr(n.data) for n in cls.parse_parameters(parser) if isinstance(n, IntAttr)))
+
     @property
     def numbers(self) -> tuple[int, ...]:
         return tuple(p.data for p in self.parameters if isinstance(p, IntAttr))
@@ -74,7 +80,8 @@ class _Numbers(ParametrizedAttribute):
 
 @irdl_attr_definition
 class TileAttr(_Numbers):
-    """The block of a matrix that one request covers, over all channels and cores: `#cam.tile<rows 256, cols 2048>`."""
+    """The block of a matrix that one request covers, over all channels and cores: `#cam.tile<rows 256,
+    cols 2048>`."""
 
     name = "cam.tile"
     rows: IntAttr
@@ -102,8 +109,9 @@ class SplitAttr(_Numbers):
 
 @irdl_attr_definition
 class BuffersAttr(_Numbers):
-    """How a core's buffer is cut: input slices it holds, rows of a page whose sums fit one of two output buffers,
-    and whether an input slice stays for the next request that needs it (1) or is sent again (0)."""
+    """How a core's buffer is cut: input slices it holds, rows of a page whose sums fit one of two output
+    buffers, and whether an input slice stays for the next request that needs it (1) or is sent again
+    (0)."""
 
     name = "cam.buffers"
     inputs: IntAttr
@@ -118,8 +126,8 @@ class BuffersAttr(_Numbers):
 
 @irdl_attr_definition
 class PlaceAttr(_Numbers):
-    """Where a matrix begins: first core and die in the rotation, first page on planes that compute and that stream,
-    and how far apart the pages of successive layers are."""
+    """Where a matrix begins: first core and die in the rotation, first page on planes that compute and
+    that stream, and how far apart the pages of successive layers are."""
 
     name = "cam.place"
     core: IntAttr

@@ -1,8 +1,8 @@
 """What the same model does without in-flash computing: offloading to a host's SSD or DRAM, and the NPU alone.
 
-The hosts are declared here with their sources; a token needs every weight once, so their time is that of the slowest
-stage of a pipeline of transfers. The NPU alone runs on the engine, with every page streamed over the channels.
-"""
+The hosts are declared here with their sources; a token needs every weight once, so their time is that of
+the slowest stage of a pipeline of transfers. The NPU alone runs on the engine, with every page streamed
+over the channels."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ class Host:
     crossings: int  # times each weight is moved: flash channel, DRAM, PCIe
 
 
-# One NVMe drive on PCIe 4.0 x4 reads 7.0 GB/s in sequence (data sheets of the class, e.g. 980 PRO); a GPU on PCIe 4.0
+# One NVMe drive on PCIe 4.0 x4 reads 7.0 GB/s in sequence (data sheets of the class, e.g. 980 PRO); a GPU on
+# PCIe 4.0
 # x16 receives about 25 GB/s of its 31.5.
 FLEXGEN_SSD = Host("FlexGen-SSD", ssd_gb_per_s=7.0, pcie_gb_per_s=25.0, crossings=3)
 FLEXGEN_DRAM = Host("FlexGen-DRAM", ssd_gb_per_s=None, pcie_gb_per_s=25.0, crossings=2)

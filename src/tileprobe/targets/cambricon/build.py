@@ -1,4 +1,5 @@
-"""From a model to IR: the decode (or prefill) step as `cam` ops, its layers as one loop, nothing decided yet."""
+"""From a model to IR: the decode (or prefill) step as `cam` ops, its layers as one loop, nothing decided
+yet."""
 
 from __future__ import annotations
 
@@ -7,7 +8,16 @@ from xdsl.ir import Block, Region, SSAValue
 
 from tileprobe.errors import TileProbeError
 from tileprobe.targets.cambricon.attributes import VectorType
-from tileprobe.targets.cambricon.dialect import AttentionOp, GemvOp, LayersOp, MachineOp, SpecialOp, StepOp, YieldOp
+from tileprobe.targets.cambricon.dialect import (
+    AttentionOp,
+    GemvOp,
+    LayersOp,
+    MachineOp,
+    ReturnOp,
+    SpecialOp,
+    StepOp,
+    YieldOp,
+)
 from tileprobe.targets.cambricon.machine import Machine
 from tileprobe.targets.cambricon.model import Matrix, Model
 from tileprobe.targets.cambricon.pagemap import SPLIT
@@ -27,7 +37,8 @@ def build_step(
     lm_head: bool = False,
     prefill: bool = False,
 ) -> ModuleOp:
-    """The module of one step. In a prefill, `context` is the prompt's length and all its tokens go at once."""
+    """The module of one step. In a prefill, `context` is the prompt's length and all its tokens go at
+    once."""
     if context < 0:
         raise TileProbeError(f"the context must be zero tokens or more, found {context}")
     tokens = max(context, 1) if prefill else 1
@@ -38,6 +49,7 @@ def build_step(
     if lm_head:
         norm = _norm(body, model, layers.out)
         _product(body, model.lm_head, norm)
+    body.add_op(ReturnOp())
     step = StepOp(
         properties={
             "sym_name": StringAttr(model.name),
@@ -77,7 +89,9 @@ def _norm(block: Block, model: Model, x: SSAValue) -> SSAValue:
     return _special(block, "layernorm" if layernorm else "rmsnorm", [x], model.hidden, NORM_PASSES, gains)
 
 
-def _special(block: Block, label: str, inputs: list[SSAValue], length: int, passes: int = 1, reads: int = 0) -> SSAValue:
+def _special(
+    block: Block, label: str, inputs: list[SSAValue], length: int, passes: int = 1, reads: int = 0
+) -> SSAValue:
     op = SpecialOp.of(label, inputs, length, passes, reads)
     block.add_op(op)
     return op.out

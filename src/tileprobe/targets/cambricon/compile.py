@@ -1,4 +1,5 @@
-"""The pipeline: options of a run in, mapped IR out. `stages` names the passes, so that `tileprobe opt` can print each."""
+"""The pipeline: options of a run in, mapped IR out. `stages` names the passes, so that `tileprobe opt` can
+print each."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ from tileprobe.targets.cambricon.tiling import MOST_INPUT_SLOTS
 
 @dataclass(frozen=True)
 class Options:
-    """How a model is to run. `mode` is split, flash-only or npu-only; `tile` is a shape such as "256x2048"."""
+    """How a model is to run. `mode` is split, flash-only or npu-only; `tile` is a shape such as
+    "256x2048"."""
 
     context: int = 1000
     weights: str = "w8a8"
@@ -71,5 +73,6 @@ def check_cache(model: Model, machine: Machine, options: Options) -> None:
     longest = options.context * machine.dram.capacity_bytes // needed
     raise TileProbeError(
         f"the KV cache of {options.context} tokens of {model.name} is {needed / 1e9:.2f} GB, more than the "
-        f"{machine.dram.capacity_bytes / 1e9:.2f} GB of DRAM of {machine.name}: use a context of at most {longest}"
+        f"{machine.dram.capacity_bytes / 1e9:.2f} GB of DRAM of {machine.name}: use a context of at most "
+        f"{longest}"
     )

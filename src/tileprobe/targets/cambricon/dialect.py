@@ -10,17 +10,29 @@
         ...
         cam.yield %r
       }
+      cam.return
     }
 
-Passes add `tile`, `split`, `buffers` and `place` to a gemv and finally a body of command loops (`commands.py`).
-"""
+Passes add `tile`, `split`, `buffers` and `place` to a gemv and finally a body of command loops
+(`commands.py`)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import cast
 
-from xdsl.dialects.builtin import BoolAttr, DictionaryAttr, FloatAttr, IntAttr, IntegerAttr, StringAttr, UnitAttr, f64, i64
+from xdsl.dialects.builtin import (
+    BoolAttr,
+    DictionaryAttr,
+    FloatAttr,
+    IntAttr,
+    IntegerAttr,
+    StringAttr,
+    UnitAttr,
+    f64,
+    i64,
+)
 from xdsl.ir import Attribute, Block, Dialect, Operation, Region, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
@@ -113,7 +125,6 @@ class StepOp(IRDLOperation):
     mode = prop_def(StringAttr)
     sliced = opt_prop_def(UnitAttr)
     body = region_def("single_block")
-    traits = traits_def(NoTerminator())
 
     def verify_(self) -> None:
         if self.kind.data not in ("decode", "prefill"):
@@ -128,7 +139,9 @@ class StepOp(IRDLOperation):
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")
         printer.print_symbol_name(self.sym_name.data)
-        printer.print_string(f" {self.kind.data} tokens {self.tokens.data} context {self.context.data} weights ")
+        printer.print_string(
+            f" {self.kind.data} tokens {self.tokens.data} context {self.context.data} weights "
+        )
         printer.print_string_literal(self.weights.data)
         printer.print_string(" mode ")
         printer.print_string_literal(self.mode.data)
@@ -167,7 +180,9 @@ class LayersOp(IRDLOperation):
 
     @staticmethod
     def of(count: int, init: SSAValue, body: Region) -> LayersOp:
-        return LayersOp(operands=[init], result_types=[init.type], properties={"count": IntAttr(count)}, regions=[body])
+        return LayersOp(
+            operands=[init], result_types=[init.type], properties={"count": IntAttr(count)}, regions=[body]
+        )
 
     def verify_(self) -> None:
         if self.count.data < 1:
@@ -210,8 +225,18 @@ class YieldOp(IRDLOperation):
 
 
 @irdl_op_definition
+class ReturnOp(IRDLOperation):
+    """Ends a step."""
+
+    name = "cam.return"
+    traits = traits_def(IsTerminator(), HasParent(StepOp))
+    assembly_format = "attr-dict"
+
+
+@irdl_op_definition
 class SpecialOp(IRDLOperation):
-    """A special function on the NPU: `passes` over the elements of its result, `reads` bytes of gains or biases."""
+    """A special function on the NPU: `passes` over the elements of its result, `reads` bytes of gains or
+    biases."""
 
     name = "cam.special"
     label = prop_def(StringAttr)
@@ -262,7 +287,9 @@ class AttentionOp(IRDLOperation):
     @staticmethod
     def of(inputs: Sequence[SSAValue], heads: int, kv_heads: int, head_dim: int) -> AttentionOp:
         properties = {"heads": IntAttr(heads), "kv_heads": IntAttr(kv_heads), "head_dim": IntAttr(head_dim)}
-        return AttentionOp(operands=[inputs], result_types=[VectorType.of(heads * head_dim)], properties=properties)
+        return AttentionOp(
+            operands=[inputs], result_types=[VectorType.of(heads * head_dim)], properties=properties
+        )
 
     def verify_(self) -> None:
         heads, kv, dim = self.heads.data, self.kv_heads.data, self.head_dim.data
@@ -270,7 +297,9 @@ class AttentionOp(IRDLOperation):
             raise VerifyException(f"{heads} heads cannot share {kv} key and value heads evenly")
         lengths = [_length(value) for value in self.inputs]
         if lengths != [heads * dim, kv * dim, kv * dim]:
-            raise VerifyException(f"attention takes q, k, v of {[heads * dim, kv * dim, kv * dim]}, found {lengths}")
+            raise VerifyException(
+                f"attention takes q, k, v of {[heads * dim, kv * dim, kv * dim]}, found {lengths}"
+            )
 
     def print(self, printer: Printer) -> None:
         _print_operands(printer, self.inputs)
@@ -312,20 +341,29 @@ class GemvOp(IRDLOperation):
 
     @staticmethod
     def of(label: str, vector: SSAValue, rows: int, cols: int, bias: bool = False) -> GemvOp:
-        properties: dict[str, Attribute] = {"label": StringAttr(label), "rows": IntAttr(rows), "cols": IntAttr(cols)}
+        properties: dict[str, Attribute] = {
+            "label": StringAttr(label),
+            "rows": IntAttr(rows),
+            "cols": IntAttr(cols),
+        }
         if bias:
             properties["bias"] = UnitAttr()
-        return GemvOp(operands=[vector], result_types=[VectorType.of(rows)], properties=properties, regions=[[]])
+        return GemvOp(
+            operands=[vector], result_types=[VectorType.of(rows)], properties=properties, regions=[[]]
+        )
 
     def verify_(self) -> None:
         if _length(self.vector) != self.cols.data or _length(self.out) != self.rows.data:
             raise VerifyException(
-                f"{self.label.data}: {self.rows.data} x {self.cols.data} does not take a vector of {_length(self.vector)} "
+                f"{self.label.data}: {self.rows.data} x {self.cols.data} does not take a vector of "
+                f"{_length(self.vector)} "
                 f"to one of {_length(self.out)}"
             )
         stages = [self.tile, self.split, self.buffers, self.place]
-        if any(b is not None for a, b in zip(stages, stages[1:]) if a is None):
-            raise VerifyException(f"{self.label.data}: a gemv is tiled, split, buffered and placed in this order")
+        if any(b is not None for a, b in pairwise(stages) if a is None):
+            raise VerifyException(
+                f"{self.label.data}: a gemv is tiled, split, buffered and placed in this order"
+            )
 
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")
@@ -357,7 +395,7 @@ class GemvOp(IRDLOperation):
         for stage in (TileAttr, SplitAttr, BuffersAttr, PlaceAttr):
             word = stage.name.removeprefix("cam.")
             if parser.parse_optional_keyword(word):
-                op.properties[word] = stage(*stage.parse_parameters(parser))
+                op.properties[word] = stage.read(parser)
         attributes = parser.parse_optional_attr_dict_with_keyword()
         op.attributes |= attributes.data if attributes else {}
         region = parser.parse_optional_region()
@@ -398,7 +436,8 @@ def find_machine(module: Operation) -> Machine:
 
 
 def groups(block: Block) -> list[list[GemvOp]]:
-    """Products of one vector that stand next to each other, in program order; probes between them do not part them."""
+    """Products of one vector that stand next to each other, in program order; probes between them do not
+    part them."""
     found: list[list[GemvOp]] = []
     apart = True
     for op in block.ops:
@@ -414,6 +453,6 @@ def groups(block: Block) -> list[list[GemvOp]]:
 
 Cam = Dialect(
     "cam",
-    [MachineOp, StepOp, LayersOp, YieldOp, SpecialOp, AttentionOp, GemvOp, *COMMANDS],
+    [MachineOp, StepOp, LayersOp, YieldOp, ReturnOp, SpecialOp, AttentionOp, GemvOp, *COMMANDS],
     [VectorType, TileAttr, SplitAttr, BuffersAttr, PlaceAttr],
 )

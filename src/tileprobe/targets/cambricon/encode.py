@@ -1,19 +1,28 @@
-"""From mapped IR to the engine's tables: the loop over layers is unrolled into operators, matrices stay one row each.
+"""From mapped IR to the engine's tables: the loop over layers is unrolled into operators, matrices stay
+one row each.
 
-Also the way back for readers of the IR: `page_maps` gives the page map of every matrix of every layer, which is what
-stored values are laid out by.
-"""
+Also the way back for readers of the IR: `page_maps` gives the page map of every matrix of every layer,
+which is what stored values are laid out by."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 import numpy as np
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import IntAttr, ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from tileprobe.errors import TileProbeError
-from tileprobe.targets.cambricon.dialect import AttentionOp, GemvOp, LayersOp, SpecialOp, StepOp, YieldOp, find_machine
+from tileprobe.targets.cambricon.dialect import (
+    AttentionOp,
+    GemvOp,
+    LayersOp,
+    ReturnOp,
+    SpecialOp,
+    StepOp,
+    YieldOp,
+    find_machine,
+)
 from tileprobe.targets.cambricon.engine import program as p
 from tileprobe.targets.cambricon.machine import Machine
 from tileprobe.targets.cambricon.pagemap import Geometry, PageMap, geometry_of
@@ -62,7 +71,8 @@ class _Encoder:
         self.matrices: list[list[int]] = []
         self.matrix_names: list[str] = []
         self.uses: list[float] = []
-        self.probes: list[tuple[str, int, int]] = []  # start or stop, region, number of the operator after it
+        # start or stop, region, the operator after it, products of that operator before it, layer
+        self.probes: list[tuple[str, int, int, int, int | None]] = []
         self.made: dict[SSAValue, int] = {}  # value -> operator that makes it
 
     def run(self) -> p.Program:
@@ -100,9 +110,10 @@ class _Encoder:
         elif isinstance(op, LayersOp):
             self._layers(op)
         elif op.name in ("probe.start", "probe.stop"):
-            # a probe between products of one group sees the group as a whole
-            self.probes.append((op.name[6:], op.properties["region"].data, len(self.names) + (pending > 0) * (op.name == "probe.stop")))  # pyright: ignore
-        elif not isinstance(op, (GemvOp, YieldOp)) and not op.name.startswith("probe."):
+            region = op.properties["region"]
+            assert isinstance(region, IntAttr)
+            self.probes.append((op.name.removeprefix("probe."), region.data, len(self.names), pending, layer))
+        elif not isinstance(op, (GemvOp, YieldOp, ReturnOp)) and not op.name.startswith("probe."):
             raise TileProbeError(f"the engine does not know {op.name}")
 
     def _layers(self, op: LayersOp) -> None:
@@ -141,7 +152,9 @@ class _Encoder:
 
     def _attention(self, op: AttentionOp, layer: int | None) -> None:
         heads, kv_heads, dim = op.heads.data, op.kv_heads.data, op.head_dim.data
-        seen = self.context if self.step.kind.data == "decode" else (self.tokens + 1) / 2  # causal: half on average
+        seen = (
+            self.context if self.step.kind.data == "decode" else (self.tokens + 1) / 2
+        )  # causal: half on average
         stored = self.context * dim * self.precision.kv_bytes  # of the keys, or the values, of one head
         cost = self._add(p.ATTENTION, "attention", layer, op, KV_HEADS=kv_heads)
         dram, npu = self.machine.dram.gb_per_s * 1e3, self.machine.npu
@@ -173,7 +186,12 @@ class _Encoder:
         m = page_map_of(gemv, self.machine, self.geometry, layer or 0)
         values = self.precision.values_per_page(self.machine)
         row = [0] * p.N_MATRIX_COLUMNS
-        row[p.ROWS], row[p.COLS], row[p.BLOCK_ROWS], row[p.BLOCK_COLS] = m.rows, m.cols, m.block_rows, m.block_cols
+        row[p.ROWS], row[p.COLS], row[p.BLOCK_ROWS], row[p.BLOCK_COLS] = (
+            m.rows,
+            m.cols,
+            m.block_rows,
+            m.block_cols,
+        )
         row[p.FLASH_CHUNKS], row[p.FIRST_CORE], row[p.FIRST_DIE] = m.flash_chunks, m.first_core, m.first_die
         row[p.INPUT_BYTES] = m.block_cols * self.precision.activation_bytes
         row[p.SUM_BYTES] = self.precision.partial_sum_bytes(self.machine)
@@ -181,8 +199,11 @@ class _Encoder:
         row[p.VALUES_PER_PAGE] = values
         self.matrices.append(row)
         self.matrix_names.append(gemv.label.data if layer is None else f"layer {layer} / {gemv.label.data}")
-        # a streamed page on the array: loaded once, multiplied by every token; channels share the array evenly
+        # a streamed page on the array: loaded once, multiplied by every token; channels share the array
+        # evenly
         npu = self.machine.npu
-        page_us = max(self.machine.flash.page_bytes / (npu.edge_gb_per_s * 1e3), values * self.tokens / npu.macs_per_us)
+        page_us = max(
+            self.machine.flash.page_bytes / (npu.edge_gb_per_s * 1e3), values * self.tokens / npu.macs_per_us
+        )
         self.uses.append(page_us * self.geometry.channels)
         return m.stream_chunks * m.col_blocks * page_us

@@ -1,7 +1,7 @@
 """What limits a run and what would help: findings from a `Result` alone, and what-if runs on the engine.
 
-In: a result (and, for what-if, the model and machine). Out: plain text findings and rows; nothing is printed here.
-"""
+In: a result (and, for what-if, the model and machine). Out: plain text findings and rows; nothing is
+printed here."""
 
 from __future__ import annotations
 
@@ -35,8 +35,12 @@ def roofline(result: Result, machine: Machine) -> Roofline:
     flash, mode = machine.flash, result.options.mode
     cores = flash.channels * machine.cores_per_channel
     page_us = max(flash.read_us, machine.core.page_us)
-    in_flash = cores * flash.page_bytes / page_us / 1e3 if mode != "npu-only" and not result.options.prefill else 0.0
-    wire = min(flash.channel_gb_per_s * flash.channels, machine.link.gb_per_s) if mode != "flash-only" else 0.0
+    in_flash = (
+        cores * flash.page_bytes / page_us / 1e3 if mode != "npu-only" and not result.options.prefill else 0.0
+    )
+    wire = (
+        min(flash.channel_gb_per_s * flash.channels, machine.link.gb_per_s) if mode != "flash-only" else 0.0
+    )
     values_per_byte = 8 / precision_of(result.options.weights).weight_bits
     intensity = 2.0 * values_per_byte * result.tokens
     roof = (in_flash + wire) * intensity
@@ -58,7 +62,8 @@ def bottleneck(result: Result, machine: Machine) -> tuple[str, str]:
     cores, channels, dram = units["cores"].busy, units["channels"].busy, units["dram"].busy
     if attention > 0.4:
         return (
-            f"DRAM: attention over the KV cache takes {attention:.0%} of the time, the DRAM is busy {dram:.0%}",
+            f"DRAM: attention over the KV cache takes {attention:.0%} of the time, the DRAM is busy "
+            f"{dram:.0%}",
             "a faster DRAM, a shorter context, grouped-query attention or an 8-bit KV cache",
         )
     if units["npu_array"].busy > max(cores, channels, 0.5):
@@ -66,15 +71,20 @@ def bottleneck(result: Result, machine: Machine) -> tuple[str, str]:
     both = cores > 0.8 and channels > 0.8
     if both:
         return (
-            f"flash and channels alike: cores busy {cores:.0%}, channels {channels:.0%}; the split is balanced",
+            f"flash and channels alike: cores busy {cores:.0%}, channels {channels:.0%}; the split is "
+            f"balanced",
             "more chips a channel (cores) or more channels; neither side alone",
         )
     if channels > 0.8:
         return f"the channels, busy {channels:.0%} (cores {cores:.0%})", "faster or more channels"
     if cores > 0.8:
-        return f"the flash cores, busy {cores:.0%} (channels {channels:.0%})", "a shorter tR with faster cores, or more chips"
+        return (
+            f"the flash cores, busy {cores:.0%} (channels {channels:.0%})",
+            "a shorter tR with faster cores, or more chips",
+        )
     return (
-        f"waiting: cores are busy {cores:.0%}, channels {channels:.0%}, DRAM {dram:.0%}; matrices do not fill whole "
+        f"waiting: cores are busy {cores:.0%}, channels {channels:.0%}, DRAM {dram:.0%}; matrices do not "
+        f"fill whole "
         f"requests of {result.tile[0]}x{result.tile[1]}, and operators wait for each other",
         "tiles that divide the matrices (--tiling best), a faster DRAM, or a smaller device",
     )
@@ -84,7 +94,10 @@ WHAT_IF = (
     ("twice the chips a channel", lambda m: {"chips_per_channel": 2 * m.flash.chips_per_channel}),
     ("twice the channels", lambda m: {"channels": 2 * m.flash.channels}),
     ("twice the channel rate", lambda m: {"channel_gb_per_s": 2 * m.flash.channel_gb_per_s}),
-    ("half the tR, cores to match", lambda m: {"read_us": m.flash.read_us / 2, "page_us": m.core.page_us / 2}),
+    (
+        "half the tR, cores to match",
+        lambda m: {"read_us": m.flash.read_us / 2, "page_us": m.core.page_us / 2},
+    ),
     ("twice the DRAM bandwidth", lambda m: {"dram_gb_per_s": 2 * m.dram.gb_per_s}),
 )
 
@@ -93,7 +106,10 @@ def what_if(model: Model, machine: Machine, options: Options) -> list[tuple[str,
     """Tokens/s of the same run on machines that differ in one thing, each simulated in full."""
     from tileprobe.targets.cambricon.simulate import simulate
 
-    rows = [(name, simulate(model, machine.replace(**change(machine)), options).tokens_per_s) for name, change in WHAT_IF]
+    rows = [
+        (name, simulate(model, machine.replace(**change(machine)), options).tokens_per_s)
+        for name, change in WHAT_IF
+    ]
     if options.tiling == "paper" and not options.tile:
         rows.append(("--tiling best", simulate(model, machine, replace(options, tiling="best")).tokens_per_s))
     return rows

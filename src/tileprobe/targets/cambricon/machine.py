@@ -1,4 +1,5 @@
-"""The machine as data: a device by name (`cambricon:s`, `:m`, `:l`) or a TOML file in, a validated `Machine` out.
+"""The machine as data: a device by name (`cambricon:s`, `:m`, `:l`) or a TOML file in, a validated
+`Machine` out.
 
 Every constant carries its unit in its name and its source beside it (`Machine.sources`). A file names a
 `base` and lists only what differs. Nothing here computes a time: the passes and the engine do.
@@ -67,7 +68,8 @@ class Npu:
 
     @property
     def edge_gb_per_s(self) -> float:
-        """Operand bytes a nanosecond through one edge of the array: a GeMV uses each weight once, so this is its peak."""
+        """Operand bytes a nanosecond through one edge of the array: a GeMV uses each weight once, so this
+        is its peak."""
         return self.array_rows * self.macs_per_pe * self.clock_ghz
 
 
@@ -154,7 +156,8 @@ class Machine:
         return self.dies * self.flash.planes_per_die * self.flash.pages_per_plane * self.flash.page_bytes
 
     def replace(self, **changes: Any) -> Machine:
-        """A variant with other constants, named as in their sections (`channels=4`) or fully (`dram.gb_per_s` as `dram_gb_per_s`)."""
+        """A variant with other constants, named as in their sections (`channels=4`) or fully
+        (`dram.gb_per_s` as `dram_gb_per_s`)."""
         sections = {name: getattr(self, name) for name in SECTIONS}
         sources = dict(self.sources)
         for key, value in changes.items():
@@ -179,7 +182,7 @@ def load_machine(name_or_path: str | Path) -> Machine:
         for f in dataclasses.fields(cls):
             if f.name not in tables.get(section, {}):
                 raise TileProbeError(
-                    f'{name_or_path}: [{section}] lacks `{f.name}`; give it, or a `base` such as "cambricon:s"'
+                    f'{name_or_path}: [{section}] lacks `{f.name}`; give it or a `base` such as "cambricon:s"'
                 )
             value, source = tables[section][f.name]
             values[f.name] = _coerce(section, f.name, value, str(name_or_path))
@@ -189,7 +192,8 @@ def load_machine(name_or_path: str | Path) -> Machine:
 
 
 def _tables(name: str, seen: tuple[str, ...] = ()) -> tuple[dict[str, dict[str, tuple[Any, str]]], str]:
-    """The constants of a device with those of its bases below them: section -> constant -> (value, source)."""
+    """The constants of a device with those of its bases below them: section -> constant -> (value,
+    source)."""
     if name in seen:
         raise TileProbeError(f"device {seen[0]}: `base` goes in a circle: {' -> '.join((*seen, name))}")
     document = _read(name)
@@ -221,20 +225,25 @@ def _entry(name: str, section: str, constant: str, entry: Any) -> tuple[Any, str
         return entry, f"given in {name} without a source"
     if "value" not in entry or set(entry) - {"value", "source"}:
         raise TileProbeError(
-            f'{name}: [{section}] {constant} must be a value or {{ value = ..., source = "..." }}, found {entry!r}'
+            f"{name}: [{section}] {constant} must be a value or "
+            f'{{ value = ..., source = "..." }}, found {entry!r}'
         )
     return entry["value"], str(entry.get("source", f"given in {name} without a source"))
 
 
 @cache
 def _built_in_text(name: str) -> str | None:
-    file = resources.files(__package__).joinpath("devices", name.removeprefix("cambricon:") + ".toml")
+    file = (
+        resources.files("tileprobe.targets.cambricon")
+        / "devices"
+        / (name.removeprefix("cambricon:") + ".toml")
+    )
     return file.read_text(encoding="utf-8") if name.startswith("cambricon:") and file.is_file() else None
 
 
 def _read(name: str) -> dict[str, Any]:
     try:
-        import tomllib
+        import tomllib  # pyright: ignore[reportMissingImports]
     except ModuleNotFoundError:  # Python 3.10
         import tomli as tomllib  # pyright: ignore[reportMissingImports]
     text = _built_in_text(name)
@@ -242,7 +251,8 @@ def _read(name: str) -> dict[str, Any]:
         path = Path(name)
         if not path.is_file():
             raise TileProbeError(
-                f"no device {name!r}: expected {', '.join(BUILT_IN)} or the path of a TOML file that describes one"
+                f"no device {name!r}: expected {', '.join(BUILT_IN)} or the path of a TOML file that "
+                f"describes one"
             )
         text = path.read_text(encoding="utf-8", errors="replace")
     try:
@@ -301,5 +311,6 @@ def _validate(machine: Machine) -> None:
         )
     if flash.slice_bytes > flash.page_bytes:
         raise TileProbeError(
-            f"device {machine.name}: slice_bytes ({flash.slice_bytes}) is more than a page ({flash.page_bytes})"
+            f"device {machine.name}: slice_bytes ({flash.slice_bytes}) is more than a page "
+            f"({flash.page_bytes})"
         )

@@ -1,8 +1,7 @@
 """The model as users have it: a built-in name or a Hugging Face `config.json` in, a `Model` of shapes out.
 
-A `Model` says what a decoder layer multiplies by and what it keeps; it holds no weights. Families: OPT, Llama (2, 3),
-Mistral, Qwen 2 / 2.5, and whatever spells itself like one of them.
-"""
+A `Model` says what a decoder layer multiplies by and what it keeps; it holds no weights. Families: OPT,
+Llama (2, 3), Mistral, Qwen 2 / 2.5, and whatever spells itself like one of them."""
 
 from __future__ import annotations
 
@@ -103,15 +102,20 @@ class Model:
         return dataclasses.replace(self, kv_heads=self.heads, name=f"{self.name} (mha)")
 
 
-_LLAMA = dict(family="llama", gated=True, rotary=True, activation="silu", qkv_bias=False, out_bias=False, mlp_bias=False)
-_OPT = dict(
-    family="opt", gated=False, rotary=False, activation="relu", qkv_bias=True, out_bias=True, mlp_bias=True,
-    tied_embeddings=True,
-)  # fmt: skip
+_LLAMA: dict[str, Any] = {
+    "family": "llama", "gated": True, "rotary": True, "activation": "silu", "qkv_bias": False, "out_bias":
+    False, "mlp_bias": False,
+}  # fmt: skip
+_OPT: dict[str, Any] = {
+    "family": "opt", "gated": False, "rotary": False, "activation": "relu", "qkv_bias": True, "out_bias":
+    True, "mlp_bias": True, "tied_embeddings": True,
+}  # fmt: skip
 _QWEN = {**_LLAMA, "family": "qwen2", "qkv_bias": True}
 
 
-def _shapes(name: str, hidden: int, layers: int, heads: int, kv: int, ffn: int, vocab: int, kind: dict[str, Any]) -> Model:
+def _shapes(
+    name: str, hidden: int, layers: int, heads: int, kv: int, ffn: int, vocab: int, kind: dict[str, Any]
+) -> Model:
     fields = {"tied_embeddings": False, **kind}
     return Model(
         name=name, hidden=hidden, layers=layers, heads=heads, kv_heads=kv, head_dim=hidden // heads, ffn=ffn,
@@ -140,7 +144,8 @@ _FAMILIES = ("opt", "llama", "mistral", "qwen2")
 
 
 def load_model(name_or_path: str | Path, mha: bool = False) -> Model:
-    """The built-in model of that name, or the one of a `config.json` (its path, or a folder that holds it)."""
+    """The built-in model of that name, or the one of a `config.json` (its path, or a folder that holds
+    it)."""
     key = str(name_or_path).lower()
     model = BUILT_IN.get(key) or _from_file(Path(name_or_path))
     return model.with_full_heads() if mha else model
@@ -150,7 +155,8 @@ def _from_file(path: Path) -> Model:
     file = path / "config.json" if path.is_dir() else path
     if not file.is_file():
         raise TileProbeError(
-            f"no model {str(path)!r}: expected one of {', '.join(BUILT_IN)}, or the path of a Hugging Face config.json"
+            f"no model {str(path)!r}: expected one of {', '.join(BUILT_IN)}, or the path of a Hugging Face "
+            f"config.json"
         )
     try:
         config = json.loads(file.read_text(encoding="utf-8"))
@@ -158,7 +164,9 @@ def _from_file(path: Path) -> Model:
         raise TileProbeError(f"{file} is not valid JSON: {error}") from None
     if not isinstance(config, dict):
         raise TileProbeError(f"{file} must hold a JSON object, found {type(config).__name__}")
-    return from_config(config, str(file), file.resolve().parent.name if file.name == "config.json" else file.stem)
+    return from_config(
+        config, str(file), file.resolve().parent.name if file.name == "config.json" else file.stem
+    )
 
 
 def from_config(config: dict[str, Any], where: str = "config.json", name: str = "") -> Model:
@@ -171,17 +179,19 @@ def from_config(config: dict[str, Any], where: str = "config.json", name: str = 
     read = _Reader(config, where, family)
     hidden, heads = read.size("hidden_size"), read.size("num_attention_heads")
     head_dim = read.size("head_dim", default=hidden // heads if hidden % heads == 0 else None)
-    common = dict(
-        name=name or str(config.get("_name_or_path") or where),
-        hidden=hidden,
-        layers=read.size("num_hidden_layers"),
-        heads=heads,
-        head_dim=head_dim,
-        vocab=read.size("vocab_size"),
-    )
+    common = {
+        "name": name or str(config.get("_name_or_path") or where),
+        "hidden": hidden,
+        "layers": read.size("num_hidden_layers"),
+        "heads": heads,
+        "head_dim": head_dim,
+        "vocab": read.size("vocab_size"),
+    }
     if family == "opt":
         if read.size("word_embed_proj_dim", default=hidden) != hidden:
-            raise TileProbeError(f"{where}: OPT with word_embed_proj_dim other than hidden_size is not supported")
+            raise TileProbeError(
+                f"{where}: OPT with word_embed_proj_dim other than hidden_size is not supported"
+            )
         bias = read.flag("enable_bias", True)
         kind = {**_OPT, "qkv_bias": bias, "out_bias": bias, "mlp_bias": bias}
         kind.update(
@@ -223,7 +233,9 @@ class _Reader:
         value = self.config.get(field)
         if value is None:
             if default is None:
-                raise TileProbeError(f"{self.where}: the field `{field}` is missing, which {self.family} models need")
+                raise TileProbeError(
+                    f"{self.where}: the field `{field}` is missing, which {self.family} models need"
+                )
             return default
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
             raise TileProbeError(f"{self.where}: `{field}` must be a positive whole number, found {value!r}")

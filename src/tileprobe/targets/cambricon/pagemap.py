@@ -1,16 +1,18 @@
-"""Where every weight lies: one map of a matrix onto channel, chip, die, plane and page, for time and for values alike.
+"""Where every weight lies: one map of a matrix onto channel, chip, die, plane and page, for time and for
+values alike.
 
-A weight matrix (`rows` x `cols`, row = output, column = input) is cut into blocks of `block_rows` x `block_cols`
-values; a block is one page, stored row-major (`offset = row_in_block * block_cols + col_in_block`, in values; edge
-blocks keep the stride and leave the rest of the page unused). Columns go over the channels and rows over the cores of
-a channel, so block (r, k) lies on channel `k % channels`. The first `flash_chunks` block rows are computed in flash,
-block row r by core `(r + first_core) % cores` on the planes that compute; the others stream to the NPU from die
-`(r - flash_chunks + first_die) % dies` on the planes that serve reads. With more than one plane for a role, successive
-pages alternate between them. All functions take and return NumPy arrays, both ways:
+A weight matrix (`rows` x `cols`, row = output, column = input) is cut into blocks of `block_rows` x
+`block_cols` values; a block is one page, stored row-major (`offset = row_in_block * block_cols +
+col_in_block`, in values; edge blocks keep the stride and leave the rest of the page unused). Columns go
+over the channels and rows over the cores of a channel, so block (r, k) lies on channel `k % channels`.
+The first `flash_chunks` block rows are computed in flash, block row r by core `(r + first_core) % cores`
+on the planes that compute; the others stream to the NPU from die `(r - flash_chunks + first_die) % dies`
+on the planes that serve reads. With more than one plane for a role, successive pages alternate between
+them. All functions take and return NumPy arrays, both ways:
 
-    map.locate(row, col)                            -> Location(channel, chip, die, plane, page, offset)
-    map.blocks(channel, chip, die, plane, page)     -> Blocks(row, col, rows, cols, in_flash); rows = 0 where nothing lies
-    map.table()                                     -> (Location, Blocks) of every page of the matrix, block by block
+    map.locate(row, col)                         -> Location(channel, chip, die, plane, page, offset)
+    map.blocks(channel, chip, die, plane, page)  -> Blocks(row, col, rows, cols, in_flash); rows 0: nothing
+    map.table()                                  -> (Location, Blocks) of every page, block row by block row
 """
 
 from __future__ import annotations
@@ -49,7 +51,8 @@ class Blocks(NamedTuple):
 
 @dataclass(frozen=True)
 class Geometry:
-    """The shape of the flash and which planes of a die compute: the first `compute_planes`; the others serve reads."""
+    """The shape of the flash and which planes of a die compute: the first `compute_planes`; the others
+    serve reads."""
 
     channels: int
     chips: int
@@ -96,7 +99,8 @@ def _ceil(a: int, b: int) -> int:
 
 @dataclass(frozen=True)
 class PageMap:
-    """The place of one matrix. `compute_base` and `stream_base` are the first pages it owns on each plane of that role."""
+    """The place of one matrix. `compute_base` and `stream_base` are the first pages it owns on each plane
+    of that role."""
 
     geometry: Geometry
     rows: int
@@ -121,7 +125,8 @@ class PageMap:
         if self.stream_chunks and not self.geometry.stream_planes:
             raise TileProbeError("rows are to stream to the NPU, but no plane serves reads")
 
-    # -- sizes ---------------------------------------------------------------------------------------------------
+    # -- sizes
+    # ---------------------------------------------------------------------------------------------------
 
     @property
     def row_chunks(self) -> int:
@@ -165,10 +170,12 @@ class PageMap:
         """Pages to reserve on each plane that serves reads."""
         return _ceil(self.stream_rounds * self.col_requests, max(self.geometry.stream_planes, 1))
 
-    # -- both directions -------------------------------------------------------------------------------------------
+    # -- both directions
+    # -------------------------------------------------------------------------------------------
 
     def locate(self, row, col) -> Location:
-        """The page and the value's offset in it, for rows and columns of the matrix (arrays, broadcast together)."""
+        """The page and the value's offset in it, for rows and columns of the matrix (arrays, broadcast
+        together)."""
         row, col = np.broadcast_arrays(np.asarray(row, np.int64), np.asarray(col, np.int64))
         chunk, block = row // self.block_rows, col // self.block_cols
         offset = row % self.block_rows * self.block_cols + col % self.block_cols

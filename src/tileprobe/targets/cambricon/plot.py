@@ -19,7 +19,8 @@ LABELS = {
 
 
 def plot_sweep(frame: pl.DataFrame, axes: list[str], column: str, path: Path) -> Path | None:
-    """Draw `column` over the first axis that is a number (else the first); None when matplotlib is not there."""
+    """Draw `column` over the first axis that is a number (else the first); None when matplotlib is not
+    there."""
     if column not in frame.columns:
         known = [name for name in frame.columns if frame[name].dtype.is_numeric()]
         raise TileProbeError(f"--plot {column}: the table has no such column; it has {', '.join(known)}")
@@ -37,7 +38,9 @@ def plot_sweep(frame: pl.DataFrame, axes: list[str], column: str, path: Path) ->
     figure, plot = pyplot.subplots(figsize=(7, 4.2), layout="constrained")
     groups = good.partition_by(rest, as_dict=True, maintain_order=True) if rest else {(): good}
     for values, part in groups.items():
-        label = ", ".join(f"{value}" if isinstance(value, str) else f"{name} {value}" for name, value in zip(rest, values))
+        label = ", ".join(
+            f"{value}" if isinstance(value, str) else f"{name} {value}" for name, value in zip(rest, values)
+        )
         part = part.sort(x) if numeric else part
         xs = part[x].to_list() if numeric else [str(v) for v in part[x].to_list()]
         plot.plot(xs, part[column].to_list(), marker="o", linewidth=1.6, markersize=4.5, label=label or None)

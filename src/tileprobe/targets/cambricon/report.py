@@ -30,7 +30,14 @@ def print_report(
 
 
 def _table(*columns: str, title: str = "") -> Table:
-    table = Table(title=title or None, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table = Table(
+        title=title or None,
+        title_justify="left",
+        title_style="bold",
+        box=None,
+        pad_edge=False,
+        padding=(0, 2, 0, 0),
+    )
     for n, column in enumerate(columns):
         table.add_column(column, justify="left" if n == 0 else "right", header_style="dim", overflow="fold")
     return table
@@ -39,7 +46,9 @@ def _table(*columns: str, title: str = "") -> Table:
 def _head(console: Console, r: Result, machine: Machine) -> None:
     o, flash = r.options, machine.flash
     step = f"prefill of {r.tokens} tokens" if o.prefill else f"decode at a context of {o.context}"
-    console.print(f"\n[bold]{r.model}[/] on [bold]{r.device}[/]: {step}, {o.weights}, {o.mode}", highlight=False)
+    console.print(
+        f"\n[bold]{r.model}[/] on [bold]{r.device}[/]: {step}, {o.weights}, {o.mode}", highlight=False
+    )
     console.print(
         f"[dim]{flash.channels} channels x {flash.chips_per_channel} chips x {flash.dies_per_chip} dies, "
         f"{machine.flash.channels * machine.cores_per_channel} cores, tR {flash.read_us:g} us, "
@@ -49,14 +58,21 @@ def _head(console: Console, r: Result, machine: Machine) -> None:
     table = _table("", "", "")
     table.show_header = False
     table.columns[2].justify = "left"
-    table.add_row("[bold]tokens/s[/]", f"[bold green]{r.tokens_per_s:.3g}[/]", f"{r.latency_ms / r.tokens:.2f} ms a token")
-    table.add_row("channel use", f"{r.channel_use:.1%}", f"{r.channel_gb / r.tokens:.3f} GB over the channels a token")
+    table.add_row(
+        "[bold]tokens/s[/]",
+        f"[bold green]{r.tokens_per_s:.3g}[/]",
+        f"{r.latency_ms / r.tokens:.2f} ms a token",
+    )
+    table.add_row(
+        "channel use", f"{r.channel_use:.1%}", f"{r.channel_gb / r.tokens:.3f} GB over the channels a token"
+    )
     table.add_row("energy", f"{r.joules_per_token:.3f} J", "a token: " + _parts(r))
     shapes = sorted({f"{h}x{w}" for h, w in r.tiles.values()})
     table.add_row("alpha", f"{r.alpha:.3f}", f"of the pages computed in flash; tile {', '.join(shapes)}")
     table.add_row(
         "page commands", f"{r.page_commands:,}",
-        f"= pages of the model: {r.read_compute_commands:,} read-compute + {r.page_reads:,} page reads in {r.slices:,} slices",
+        f"= pages of the model: {r.read_compute_commands:,} read-compute + {r.page_reads:,} page reads in "
+        f"{r.slices:,} slices",
     )  # fmt: skip
     console.print(table, highlight=False)
 
@@ -64,7 +80,9 @@ def _head(console: Console, r: Result, machine: Machine) -> None:
 def _parts(r: Result) -> str:
     parts = sorted(r.energy_j.items(), key=lambda item: -item[1])
     total = sum(r.energy_j.values())
-    return ", ".join(f"{name.replace('_', ' ')} {value / total:.0%}" for name, value in parts if value / total >= 0.005)
+    return ", ".join(
+        f"{name.replace('_', ' ')} {value / total:.0%}" for name, value in parts if value / total >= 0.005
+    )
 
 
 def _operators(console: Console, r: Result) -> None:
@@ -74,7 +92,14 @@ def _operators(console: Console, r: Result) -> None:
         if op.share < 0.001:
             small, rest = small + op.time_ms, rest + 1
             continue
-        table.add_row(op.name, op.unit, str(op.count), f"{op.time_ms:.2f}", f"{op.share:.1%}", f"{op.pages:,}" if op.pages else "")
+        table.add_row(
+            op.name,
+            op.unit,
+            str(op.count),
+            f"{op.time_ms:.2f}",
+            f"{op.share:.1%}",
+            f"{op.pages:,}" if op.pages else "",
+        )
     if rest:
         table.add_row(f"{rest} others", "npu", "", f"{small:.2f}", f"{small / r.latency_ms:.1%}", "")
     console.print(table, highlight=False)
@@ -97,7 +122,8 @@ def _findings(console: Console, r: Result, machine: Machine) -> None:
     roof = roofline(r, machine)
     what, helps = bottleneck(r, machine)
     console.print(
-        f"\n[bold]Roofline[/]  {roof.ops_per_weight_byte:g} operations a weight byte, {roof.ops_per_channel_byte:.1f} a channel "
+        f"\n[bold]Roofline[/]  {roof.ops_per_weight_byte:g} operations a weight byte, "
+        f"{roof.ops_per_channel_byte:.1f} a channel "
         f"byte; flash {roof.flash_gb_per_s:.1f} + channels {roof.channel_gb_per_s:.1f} GB/s give a roof of "
         f"{roof.roof_gops:.1f} GOP/s, reached {roof.reached_gops:.1f} ({roof.reached:.0%})",
         highlight=False,
@@ -105,7 +131,8 @@ def _findings(console: Console, r: Result, machine: Machine) -> None:
     console.print(f"[bold]Limit[/]     {what}", highlight=False)
     console.print(f"[bold]Helps[/]     {helps}", highlight=False)
     console.print(
-        f"[bold]Check[/]     the paper's closed form gives {r.closed_form_ms:.2f} ms, the engine {r.latency_ms:.2f} ms "
+        f"[bold]Check[/]     the paper's closed form gives {r.closed_form_ms:.2f} ms, the engine "
+        f"{r.latency_ms:.2f} ms "
         f"({r.latency_ms / r.closed_form_ms - 1:+.1%}: whole requests, spare areas, waiting)",
         highlight=False,
     )

@@ -10,7 +10,8 @@ from tileprobe.targets.cambricon.compile import Options
 
 @dataclass
 class Operator:
-    """An operator of all layers together. `time_ms` is what it added to the step, so that times sum to the whole."""
+    """An operator of all layers together. `time_ms` is what it added to the step, so that times sum to the
+    whole."""
 
     name: str
     unit: str
@@ -22,7 +23,8 @@ class Operator:
 
 @dataclass
 class Unit:
-    """A kind of unit: how many there are, the share of the step they worked, and that share by what they did."""
+    """A kind of unit: how many there are, the share of the step they worked, and that share by what they
+    did."""
 
     count: int
     busy: float
@@ -77,7 +79,10 @@ class Result:
             "alpha": self.alpha,
             "tile": list(self.tile),
             "page_commands": self.page_commands,
-            "units": {name: {k: v for k, v in asdict(unit).items() if v is not None} for name, unit in self.units.items()},
+            "units": {
+                name: {k: v for k, v in asdict(unit).items() if v is not None}
+                for name, unit in self.units.items()
+            },
             "operators": [asdict(op) for op in self.operators],
             "tiles": self.tiles,
             "read_compute_commands": self.read_compute_commands,

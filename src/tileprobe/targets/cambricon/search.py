@@ -1,9 +1,9 @@
-"""`--tiling best`: the shape and split that the engine itself runs fastest, for one group of products at a time.
+"""`--tiling best`: the shape and split that the engine itself runs fastest, for one group of products at
+a time.
 
-Candidates are shapes that divide the matrix's columns over the channels without waste, and powers of two; each is run
-on the engine as a small program of that group alone, with the splits around the balance. Decisions are kept for the
-process, because layers repeat.
-"""
+Candidates are shapes that divide the matrix's columns over the channels without waste, and powers of two;
+each is run on the engine as a small program of that group alone, with the splits around the balance.
+Decisions are kept for the process, because layers repeat."""
 
 from __future__ import annotations
 
@@ -38,7 +38,9 @@ def best_choice(machine: Machine, precision: Precision, mode: str, shapes: list[
     key = (repr(key),)
     if key not in _KEPT:
         tiles = _ranked(machine, precision, shapes)[:SHAPES_TRIED]
-        _KEPT[key] = min((_best(machine, precision, mode, shapes, tile) for tile in tiles), key=lambda c: c.time_us)
+        _KEPT[key] = min(
+            (_best(machine, precision, mode, shapes, tile) for tile in tiles), key=lambda c: c.time_us
+        )
     return _KEPT[key]
 
 
@@ -52,18 +54,24 @@ def _candidates(machine: Machine, precision: Precision, cols: int) -> list[Tile]
     values = precision.values_per_page(machine)
     widths = {2**n for n in range(4, 15)}
     widths |= {-(-cols // (channels * k)) for k in range(1, 65)}
-    tiles = [Tile(values // w * cores, w * channels) for w in sorted(widths) if 0 < w <= precision.widest_row(machine)]
+    tiles = [
+        Tile(values // w * cores, w * channels)
+        for w in sorted(widths)
+        if 0 < w <= precision.widest_row(machine)
+    ]
     return [t for t in tiles if cut_buffers(machine, precision, t, 1, True) is not None]
 
 
 def _ranked(machine: Machine, precision: Precision, shapes: list[tuple[int, int]]) -> list[Tile]:
-    """Shapes by the work of the busiest channel in pages, then by their traffic: cheap, to spare the engine most."""
+    """Shapes by the work of the busiest channel in pages, then by their traffic: cheap, to spare the
+    engine most."""
     channels, cores = machine.flash.channels, machine.cores_per_channel
     cols = shapes[0][1]
 
     def rank(tile: Tile) -> tuple[float, float]:
         block_rows, block_cols = tile.block(machine)
-        requests = -(-(-(-cols // block_cols)) // channels)
+        blocks = -(-cols // block_cols)
+        requests = -(-blocks // channels)
         chunks = sum(-(-rows // block_rows) for rows, _ in shapes)
         sums = chunks * block_rows * precision.partial_sum_bytes(machine) * requests
         inputs = -(-chunks // cores) * requests * block_cols * precision.activation_bytes
@@ -73,7 +81,9 @@ def _ranked(machine: Machine, precision: Precision, shapes: list[tuple[int, int]
     return sorted(_candidates(machine, precision, cols), key=rank)
 
 
-def _best(machine: Machine, precision: Precision, mode: str, shapes: list[tuple[int, int]], tile: Tile) -> Choice:
+def _best(
+    machine: Machine, precision: Precision, mode: str, shapes: list[tuple[int, int]], tile: Tile
+) -> Choice:
     cores = machine.cores_per_channel
     buffers = cut_buffers(machine, precision, tile, MOST_INPUT_SLOTS, True)
     assert buffers is not None
@@ -90,7 +100,10 @@ def _best(machine: Machine, precision: Precision, mode: str, shapes: list[tuple[
         splits = [whole_requests(share, chunks, cores) for share in sorted(shares)]
         splits += [_even(share, chunks) for share in sorted(shares)]
     unique = {tuple(s) for s in splits}
-    timed = [Choice(tile, list(s), _time(machine, precision, mode, shapes, tile, list(s), buffers)) for s in sorted(unique)]
+    timed = [
+        Choice(tile, list(s), _time(machine, precision, mode, shapes, tile, list(s), buffers))
+        for s in sorted(unique)
+    ]
     return min(timed, key=lambda c: (round(c.time_us, 3), -sum(c.flash)))
 
 
@@ -120,5 +133,7 @@ def _time(machine, precision, mode, shapes, tile, flash, buffers) -> float:
     costs = np.zeros((2, p.N_COST_COLUMNS))
     costs[0, p.SFU_US] = WARM_US
     use = machine.flash.page_bytes / (machine.npu.edge_gb_per_s * 1e3) * geometry.channels
-    program = p.Program(["warm", "group"], ["warm", "group"], operators, costs, matrices, [], np.full(len(shapes), use), True)
+    program = p.Program(
+        ["warm", "group"], ["warm", "group"], operators, costs, matrices, [], np.full(len(shapes), use), True
+    )
     return launch(program, machine, geometry).total_us - WARM_US

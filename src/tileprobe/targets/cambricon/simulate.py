@@ -1,7 +1,8 @@
-"""Run a model on a machine: options in, a `Result` out. This is what the command line, sweeps and benchmarks call.
+"""Run a model on a machine: options in, a `Result` out. This is what the command line, sweeps and
+benchmarks call.
 
-    result = simulate(load_model("opt-6.7b"), load_machine("cambricon:s"), Options(context=1000))
-    result.tokens_per_s
+result = simulate(load_model("opt-6.7b"), load_machine("cambricon:s"), Options(context=1000))
+result.tokens_per_s
 """
 
 from __future__ import annotations
@@ -66,7 +67,9 @@ def account(model: Model, machine: Machine, options: Options, module, program: p
         energy_j=energy_of(machine, program, run, options, sum(traffic.values()) * 1e9, pages, total),
         alpha=computed / pages,
         tile=(tiles[0].rows, tiles[0].cols),
-        tiles={gemv.label.data: [tile.rows, tile.cols] for gemv, tile in zip(gemvs_of(the_step(module)), tiles)},
+        tiles={
+            gemv.label.data: [tile.rows, tile.cols] for gemv, tile in zip(gemvs_of(the_step(module)), tiles)
+        },
         page_commands=pages,
         read_compute_commands=computed,
         page_reads=streamed,
@@ -89,7 +92,9 @@ def _weights(program: p.Program) -> int:
     return int((program.matrices[:, p.ROWS] * program.matrices[:, p.COLS]).sum())
 
 
-def _units(machine: Machine, run: Run, stats, busy, total: float, computed: int, streamed: int) -> dict[str, Unit]:
+def _units(
+    machine: Machine, run: Run, stats, busy, total: float, computed: int, streamed: int
+) -> dict[str, Unit]:
     from tileprobe.targets.cambricon.engine import state as s
 
     planes = machine.dies * machine.flash.planes_per_die
@@ -97,7 +102,11 @@ def _units(machine: Machine, run: Run, stats, busy, total: float, computed: int,
     parts = dict(zip(("input", "result", "stream", "spare", "command"), (float(b) for b in busy)))
     transfers = max(stats[s.N_RESULTS] + stats[s.N_INPUTS], 1.0)
     return {
-        "channels": Unit(machine.flash.channels, float(busy.sum()), {**parts, "wait_us": float(stats[s.WAIT_RC] / transfers)}),
+        "channels": Unit(
+            machine.flash.channels,
+            float(busy.sum()),
+            {**parts, "wait_us": float(stats[s.WAIT_RC] / transfers)},
+        ),
         "planes": Unit(planes, (computed + streamed) * machine.flash.read_us / (total * planes)),
         "cores": Unit(cores, float(run.state.core_busy.sum()) / (total * cores)),
         "npu_array": Unit(1, float(run.busy_us[0]) / total),

@@ -1,8 +1,9 @@
-"""Sweeps: every combination of some parameters, in parallel on all cores, resumable; results as Parquet and a plot.
+"""Sweeps: every combination of some parameters, in parallel on all cores, resumable; results as Parquet
+and a plot.
 
-A point is a dictionary of settings with a key made of them and of the engine's sources; points whose key is in the
-file already are not run again. The file is rewritten whole as results come in, so a sweep can be stopped at any time.
-"""
+A point is a dictionary of settings with a key made of them and of the engine's sources; points whose key
+is in the file already are not run again. The file is rewritten whole as results come in, so a sweep can
+be stopped at any time."""
 
 from __future__ import annotations
 
@@ -65,7 +66,9 @@ def run_point(point: dict[str, Any]) -> dict[str, Any]:
     from tileprobe.targets.cambricon.simulate import simulate
 
     given = {k: v for k, v in point.items() if k in OPTIONS}
-    given["set"] = [f"{k}={v}" for k, v in point.items() if k not in OPTIONS and k != "set"] + point.get("set", [])
+    given["set"] = [f"{k}={v}" for k, v in point.items() if k not in OPTIONS and k != "set"] + point.get(
+        "set", []
+    )
     row: dict[str, Any] = {"key": key_of(point), "error": None, **_columns(point)}
     started = time.perf_counter()
     try:
@@ -74,7 +77,9 @@ def run_point(point: dict[str, Any]) -> dict[str, Any]:
         row["error"] = str(error)
         return row
     row.update({name: float(result[name]) for name in RESULTS})
-    row.update(page_commands=result["page_commands"], tile_rows=result["tile"][0], tile_cols=result["tile"][1])
+    row.update(
+        page_commands=result["page_commands"], tile_rows=result["tile"][0], tile_cols=result["tile"][1]
+    )
     for name, unit in result["units"].items():
         row[f"{name}_busy"] = float(unit["busy"])
     row["seconds"] = time.perf_counter() - started
@@ -86,7 +91,9 @@ def _columns(point: dict[str, Any]) -> dict[str, Any]:
     return {k: " ".join(v) if isinstance(v, list) else v for k, v in point.items() if v is not None}
 
 
-def run_sweep(wanted: list[dict[str, Any]], path: Path, jobs: int = 0, restart: bool = False, bar=None) -> pl.DataFrame:
+def run_sweep(
+    wanted: list[dict[str, Any]], path: Path, jobs: int = 0, restart: bool = False, bar=None
+) -> pl.DataFrame:
     """Run what is not in the file yet and return the table of the wanted points, in their order."""
     rows = {} if restart else _load(path)
     keys = [key_of(point) for point in wanted]
@@ -132,7 +139,9 @@ def _load(path: Path) -> dict[str, dict[str, Any]]:
     try:
         frame = pl.read_parquet(path)
     except (pl.exceptions.PolarsError, OSError) as error:
-        raise TileProbeError(f"{path} cannot be resumed, it is damaged ({error}); use --restart or another --out") from None
+        raise TileProbeError(
+            f"{path} cannot be resumed, it is damaged ({error}); use --restart or another --out"
+        ) from None
     if "key" not in frame.columns:
         raise TileProbeError(f"{path} is not the result of a sweep; use another --out")
     return {row["key"]: row for row in frame.to_dicts()}
@@ -152,11 +161,17 @@ def run_sweep_command(args: argparse.Namespace) -> int:
     axes = parse_axes(args.vary)
     fixed: dict[str, Any] = {
         "model": args.model, "device": args.device, "context": args.context, "weights": args.weights,
-        "tiling": args.tiling, "tile": args.tile, "mha": args.mha, "lm_head": args.lm_head, "prefill": args.prefill,
-        "slicing": not args.no_slicing,
+        "tiling": args.tiling, "tile": args.tile, "mha": args.mha, "lm_head": args.lm_head,
+        "prefill": args.prefill, "slicing": not args.no_slicing,
         "mode": "flash-only" if args.flash_only else "npu-only" if args.npu_only else "split",
     }  # fmt: skip
-    fixed.update({k: v for k, v in (("channels", args.channels), ("chips_per_channel", args.chips_per_channel)) if v is not None})
+    fixed.update(
+        {
+            k: v
+            for k, v in (("channels", args.channels), ("chips_per_channel", args.chips_per_channel))
+            if v is not None
+        }
+    )
     if args.set:
         parse_changes(args.set)
         fixed["set"] = args.set
@@ -169,7 +184,11 @@ def run_sweep_command(args: argparse.Namespace) -> int:
     with Progress(*columns, console=console, transient=not console.is_terminal) as progress:
         task = progress.add_task("sweep", total=len(wanted))
         frame = run_sweep(
-            wanted, path, args.jobs, args.restart, lambda done, total: progress.update(task, completed=done, total=total)
+            wanted,
+            path,
+            args.jobs,
+            args.restart,
+            lambda done, total: progress.update(task, completed=done, total=total),
         )
     print_table(frame, list(axes))
     print(f"\n{path}: {len(wanted)} points", end="")
@@ -189,7 +208,9 @@ def print_table(frame: pl.DataFrame, axes: list[str]) -> None:
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for n, name in enumerate((*axes, "tokens/s", "ms", "channels", "GB", "J", "alpha")):
-        table.add_column(name, justify="left" if n < len(axes) else "right", header_style="dim", no_wrap=n < len(axes))
+        table.add_column(
+            name, justify="left" if n < len(axes) else "right", header_style="dim", no_wrap=n < len(axes)
+        )
     failed = []
     for row in frame.to_dicts():
         shown = [str(row[name]) for name in axes]

@@ -1,8 +1,7 @@
 """What the passes reason with: shapes of requests, what a transfer costs, and the balance of flash and NPU.
 
-`paper_tile` and `balance` are the paper's rules with the machine's own costs put in; `check_tile` says whether a core
-can hold a tile. These are decisions of a compiler: the engine knows none of them.
-"""
+`paper_tile` and `balance` are the paper's rules with the machine's own costs put in; `check_tile` says
+whether a core can hold a tile. These are decisions of a compiler: the engine knows none of them."""
 
 from __future__ import annotations
 
@@ -18,7 +17,8 @@ MOST_INPUT_SLOTS = 7  # one less than the requests the engine keeps open
 
 @dataclass(frozen=True)
 class Tile:
-    """An H x W block of a matrix that one request covers: columns over channels, rows over a channel's cores."""
+    """An H x W block of a matrix that one request covers: columns over channels, rows over a channel's
+    cores."""
 
     rows: int
     cols: int
@@ -53,8 +53,9 @@ def request_values(machine: Machine, precision: Precision) -> int:
 
 
 def paper_tile(machine: Machine, precision: Precision, hidden: int) -> Tile:
-    """The paper's shape of least traffic, W* = channels * sqrt(cores * page), rounded down to a power of two and no
-    wider than the next power of two above the hidden size; H takes what is left of the request."""
+    """The paper's shape of least traffic, W* = channels * sqrt(cores * page), rounded down to a power of
+    two and no wider than the next power of two above the hidden size; H takes what is left of the
+    request."""
     channels, cores = machine.flash.channels, machine.cores_per_channel
     best = channels * math.sqrt(cores * precision.values_per_page(machine))
     per_channel = 2 ** int(math.log2(min(best / channels, precision.widest_row(machine))))
@@ -64,8 +65,11 @@ def paper_tile(machine: Machine, precision: Precision, hidden: int) -> Tile:
     return Tile(block_rows * cores, per_channel * channels)
 
 
-def cut_buffers(machine: Machine, precision: Precision, tile: Tile, most_inputs: int, keep: bool) -> Buffers | None:
-    """Cut a core's buffer into input slices and two output buffers; None when the tile's input does not fit."""
+def cut_buffers(
+    machine: Machine, precision: Precision, tile: Tile, most_inputs: int, keep: bool
+) -> Buffers | None:
+    """Cut a core's buffer into input slices and two output buffers; None when the tile's input does not
+    fit."""
     rows, cols = tile.block(machine)
     input_bytes = cols * precision.activation_bytes
     sum_bytes = precision.partial_sum_bytes(machine)
@@ -83,7 +87,8 @@ def check_tile(machine: Machine, precision: Precision, tile: Tile) -> None:
     where = f"a tile of {tile} on {machine.name}"
     if tile.rows % cores or tile.cols % channels:
         raise TileProbeError(
-            f"{where}: its rows must be a multiple of the {cores} cores of a channel and its columns a multiple of the "
+            f"{where}: its rows must be a multiple of the {cores} cores of a channel and its columns a "
+            f"multiple of the "
             f"{channels} channels"
         )
     rows, cols = tile.block(machine)
@@ -96,12 +101,14 @@ def check_tile(machine: Machine, precision: Precision, tile: Tile) -> None:
     if cols > precision.widest_row(machine):
         raise TileProbeError(
             f"{where} adds up {cols} products a row, more than a partial sum of "
-            f"{precision.partial_sum_bytes(machine)} bytes holds ({precision.widest_row(machine)}): use fewer columns, "
+            f"{precision.partial_sum_bytes(machine)} bytes holds ({precision.widest_row(machine)}): use "
+            f"fewer columns, "
             f"or a device with wider sums (--set partial_sum_bytes_{precision.name}=4)"
         )
     if cut_buffers(machine, precision, tile, 1, False) is None:
         raise TileProbeError(
-            f"{where}: the input slice of {cols * precision.activation_bytes} bytes and two partial sums do not fit the "
+            f"{where}: the input slice of {cols * precision.activation_bytes} bytes and two partial sums do "
+            f"not fit the "
             f"{machine.core.buffer_bytes} bytes of a core's buffers; use fewer columns"
         )
 
@@ -109,9 +116,8 @@ def check_tile(machine: Machine, precision: Precision, tile: Tile) -> None:
 def balance(machine: Machine, precision: Precision, tile: Tile, buffers: Buffers) -> float:
     """The share alpha of the work at which flash and NPU end together: cores * t_r / (cores * t_r + t_rc).
 
-    t_rc is the time of a request, t_r that of a page through what read-compute leaves of its channel; both with
-    all bytes and commands that this machine sends.
-    """
+    t_rc is the time of a request, t_r that of a page through what read-compute leaves of its channel;
+    both with all bytes and commands that this machine sends."""
     flash, cores = machine.flash, machine.cores_per_channel
     bytes_per_us = 1e3 * min(flash.channel_gb_per_s, machine.link.gb_per_s / flash.channels)
     rows, cols = tile.block(machine)

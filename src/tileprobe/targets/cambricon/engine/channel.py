@@ -1,10 +1,10 @@
 """One flash channel during one group of weight products: the event loop of the simulator.
 
-Bus grants are taken in time order. Between them every die runs on its own: array read into the data register, copy
-into the cache register, compute, result into an output buffer. Read-compute transfers (inputs, results) come before
-slices of streamed pages; back-to-back slices of one page are granted together up to the next read-compute transfer,
-which is what a grant for each would give. Python syntax for Numba: no allocation and no calls in the loop.
-"""
+Bus grants are taken in time order. Between them every die runs on its own: array read into the data
+register, copy into the cache register, compute, result into an output buffer. Read-compute transfers
+(inputs, results) come before slices of streamed pages; back-to-back slices of one page are granted
+together up to the next read-compute transfer, which is what a grant for each would give. Python syntax
+for Numba: no allocation and no calls in the loop."""
 
 from __future__ import annotations
 
@@ -59,7 +59,8 @@ def run_group(c, op, t_in, mats, m0, m1, use_us, k, s, tracing, tr):
     stats = s.stats
     q_mask = s.q_time.shape[1] - 1
 
-    # -- how much there is to do on this channel ----------------------------------------------------------------
+    # -- how much there is to do on this channel
+    # ----------------------------------------------------------------
     n_requests, n_stream = 0, 0
     for m in range(m0, m1):
         blocks = (mats[m, COLS] + mats[m, BLOCK_COLS] - 1) // mats[m, BLOCK_COLS]
@@ -77,7 +78,8 @@ def run_group(c, op, t_in, mats, m0, m1, use_us, k, s, tracing, tr):
         s.used[c, slot] = used
         s.n_used[c] += 1
 
-    # -- odometer of requests: matrix, column request, row request ------------------------------------------------
+    # -- odometer of requests: matrix, column request, row request
+    # ------------------------------------------------
     mi, ji, ii = m0, 0, 0
     delivered = 0  # requests whose input is in the cores
     finished_requests = 0  # requests all of whose pages have started, in order
@@ -93,7 +95,8 @@ def run_group(c, op, t_in, mats, m0, m1, use_us, k, s, tracing, tr):
     lo, hi = 0, 0  # cores to look at after an event
 
     while True:
-        # -- start what can start on the cores that saw an event -------------------------------------------------------
+        # -- start what can start on the cores that saw an event
+        # -------------------------------------------------------
         for q in range(lo, hi):
             n = s.next_request[c, q]
             while n < delivered:
@@ -132,10 +135,12 @@ def run_group(c, op, t_in, mats, m0, m1, use_us, k, s, tracing, tr):
                 at = count
                 while at > 0 and s.q_time[c, (head + at - 1) & q_mask] > end:
                     a, b = (head + at) & q_mask, (head + at - 1) & q_mask
-                    s.q_time[c, a], s.q_core[c, a], s.q_bytes[c, a] = s.q_time[c, b], s.q_core[c, b], s.q_bytes[c, b]
+                    s.q_time[c, a], s.q_core[c, a] = s.q_time[c, b], s.q_core[c, b]
+                    s.q_bytes[c, a], s.q_mat[c, a] = s.q_bytes[c, b], s.q_mat[c, b]
                     at -= 1
                 a = (head + at) & q_mask
-                s.q_time[c, a], s.q_core[c, a], s.q_bytes[c, a] = end, q, part_rows * mats[m, SUM_BYTES]
+                s.q_time[c, a], s.q_core[c, a] = end, q
+                s.q_bytes[c, a], s.q_mat[c, a] = part_rows * mats[m, SUM_BYTES], m
                 count += 1
                 n_parts_open += 1
                 if (part + 1) * mats[m, PART_ROWS] < rows:
@@ -153,7 +158,8 @@ def run_group(c, op, t_in, mats, m0, m1, use_us, k, s, tracing, tr):
         while finished_requests < delivered and s.r_left[c, finished_requests & RING] == 0:
             finished_requests += 1
 
-        # -- open the next page of the stream, when the NPU has room for it ------------------------------------------
+        # -- open the next page of the stream, when the NPU has room for it
+        # ------------------------------------------
         if s.stream_left[c] == 0.0 and s.stream_more[c]:
             n = s.n_arrived[c]
             if n < window or s.n_used[c] > n - window:
@@ -186,7 +192,8 @@ def run_group(c, op, t_in, mats, m0, m1, use_us, k, s, tracing, tr):
                         js += 1
                 s.sm[c], s.sj[c], s.ss[c] = ms, js, ss
 
-        # -- the next input ----------------------------------------------------------------------------------------
+        # -- the next input
+        # ----------------------------------------------------------------------------------------
         if not in_open and delivered < n_requests:
             while True:
                 blocks = (mats[mi, COLS] + mats[mi, BLOCK_COLS] - 1) // mats[mi, BLOCK_COLS]
@@ -216,7 +223,9 @@ def run_group(c, op, t_in, mats, m0, m1, use_us, k, s, tracing, tr):
             # an input slot is free when all cores are done with the request that used it
             slots = mats[mi, INPUT_SLOTS]
             if in_bytes == 0:
-                slots = RING  # the slice is there; only the ring of open requests bounds how far it runs ahead
+                slots = (
+                    RING  # the slice is there; only the ring of open requests bounds how far it runs ahead
+                )
             if delivered - finished_requests < slots:
                 in_ready = t_in
                 if in_bytes > 0 and delivered >= slots:
@@ -225,12 +234,18 @@ def run_group(c, op, t_in, mats, m0, m1, use_us, k, s, tracing, tr):
         t_res = s.q_time[c, head] if count > 0 else INF
         t_rc = min(in_ready, t_res)
 
-        # -- the head of the stream ----------------------------------------------------------------------------------
+        # -- the head of the stream
+        # ----------------------------------------------------------------------------------
         t_s = INF
         if s.stream_left[c] > 0.0:
             t_s = s.stream_ready[c]
 
-        if t_rc == INF and n_done == n_parts_open and delivered == n_requests and s.n_arrived[c] >= stream_end:
+        if (
+            t_rc == INF
+            and n_done == n_parts_open
+            and delivered == n_requests
+            and s.n_arrived[c] >= stream_end
+        ):
             break
         if t_rc == INF and t_s == INF:
             return -1.0  # nothing can ever happen again: a fault of the engine, which the caller reports
@@ -266,7 +281,7 @@ def run_group(c, op, t_in, mats, m0, m1, use_us, k, s, tracing, tr):
             else:
                 # -- return a result
                 q = s.q_core[c, head]
-                bytes_ = s.q_bytes[c, head]
+                bytes_, mat = s.q_bytes[c, head], s.q_mat[c, head]
                 head = (head + 1) & q_mask
                 count -= 1
                 start = max(bus, t_res)
@@ -287,6 +302,8 @@ def run_group(c, op, t_in, mats, m0, m1, use_us, k, s, tracing, tr):
                 n_done += 1
                 if end > t_last:
                     t_last = end
+                if end + t_link > s.mat_end[mat]:
+                    s.mat_end[mat] = end + t_link
                 lo, hi = q, q + 1
         else:
             # -- slices of the page at the head of the stream, up to the next read-compute transfer or its end
@@ -341,6 +358,7 @@ def run_group(c, op, t_in, mats, m0, m1, use_us, k, s, tracing, tr):
                     used = max(used, arrival, t_in) + use_us[s.stream_mat[c]]
                     s.used[c, slot] = used
                     s.n_used[c] = n + 1
+                    s.mat_end[s.stream_mat[c]] = max(s.mat_end[s.stream_mat[c]], used)
             lo, hi = 0, 0
 
     s.bus[c] = bus

@@ -1,8 +1,8 @@
 """The door to the engine: a `Program` and a `Machine` in, raw times and counters out.
 
-Numba is imported here and only when something runs. Its cache does not see edits in another file, so compiled code
-lives in a folder named after a hash of the engine's sources; the first use says that it compiles.
-"""
+Numba is imported here and only when something runs. Its cache does not see edits in another file, so
+compiled code lives in a folder named after a hash of the engine's sources; the first use says that it
+compiles."""
 
 from __future__ import annotations
 
@@ -43,26 +43,29 @@ def cache_folder() -> Path:
     digest = hashlib.sha256()
     for name in _SOURCES:
         digest.update((Path(__file__).parent / name).read_bytes())
-    root = os.environ.get("TILEPROBE_CACHE_DIR") or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tileprobe"
+    root = (
+        os.environ.get("TILEPROBE_CACHE_DIR")
+        or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tileprobe"
+    )
     return Path(root) / f"cambricon-{digest.hexdigest()[:16]}"
 
 
 def _load_engine():
     """Import the compiled functions with Numba's cache pointed at the folder of these sources."""
-    import numba
+    from numba.core import config
 
     if "tileprobe.targets.cambricon.engine.run" not in sys.modules:
         folder = cache_folder()
-        before = numba.config.CACHE_DIR  # pyright: ignore[reportAttributeAccessIssue]
+        before = getattr(config, "CACHE_DIR", "")
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            numba.config.CACHE_DIR = str(folder)  # pyright: ignore[reportAttributeAccessIssue]
+            setattr(config, "CACHE_DIR", str(folder))  # noqa: B010
         except OSError:  # a read-only home: Numba falls back to its own choice
             pass
         try:
             from tileprobe.targets.cambricon.engine import run, state
         finally:
-            numba.config.CACHE_DIR = before  # pyright: ignore[reportAttributeAccessIssue]
+            setattr(config, "CACHE_DIR", before)  # noqa: B010
         if not any(folder.glob("**/*.nbi")) and not os.environ.get("NUMBA_DISABLE_JIT"):
             print("compiling the engine, once", file=sys.stderr, flush=True)
     from tileprobe.targets.cambricon.engine import run, state
@@ -74,24 +77,25 @@ def launch(
     program: Program,
     machine: Machine,
     geometry: Geometry,
-    traced: np.ndarray | None = None,
+    keep: np.ndarray | None = None,
     trace_capacity: int = 0,
 ) -> Run:
-    """Run every command of the program. `traced` marks the operators whose intervals are kept."""
+    """Run every command of the program. `keep` marks the operators whose intervals are traced, up to a
+    capacity."""
     run, state = _load_engine()
     constants = state.constants_of(machine, geometry, program.sliced)
-    memory = state.fresh_state(constants)
-    buffers = state.trace_buffers(max(trace_capacity, 1))
     count = len(program.operators)
-    if traced is None:
-        traced = np.zeros(count, np.bool_)
+    memory = state.fresh_state(constants, len(program.matrices))
+    buffers = state.trace_buffers(max(trace_capacity, 1), np.zeros(count, np.bool_) if keep is None else keep)
+    tracing = np.bool_(keep is not None)
     start, done, busy = np.zeros(count), np.zeros(count), np.zeros(3)
     stuck = run.run_operators(
         program.operators, program.costs, program.matrices, program.use_per_page_us,
-        constants, memory, start, done, busy, traced, buffers,
+        constants, memory, start, done, busy, tracing, buffers,
     )  # fmt: skip
     if stuck >= 0:
         raise TileProbeError(
-            f"the engine came to a standstill in {program.names[stuck]!r}: please report it with the command line"
+            f"the engine came to a standstill in {program.names[stuck]!r}: please report it with the "
+            f"command line"
         )
     return Run(start, done, busy, memory, buffers)

@@ -1,8 +1,7 @@
 """What the engine runs: operators in program order and the matrices they multiply by, as flat tables.
 
-`encode` fills a `Program` from mapped IR; the columns below are the contract between the two. Nothing here has been
-expanded: a matrix is one row, and the engine walks its loops.
-"""
+`encode` fills a `Program` from mapped IR; the columns below are the contract between the two. Nothing
+here has been expanded: a matrix is one row, and the engine walks its loops."""
 
 from __future__ import annotations
 
@@ -36,7 +35,18 @@ DEPS = (DEP_0, DEP_1, DEP_2, DEP_3)
 WEIGHTS, VECTOR, ATTENTION = range(3)
 
 # columns of `Program.costs` (float64, microseconds of service on a unit)
-SFU_US, DRAM_US, K_DRAM_US, V_DRAM_US, QK_ARRAY_US, PV_ARRAY_US, SOFTMAX_US, TAIL_US, ARRAY_US, N_COST_COLUMNS = range(10)
+(
+    SFU_US,
+    DRAM_US,
+    K_DRAM_US,
+    V_DRAM_US,
+    QK_ARRAY_US,
+    PV_ARRAY_US,
+    SOFTMAX_US,
+    TAIL_US,
+    ARRAY_US,
+    N_COST_COLUMNS,
+) = range(10)
 
 
 @dataclass
@@ -49,6 +59,8 @@ class Program:
     costs: np.ndarray  # float64 [operators, N_COST_COLUMNS]
     matrices: np.ndarray  # int64 [matrices, N_MATRIX_COLUMNS]
     matrix_names: list[str]
-    use_per_page_us: np.ndarray  # float64 [matrices]: the NPU's time for one full streamed page, on one channel's share
+    use_per_page_us: (
+        np.ndarray
+    )  # float64 [matrices]: the NPU's time for one full streamed page, on one channel's share
     sliced: bool
     meta: dict = field(default_factory=dict)

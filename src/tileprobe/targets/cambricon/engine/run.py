@@ -1,28 +1,40 @@
 """The machine as a whole: operators in program order over channels, NPU and DRAM.
 
-An operator starts when its operands exist and its unit is free. A group of weight products runs on every channel
-(`channel.run_group`); vector operators on the NPU's special function unit; attention streams the KV cache from DRAM
-through the array, head by head.
-"""
+An operator starts when its operands exist and its unit is free. A group of weight products runs on every
+channel (`channel.run_group`); vector operators on the NPU's special function unit; attention streams the
+KV cache from DRAM through the array, head by head."""
 
 from __future__ import annotations
 
 import numba as nb
-import numpy as np
 
 from tileprobe.targets.cambricon.engine import program as p
 from tileprobe.targets.cambricon.engine.channel import run_group
 from tileprobe.targets.cambricon.engine.state import T_ARRAY_NPU, T_DRAM, T_SFU, record
 
-KIND, FIRST_MATRIX, END_MATRIX, DEP_0, DEP_3, KV_HEADS = p.KIND, p.FIRST_MATRIX, p.END_MATRIX, p.DEP_0, p.DEP_3, p.KV_HEADS
+KIND, FIRST_MATRIX, END_MATRIX, DEP_0, DEP_3, KV_HEADS = (
+    p.KIND,
+    p.FIRST_MATRIX,
+    p.END_MATRIX,
+    p.DEP_0,
+    p.DEP_3,
+    p.KV_HEADS,
+)
 WEIGHTS, VECTOR, ATTENTION = p.WEIGHTS, p.VECTOR, p.ATTENTION
 SFU_US, DRAM_US, K_DRAM_US, V_DRAM_US = p.SFU_US, p.DRAM_US, p.K_DRAM_US, p.V_DRAM_US
-QK_ARRAY_US, PV_ARRAY_US, SOFTMAX_US, TAIL_US, ARRAY_US = p.QK_ARRAY_US, p.PV_ARRAY_US, p.SOFTMAX_US, p.TAIL_US, p.ARRAY_US
+QK_ARRAY_US, PV_ARRAY_US, SOFTMAX_US, TAIL_US, ARRAY_US = (
+    p.QK_ARRAY_US,
+    p.PV_ARRAY_US,
+    p.SOFTMAX_US,
+    p.TAIL_US,
+    p.ARRAY_US,
+)
 
 
 @nb.njit(cache=True, nogil=True)
-def run_operators(ops, costs, mats, use_us, k, s, start, done, busy, traced, tr):
-    """Fill `start` and `done` of each operator; `busy` is the NPU array's, the SFU's and the DRAM's time of work."""
+def run_operators(ops, costs, mats, use_us, k, s, start, done, busy, tracing, tr):
+    """Fill `start` and `done` of each operator; `busy` is the NPU array's, the SFU's and the DRAM's time
+    of work."""
     array_free, sfu_free, dram_free = 0.0, 0.0, 0.0
     flash_free = 0.0
     for i in range(ops.shape[0]):
@@ -31,7 +43,6 @@ def run_operators(ops, costs, mats, use_us, k, s, start, done, busy, traced, tr)
             if ops[i, d] >= 0:
                 t = max(t, done[ops[i, d]])
         kind = ops[i, KIND]
-        tracing = traced[i]
         if kind == WEIGHTS:
             t = max(t, flash_free)
             start[i] = t
@@ -69,7 +80,8 @@ def run_operators(ops, costs, mats, use_us, k, s, start, done, busy, traced, tr)
             dram_free = max(dram_free, t) + costs[i, DRAM_US]
             soft, v_there = t, t
             for h in range(ops[i, KV_HEADS] + 1):
-                # the array takes the scores of head h, then the values of head h - 1, whose softmax ran meanwhile
+                # the array takes the scores of head h, then the values of head h - 1, whose softmax ran
+                # meanwhile
                 v_before, soft_before = v_there, soft
                 if h < ops[i, KV_HEADS]:
                     k_there = dram_free + costs[i, K_DRAM_US]
@@ -94,4 +106,3 @@ def run_operators(ops, costs, mats, use_us, k, s, start, done, busy, traced, tr)
             end = max(array_free, dram_free)
         done[i] = end
     return -1
-

@@ -1,8 +1,8 @@
-"""The engine's memory: constants, the state of channels between groups of products, counters and trace buffers.
+"""The engine's memory: constants, the state of channels between groups of products, counters and trace
+buffers.
 
-NamedTuples of arrays, because Numba passes them without boxing. One row a channel; sizes follow the machine alone,
-so memory does not grow with the model.
-"""
+NamedTuples of arrays, because Numba passes them without boxing. One row a channel; sizes follow the
+machine alone, so memory does not grow with the model."""
 
 from __future__ import annotations
 
@@ -34,7 +34,9 @@ from tileprobe.targets.cambricon.pagemap import Geometry
     N_STATS,
 ) = range(16)
 
-OPEN_REQUESTS = 8  # requests between their input and their last result; a power of two, more than any input slots
+OPEN_REQUESTS = (
+    8  # requests between their input and their last result; a power of two, more than any input slots
+)
 
 # kinds of intervals in a trace
 T_ARRAY, T_COMPUTE, T_INPUT, T_RESULT, T_PAGE_READ, T_SLICES, T_WAIT, T_ARRAY_NPU, T_SFU, T_DRAM = range(10)
@@ -85,6 +87,7 @@ class State(NamedTuple):
     q_time: np.ndarray
     q_core: np.ndarray
     q_bytes: np.ndarray
+    q_mat: np.ndarray
     # the stream of pages to the NPU
     sm: np.ndarray
     sj: np.ndarray
@@ -106,10 +109,12 @@ class State(NamedTuple):
     used: np.ndarray
     use_of: np.ndarray
     used_until: np.ndarray
+    mat_end: np.ndarray  # of each matrix: when its last sum was at the NPU
 
 
 class TraceBuffers(NamedTuple):
-    count: np.ndarray  # recorded, left out
+    count: np.ndarray  # kept, lost because the buffers were full, left out by sampling
+    keep: np.ndarray  # of each operator: whether its intervals are kept
     kind: np.ndarray
     channel: np.ndarray
     unit: np.ndarray
@@ -151,7 +156,7 @@ def constants_of(machine: Machine, geometry: Geometry, sliced: bool) -> Constant
     return Constants(sizes, times, flash.page_bytes, spare)
 
 
-def fresh_state(k: Constants) -> State:
+def fresh_state(k: Constants, matrices: int) -> State:
     """All registers empty, the first array reads just begun."""
     channels, cores, dies, planes_c, planes_s, window, _, _ = k.sizes
     t_read, t_copy = k.times[0], k.times[1]
@@ -167,21 +172,24 @@ def fresh_state(k: Constants) -> State:
     first_page = floats(dies, planes_s) + t_read + t_copy
     return State(
         bus=floats(), stats=floats(N_STATS), core_free=floats(cores), core_busy=floats(cores),
-        next_request=ints(cores), part=ints(cores), pages=ints(cores), issued=ints(cores), drained=ints(cores),
-        drain_time=floats(cores, 2), read_done=first_read, moved=floats(cores, planes_c),
-        cache_free=floats(cores, planes_c), r_mat=ints(OPEN_REQUESTS), r_first=ints(OPEN_REQUESTS), r_cols=ints(OPEN_REQUESTS), r_left=ints(OPEN_REQUESTS),
-        r_end=floats(OPEN_REQUESTS), r_arrival=floats(OPEN_REQUESTS), q_time=floats(ring), q_core=ints(ring), q_bytes=ints(ring),
-        sm=ints(), sj=ints(), ss=ints(), smoved=first_page, sread_done=first_page + t_read,
-        stream_more=np.ones(channels, np.bool_), stream_left=floats(), stream_fresh=np.zeros(channels, np.bool_),
-        stream_ready=floats(), stream_bus=floats() - 1.0, stream_mat=ints(), stream_die=ints(), stream_plane=ints(),
+        next_request=ints(cores), part=ints(cores), pages=ints(cores), issued=ints(cores),
+        drained=ints(cores), drain_time=floats(cores, 2), read_done=first_read,
+        moved=floats(cores, planes_c), cache_free=floats(cores, planes_c), r_mat=ints(OPEN_REQUESTS),
+        r_first=ints(OPEN_REQUESTS), r_cols=ints(OPEN_REQUESTS), r_left=ints(OPEN_REQUESTS),
+        r_end=floats(OPEN_REQUESTS), r_arrival=floats(OPEN_REQUESTS), q_time=floats(ring),
+        q_core=ints(ring), q_bytes=ints(ring), q_mat=ints(ring), sm=ints(), sj=ints(), ss=ints(),
+        smoved=first_page, sread_done=first_page + t_read, stream_more=np.ones(channels, np.bool_),
+        stream_left=floats(), stream_fresh=np.zeros(channels, np.bool_), stream_ready=floats(),
+        stream_bus=floats() - 1.0, stream_mat=ints(), stream_die=ints(), stream_plane=ints(),
         stream_end=ints(), n_arrived=ints(), n_used=ints(), arrived=floats(window), used=floats(window),
-        use_of=floats(window), used_until=floats(),
+        use_of=floats(window), used_until=floats(), mat_end=np.zeros(matrices),
     )  # fmt: skip
 
 
-def trace_buffers(capacity: int) -> TraceBuffers:
+def trace_buffers(capacity: int, keep: np.ndarray) -> TraceBuffers:
     return TraceBuffers(
-        count=np.zeros(2, np.int64),
+        count=np.zeros(3, np.int64),
+        keep=keep,
         kind=np.zeros(capacity, np.int8),
         channel=np.zeros(capacity, np.int32),
         unit=np.zeros(capacity, np.int32),
@@ -194,7 +202,10 @@ def trace_buffers(capacity: int) -> TraceBuffers:
 
 @nb.njit(cache=True, nogil=True)
 def record(tr, kind, channel, unit, op, start, stop, value):
-    """Keep an interval, or count it as left out when the buffers are full."""
+    """Keep an interval; or count it, when its operator is sampled away or the buffers are full."""
+    if not tr.keep[op]:
+        tr.count[2] += 1
+        return
     n = tr.count[0]
     if n >= tr.kind.shape[0]:
         tr.count[1] += 1

@@ -1,9 +1,9 @@
 """cam-double-buffer: cut the buffer of a core into input slices and two output buffers.
 
-In come split gemvs; out go gemvs with `#cam.buffers`: a core sums into one output buffer while the other drains, and
-a page whose sums do not fit is returned in parts. `inputs=0` leaves the number of input slices to the machine
-(`input_slots`), `keep=true` sends a slice once for successive requests that share it.
-"""
+In come split gemvs; out go gemvs with `#cam.buffers`: a core sums into one output buffer while the other
+drains, and a page whose sums do not fit is returned in parts. `inputs=0` leaves the number of input
+slices to the machine (`input_slots`), `keep=true` sends a slice once for successive requests that share
+it."""
 
 from __future__ import annotations
 
@@ -34,9 +34,13 @@ class CamDoubleBufferPass(ModulePass):
             precision = precision_of(step.weights.data)
             for gemv in gemvs_of(step):
                 if gemv.split is None:
-                    raise TileProbeError(f"cam-double-buffer: {gemv.label.data} is not split; run cam-split before")
+                    raise TileProbeError(
+                        f"cam-double-buffer: {gemv.label.data} is not split; run cam-split before"
+                    )
                 tile = tile_of(gemv)
                 check_tile(machine, precision, tile)
-                cut = cut_buffers(machine, precision, tile, self.inputs or machine.core.input_slots, self.keep)
+                cut = cut_buffers(
+                    machine, precision, tile, self.inputs or machine.core.input_slots, self.keep
+                )
                 assert cut is not None  # check_tile would have raised
                 gemv.buffers = BuffersAttr.of(cut.inputs, cut.rows, cut.keep)

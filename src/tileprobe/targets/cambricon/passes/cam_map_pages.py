@@ -1,8 +1,8 @@
 """cam-map-pages: give every page its channel, chip, die, plane and number, and spell out the commands.
 
-In come buffered gemvs; out go gemvs with `#cam.place` and a body of command loops over affine page maps. Matrices lie
-one behind the other on every plane, the layers of the loop behind each other; what does not fit the flash is an error.
-"""
+In come buffered gemvs; out go gemvs with `#cam.place` and a body of command loops over affine page maps.
+Matrices lie one behind the other on every plane, the layers of the loop behind each other; what does not
+fit the flash is an error."""
 
 from __future__ import annotations
 
@@ -49,7 +49,9 @@ class CamMapPagesPass(ModulePass):
                 core, die = 0, 0
                 for gemv in group:
                     if gemv.buffers is None:
-                        raise TileProbeError(f"cam-map-pages: {gemv.label.data} has no buffers; run cam-double-buffer before")
+                        raise TileProbeError(
+                            f"cam-map-pages: {gemv.label.data} has no buffers; run cam-double-buffer before"
+                        )
                     gemv.place = PlaceAttr.of(core, die, compute, 0, stream, 0)
                     page_map = page_map_of(gemv, machine, geometry, 0)
                     placed.append(gemv)
@@ -73,7 +75,8 @@ def _check_capacity(step: StepOp, machine: Machine, pages: int) -> None:
     )
     gigabytes = weights * precision_of(step.weights.data).weight_bits / 8e9
     raise TileProbeError(
-        f"{step.sym_name.data} does not fit {machine.name}: its {gigabytes:.1f} GB of {step.weights.data} weights need "
+        f"{step.sym_name.data} does not fit {machine.name}: its {gigabytes:.1f} GB of {step.weights.data} "
+        f"weights need "
         f"{pages} pages on the fullest plane, which has {machine.flash.pages_per_plane} "
         f"({machine.capacity_bytes / 1e9:.1f} GB in all); use a larger device, more chips, or w4a16"
     )

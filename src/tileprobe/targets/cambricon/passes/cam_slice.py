@@ -1,8 +1,8 @@
-"""cam-slice: slice control. Pages that stream to the NPU are cut into slices that fill the bubbles of a channel.
+"""cam-slice: slice control. Pages that stream to the NPU are cut into slices that fill the bubbles of a
+channel.
 
-In comes a mapped step; out goes the step marked `sliced`, its page reads in slices. Without this pass a page occupies
-its channel as a whole and read-compute transfers wait behind it.
-"""
+In comes a mapped step; out goes the step marked `sliced`, its page reads in slices. Without this pass a
+page occupies its channel as a whole and read-compute transfers wait behind it."""
 
 from __future__ import annotations
 

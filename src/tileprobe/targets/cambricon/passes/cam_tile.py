@@ -1,8 +1,8 @@
 """cam-tile: choose the shape of the requests that a weight matrix is cut into.
 
-In comes a step; out goes the same step whose gemvs carry `#cam.tile`. `rule=paper` is the paper's shape of least
-traffic for all matrices, `rule=best` searches the shape that the engine runs fastest for each, `tile=HxW` is the user's.
-"""
+In comes a step; out goes the same step whose gemvs carry `#cam.tile`. `rule=paper` is the paper's shape
+of least traffic for all matrices, `rule=best` searches the shape that the engine runs fastest for each,
+`tile=HxW` is the user's."""
 
 from __future__ import annotations
 
