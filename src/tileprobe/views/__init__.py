@@ -1,1 +1,1 @@
-"""Views: what turns tables into pictures (terminal, Chrome trace, ...), one a file."""
+"""Views: tables, findings and traces made visible. One format a file; none of them computes anything new."""

@@ -1,0 +1,45 @@
+"""Compare two traces region by region, and say which differences are within the noise.
+
+Example:
+  tileprobe compare before.parquet after.parquet
+"""
+
+from __future__ import annotations
+
+import argparse
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("a", help="the trace to start from")
+    parser.add_argument("b", help="the trace to hold against it")
+    parser.add_argument("--kernel", metavar="PATTERN", help="only kernels whose names match")
+    parser.add_argument(
+        "--json", metavar="FILE", help="write the comparison as JSON; - is the standard output"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    import json
+
+    from rich.text import Text
+
+    from tileprobe.tools.compare import compare
+    from tileprobe.trace import Trace
+    from tileprobe.views.json_report import write_json
+    from tileprobe.views.terminal import make_console, print_findings, print_table
+
+    a, b = (Trace.open(path).filter(kernel=args.kernel or "*") for path in (args.a, args.b))
+    result = compare(a, b)
+    if args.json == "-":
+        print(json.dumps(result.to_json(), indent=1, ensure_ascii=False))
+        return 0
+    if args.json:
+        write_json(args.json, result.to_json())
+    console = make_console()
+    console.print(Text(f"A {args.a}\nB {args.b}\n", style="dim"))
+    for table in result.tables:
+        console.print(Text(f"{table.title}, time in a program", style="bold"))
+        print_table(table, console)
+        console.print()
+    print_findings(result.findings, console)
+    return 0

@@ -1,0 +1,131 @@
+"""iterations: how the time of a loop's iterations develops: warm-up, steady state, stragglers."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from tileprobe.tools.plan import Plan
+from tileprobe.tools.regions import DURATION
+from tileprobe.tools.result import Column, Finding, Result, Table
+from tileprobe.trace import Kernel, Region, Trace
+
+LOOPS = [
+    Column("name", "text", "loop"),
+    Column("iterations", "count", "iterations"),
+    Column("first_ns", "ns", "first"),
+    Column("steady_ns", "ns", "steady"),
+    Column("last_ns", "ns", "last"),
+    Column("p95_ns", "ns", "p95"),
+    Column("worst", "count", "slowest"),
+]
+STEPS = [
+    Column("name", "text", "loop"),
+    Column("iteration", "text", "iterations"),
+    Column("share", "share", ""),
+    Column("mean_ns", "ns", "mean"),
+    Column("p95_ns", "ns", "p95"),
+    Column("count", "count", "count"),
+]
+ROWS = 12  # of the second table, a loop
+
+
+class Iterations:
+    name = "iterations"
+
+    def plan(self) -> Plan:
+        return Plan(loops=True, iterations=True)
+
+    def read(self, trace: Trace) -> Result:
+        result = Result(self.name)
+        for kernel in trace.kernels:
+            loops = [r for r in trace.kernel_regions(kernel.id) if r.kind == "iteration"]
+            summaries, steps = [], []
+            for region in loops:
+                frame = iteration_times(trace, region)
+                if not frame.height:
+                    continue
+                name = _loop_name(trace, region)
+                summaries.append(_summary(name, frame))
+                steps.append(_binned(name, frame))
+                result.findings += _findings(kernel, name, frame)
+            if summaries:
+                result.tables.append(
+                    Table(f"{kernel.name}: loops", pl.DataFrame(summaries), LOOPS, kernel.id)
+                )
+                result.tables.append(
+                    Table(f"{kernel.name}: by iteration", pl.concat(steps), STEPS, kernel.id)
+                )
+        if not result.tables:
+            result.findings.append(
+                Finding("no iterations were recorded: the kernels have no loops, or none were probed")
+            )
+        return result
+
+
+def iteration_times(trace: Trace, region: Region) -> pl.DataFrame:
+    """For each iteration number of a loop: count, mean, median, p95 over programs, launches and runs."""
+    mine = trace.scan().filter((pl.col("region") == region.id) & (pl.col("kind") == "region"))
+    grouped = mine.group_by("iteration").agg(
+        pl.len().alias("count"),
+        DURATION.mean().alias("mean_ns"),
+        DURATION.median().alias("p50_ns"),
+        DURATION.quantile(0.95).alias("p95_ns"),
+    )
+    return grouped.sort("iteration").collect(engine="streaming")
+
+
+def _loop_name(trace: Trace, region: Region) -> str:
+    names = {r.id: r.name for r in trace.regions}
+    return names.get(region.parent, region.name) if region.parent is not None else region.name
+
+
+def _summary(name: str, frame: pl.DataFrame) -> dict:
+    worst = frame.sort("mean_ns", descending=True).row(0, named=True)
+    return {
+        "name": name,
+        "iterations": frame.height,
+        "first_ns": frame["mean_ns"][0],
+        "steady_ns": frame["p50_ns"].median(),
+        "last_ns": frame["mean_ns"][-1],
+        "p95_ns": frame["p95_ns"].max(),
+        "worst": worst["iteration"],
+    }
+
+
+def _binned(name: str, frame: pl.DataFrame) -> pl.DataFrame:
+    """At most ROWS rows: neighbouring iterations are put together."""
+    width = -(-frame.height // ROWS)
+    rank = pl.int_range(pl.len()) // width
+    bins = frame.group_by(rank.alias("bin")).agg(
+        pl.col("iteration").min().alias("first"),
+        pl.col("iteration").max().alias("last"),
+        ((pl.col("mean_ns") * pl.col("count")).sum() / pl.col("count").sum()).alias("mean_ns"),
+        pl.col("p95_ns").max(),
+        pl.col("count").sum(),
+    )
+    label = (
+        pl.when(pl.col("first") == pl.col("last"))
+        .then(pl.format("{}", "first"))
+        .otherwise(pl.format("{}-{}", "first", "last"))
+    )
+    return bins.sort("bin").select(
+        pl.lit(name).alias("name"),
+        label.alias("iteration"),
+        (pl.col("mean_ns") / pl.col("mean_ns").max()).alias("share"),
+        "mean_ns",
+        "p95_ns",
+        "count",
+    )
+
+
+def _findings(kernel: Kernel, name: str, frame: pl.DataFrame) -> list[Finding]:
+    if frame.height < 3:
+        return []
+    steady = float(frame["p50_ns"][1:].median() or 0.0)  # type: ignore[arg-type]
+    first = float(frame["p50_ns"][0])
+    if steady <= 0 or first < 1.5 * steady:
+        return []
+    text = (
+        f"{kernel.name}, {name}: the first iteration takes {first / steady:.1f} times as long as the others"
+    )
+    return [Finding(text, data={"first_ns": first, "steady_ns": steady})]

@@ -1,0 +1,62 @@
+"""A plan: what a tool wants probed. Plans of several tools add up to one, and turn into a pass pipeline."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to probe. `kinds` are kinds of operations, ("all",) takes every stage; `lines` are ranges such as
+    "31-44" that limit loops and stages to those lines; `scopes` are "name@first-last"."""
+
+    kernel: bool = True
+    loops: bool = False
+    iterations: bool = False
+    kinds: tuple[str, ...] = ()
+    lines: tuple[str, ...] = ()
+    scopes: tuple[str, ...] = ()
+    min_cost: float = 0.0  # leave out stages with a smaller estimate of their work
+
+    def __or__(self, other: Plan) -> Plan:
+        """Everything that either plan wants."""
+        everywhere = not self.lines or not other.lines
+        return Plan(
+            self.kernel or other.kernel,
+            self.loops or other.loops,
+            self.iterations or other.iterations,
+            _union(self.kinds, other.kinds),
+            () if everywhere else _union(self.lines, other.lines),
+            _union(self.scopes, other.scopes),
+            min(self.min_cost, other.min_cost),
+        )
+
+    def pipeline(
+        self, structure: str = "scf", *, capacity: int = 256, dynamic: bool = True, copies: int = 1
+    ) -> str:
+        """The passes from selection to records, as `tileprobe.ir.registry.pipeline` takes them."""
+        how = f"structure={structure}"
+        flags = [f"{name}={str(getattr(self, name)).lower()}" for name in ("kernel", "loops", "iterations")]
+        lists = [f"kinds={_quoted(self.kinds or ('none',))}"]
+        lists += [
+            f"{name}={_quoted(getattr(self, name))}" for name in ("lines", "scopes") if getattr(self, name)
+        ]
+        select = " ".join([how, *flags, *lists, f"min_cost={float(self.min_cost)}"])
+        return ",".join(
+            [
+                f"select{{{select}}}",
+                f"instrument{{{how}}}",
+                f"merge-probes{{{how}}}",
+                f"sample{{{how} capacity={capacity} dynamic={str(dynamic).lower()}}}",
+                f"assign-slots{{{how}}}",
+                f"probe-to-record{{{how} copies={copies}}}",
+            ]
+        )
+
+
+def _union(a: tuple[str, ...], b: tuple[str, ...]) -> tuple[str, ...]:
+    return (*a, *(item for item in b if item not in a))
+
+
+def _quoted(items: tuple[str, ...]) -> str:
+    return ",".join(f'"{item}"' for item in items)
