@@ -45,16 +45,20 @@ class _Combiner:
         results: list[ir.Value] = []
         for op in self.block.ops:
             if op_name(op) in _RETURNS:
-                results = [f.value(v) for v in op.operands]
+                results = [_spread(f.builder, f.value(v), lanes) for v in op.operands]
             elif op_name(op) == "arith.constant":
                 f.values[op.results[0]] = splat(f.builder, elementwise.constant_value(op), lanes)
             elif self.vectorises:
-                args = [f.value(v) for v in op.operands]
+                args = [_spread(f.builder, f.value(v), lanes) for v in op.operands]
                 f.values[op.results[0]] = elementwise.emit(f.builder, op, args, f.fuse)
             else:
                 f.emit_op(op)
         f.values = saved
         return results
+
+
+def _spread(b: ir.IRBuilder, value: ir.Value, lanes: int) -> ir.Value:
+    return value if isinstance(value.type, ir.VectorType) else splat(b, value, lanes)
 
 
 class _Strip:

@@ -101,7 +101,7 @@ def _store(f: FunctionEmitter, op: Operation, args: list[ir.Value]) -> list[ir.V
 
     def work() -> ir.Value:
         bits = f.builder.bitcast(memory.to_memory(f.builder, args[1], name), ir.IntType(8 * bytes_of(name)))
-        f.builder.store_atomic(bits, memory.pointer(f.builder, address), "release", bytes_of(name))
+        f.builder.atomic_rmw("xchg", memory.pointer(f.builder, address), bits, "acq_rel")
         return ir.Constant(I1, 0)
 
     _guarded(f, mask, I1, work)

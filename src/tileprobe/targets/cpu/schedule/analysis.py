@@ -150,11 +150,12 @@ class Analysis:
     def _domain(self, root: Operation) -> int:
         return max((numel(shape_of(v)) for v in (*root.operands, *root.results) if is_tensor(v)), default=1)
 
-    def _ancestor(self, op: Operation, block: Block | None) -> Operation:
+    def _ancestor(self, op: Operation, block: Block | None) -> Operation | None:
+        """The op of `block` that is or holds `op`."""
         while op.parent is not block:
             parent = op.parent_op()
             if parent is None:
-                return op
+                return None
             op = parent
         return op
 
@@ -171,7 +172,10 @@ class Analysis:
 
     def _clobbered(self, op: Operation, root: Operation) -> bool:
         around = self._ancestor(root, op.parent)
-        stop = self.position[root] if around is root else self.end[around]
+        if around is None:  # another block of unstructured control flow, which only runs forwards
+            stop = self.position[root]
+        else:
+            stop = self.position[root] if around is root else self.end[around]
         return any(self.position[op] < c < stop for c in self._clobbers)
 
     def _cost(self, value: SSAValue) -> int:

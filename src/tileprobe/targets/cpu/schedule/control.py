@@ -186,32 +186,35 @@ def lower_condition(low: FunctionLowering, op: Operation) -> None:
     low.emit(make("scf.condition", operands, [], like=op))
 
 
-@handler("cf.br", "cf.cond_br")
+@handler("cf.br")
 def lower_branch(low: FunctionLowering, op: Operation) -> None:
-    """Tiles passed to a block are copied to its buffers before the jump."""
-    groups = _successor_operands(op)
-    for block, values in zip(op.successors, groups):
-        assign(low, values, [low.buffers.get(arg) for arg in block.args])
-    low.close()
-    operands = [low.scalar(op.operands[0])] if op_name(op) == "cf.cond_br" else []
-    sizes = [len(operands)] if operands else []
-    for values in groups:
-        scalars = [low.scalar(v) for v in values if not is_tensor(v)]
-        operands += scalars
-        sizes.append(len(scalars))
-    from xdsl.dialects.builtin import DenseArrayBase, i32
+    _jump(low, op, op.successors[0], list(op.operands))
 
-    branch = make(op_name(op), operands, [], {"operandSegmentSizes": DenseArrayBase.from_list(i32, sizes)}, like=op)
-    branch.successors = [low.blocks[b] for b in op.successors]
+
+def _jump(low: FunctionLowering, op: Operation, target: Block, values: list[SSAValue]) -> None:
+    """Tiles passed to a block are copied to its buffers before the jump."""
+    assign(low, values, [low.buffers.get(arg) for arg in target.args])
+    low.close()
+    branch = make("cf.br", [low.scalar(v) for v in values if not is_tensor(v)], [], like=op)
+    branch.successors = [low.blocks[target]]
     low.emit(branch)
 
 
-def _successor_operands(op: Operation) -> list[list[SSAValue]]:
-    if op_name(op) == "cf.br":
-        return [list(op.operands)]
-    first = len(op.successors[0].args)
-    rest = list(op.operands[1:])
-    return [rest[:first], rest[first:]]
+@handler("cf.cond_br")
+def lower_conditional_branch(low: FunctionLowering, op: Operation) -> None:
+    """Each way out gets a block of its own for its copies: both may lead to the same place."""
+    condition = low.scalar(op.operands[0])
+    low.close()
+    edges = [Block(), Block()]
+    branch = make("cf.cond_br", [condition], [], like=op)
+    branch.successors = edges
+    low.emit(branch)
+    rest, first = list(op.operands[1:]), len(op.successors[0].args)
+    for edge, target, values in zip(edges, op.successors, (rest[:first], rest[first:])):
+        saved, low.block = low.block, edge
+        _jump(low, op, target, values)
+        low.block = saved
+    low.edges.extend(edges)
 
 
 @handler("tt.call")
@@ -232,9 +235,8 @@ def lower_call(low: FunctionLowering, op: Operation) -> None:
 
 @handler("tt.return", "func.return")
 def lower_return(low: FunctionLowering, op: Operation) -> None:
-    targets = getattr(low, "return_buffers", [])
     tiles = [v for v in op.operands if is_tensor(v)]
-    assign(low, tiles, list(targets))
+    assign(low, tiles, list(low.return_buffers))
     low.close()
     low.emit(make("tt.return", [low.scalar(v) for v in op.operands if not is_tensor(v)], [], like=op))
 

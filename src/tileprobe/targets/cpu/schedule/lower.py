@@ -57,6 +57,8 @@ class FunctionLowering:
         self.packed: dict[tuple[SSAValue, Form], SSAValue] = {}
         self.preferred: dict[SSAValue, tuple[SSAValue, SSAValue]] = {}  # value -> (buffer, whose old value)
         self.blocks: dict[Block, Block] = {}
+        self.edges: list[Block] = []  # blocks added between a conditional branch and its targets
+        self.return_buffers: list[SSAValue] = []  # where the tiles go that the function returns
         self.block = Block()
         self.entry: Block | None = None  # where buffers live that outlast a block of unstructured control flow
         self.open: NestBuilder | None = None
@@ -134,6 +136,13 @@ class FunctionLowering:
                 owner.parent.insert_op_after(op, owner)
             self._views[key] = op.results[0]
         return self._views[key]
+
+    def region(self, source: Region) -> Region:
+        """A copy of a region of scalar ops, for this function."""
+        copy = source.clone()
+        for op in copy.walk():
+            op.operands = [self.scalars.get(v, v) for v in op.operands]
+        return copy
 
     def constant(self, op: Operation, nest: NestBuilder, indices: Indices) -> SSAValue:
         held = constant_of(op)

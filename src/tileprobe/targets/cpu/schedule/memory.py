@@ -131,7 +131,7 @@ def lower_map(low: FunctionLowering, op: Operation) -> None:
     points = [(*nest.identity[:-1], nest.binary("addi", start, p)) for p in range(pack)]
     operands = [nest.read(buffer, point) for buffer in sources for point in points]
     types = [element_of(r.type) for r in op.results for _ in range(pack)]
-    copy = make("tt.map_elementwise", operands, types, {}, [op.regions[0].clone()], like=op)
+    copy = make("tt.map_elementwise", operands, types, {}, [low.region(op.regions[0])], like=op)
     nest.origin.add(op)
     nest.block.add_op(copy)
     for number, result in enumerate(op.results):

@@ -57,7 +57,7 @@ def schedule_function(function: Operation, kernel: str) -> Operation:
         "function_type": FunctionType.from_lists(inputs, outputs),
         "sym_visibility": StringAttr(str(attr_value(function, "sym_visibility", "public"))),
     }
-    return make("tt.func", [], [], attributes, [Region(blocks)], like=function)
+    return make("tt.func", [], [], attributes, [Region([*blocks, *low.edges])], like=function)
 
 
 def _signature(
@@ -66,7 +66,7 @@ def _signature(
     """Argument and result types; tiles that are returned become buffers among the arguments."""
     kind = function.properties.get("function_type", function.attributes.get("function_type"))
     returned = list(kind.outputs) if isinstance(kind, FunctionType) else []
-    low.return_buffers = [  # type: ignore[attr-defined]
+    low.return_buffers = [
         entry.insert_arg(_argument_type(t), len(entry.args)) for t in returned if is_tensor(t)
     ]
     return [a.type for a in entry.args], [t for t in returned if not is_tensor(t)]

@@ -62,7 +62,7 @@ def _lower_general(low: FunctionLowering, op: Operation) -> None:
     stage = ReduceOp.build(
         operands=[sources, into],
         properties={"axis": IntAttr(int_attr(op, "axis")), **properties_of(op)},
-        regions=[op.regions[0].clone()],
+        regions=[low.region(op.regions[0])],
         result_types=[[r.type for r in op.results if not is_tensor(r)]],
     )
     stage.location = op.location
@@ -83,7 +83,7 @@ def lower_scan(low: FunctionLowering, op: Operation) -> None:
             "reverse": IntAttr(int(bool_attr(op, "reverse"))),
             **properties_of(op),
         },
-        regions=[op.regions[0].clone()],
+        regions=[low.region(op.regions[0])],
     )
     stage.location = op.location
     low.emit(stage)
