@@ -206,6 +206,18 @@ def test_int_to_int_follows_the_sign() -> None:
     np.testing.assert_array_equal(converter("i32", "i8")(np.array([300, -129], np.int32)), [44, 127])
 
 
+def test_a_bool_is_read_as_it_is_signed() -> None:
+    x = np.array([-1.0, 0.0, 2.0], np.float32)
+
+    def emit(builder, args, **options):
+        return vmath.convert(builder, vmath.convert(builder, args[0], "f32", "i1"), "i1", "i32", **options)
+
+    signed = compile_map(lambda b, a: emit(b, a, signed=True), [np.float32], np.int32)(x)
+    np.testing.assert_array_equal(signed, [-1, 0, -1])
+    unsigned = compile_map(lambda b, a: emit(b, a, signed=False), [np.float32], np.int32)(x)
+    np.testing.assert_array_equal(unsigned, [1, 0, 1])
+
+
 def test_float_to_bool_is_not_zero() -> None:
     got = converter("f32", "i1")(np.array([0, -0.0, 1e-45, np.nan, -2, np.inf], np.float32))
     np.testing.assert_array_equal(got, [0, 0, 1, 1, 1, 1])

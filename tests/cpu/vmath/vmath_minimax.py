@@ -16,6 +16,7 @@ import numpy as np
 mp.mp.dps = 60
 HALF_LN2 = mp.log(2) / 2
 PI_4 = mp.pi / 4
+TOP_Z = ((mp.sqrt(2) - 1) / (mp.sqrt(2) + 1)) ** 2  # s^2 for s = f / (2 + f), 1 + f <= sqrt 2
 
 
 @dataclass(frozen=True)
@@ -152,11 +153,21 @@ FITS: dict[str, Fit] = {
     "LOG_F64": Fit(
         lambda z: (2 * mp.atanh(mp.sqrt(z)) - 2 * mp.sqrt(z)) / mp.sqrt(z) ** 3,
         0,
-        ((mp.sqrt(2) - 1) / (mp.sqrt(2) + 1)) ** 2,
+        TOP_Z,
         6,
         lambda z: mp.sqrt(z) ** 3 / (2 * mp.atanh(mp.sqrt(z))),
         True,
     ),
+    # for pow of floats, in double: the logarithm is multiplied by up to 150, float's exponents
+    "POW_LOG2_F32": Fit(
+        lambda z: 2 * mp.atanh(mp.sqrt(z)) / mp.sqrt(z) / mp.log(2),
+        0,
+        TOP_Z,
+        5,
+        lambda z: mp.sqrt(z) / (2 * mp.atanh(mp.sqrt(z))) * mp.log(2) * 150,
+        True,
+    ),
+    "POW_EXP2_F32": _exp2(6, True),
     "SIN_F64": _odd(mp.sin, PI_4**2, 5, True),
     "COS_F64": _cosine(5, True),
     "ERF_NEAR_F64": _erf_near(1, 11, True),

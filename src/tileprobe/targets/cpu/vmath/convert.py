@@ -34,8 +34,8 @@ def convert(
     """`x` of element type `src` as element type `dst`.
 
     `rounding` is rtne or rtz and matters where a float gets narrower. `signed` says how the integer side is
-    read. With `saturate` a number too large for f16, bf16 or f32 becomes the largest finite one instead of
-    infinity; fp8 always does that.
+    read, as in MLIR: a signed i1 is 0 or -1. With `saturate` a number too large for f16, bf16 or f32 becomes
+    the largest finite one instead of infinity; fp8 always does that.
     """
     if rounding not in _ROUNDINGS:
         raise UnsupportedError(f"unknown rounding mode {rounding!r}; expected one of {', '.join(_ROUNDINGS)}")
@@ -57,7 +57,7 @@ def _int_to_int(x: Val, src: int, dst: int, signed: bool) -> Val:
         return x
     if dst < src:
         return x.cast("trunc", ir.IntType(dst))
-    return x.cast("sext" if signed and src > 1 else "zext", ir.IntType(dst))
+    return x.cast("sext" if signed else "zext", ir.IntType(dst))
 
 
 def _float_to_int(x: Val, src: str, dst: str, signed: bool) -> Val:
@@ -68,7 +68,7 @@ def _float_to_int(x: Val, src: str, dst: str, signed: bool) -> Val:
 
 
 def _int_to_float(x: Val, dst: str, rounding: str, signed: bool, saturate: bool) -> Val:
-    kind = "sitofp" if signed and x.bits > 1 else "uitofp"
+    kind = "sitofp" if signed else "uitofp"
     if dst == "f64" and (rounding == "rtne" or x.bits <= 32):
         return x.cast(kind, DOUBLE)
     if dst == "f32" and (rounding == "rtne" or x.bits <= 16):

@@ -26,10 +26,12 @@ _TYPES = {
 _keep: list[object] = []  # engines own the code that the returned functions run
 
 
-def _machine() -> llvm.TargetMachine:
+def _machine(without: tuple[str, ...]) -> llvm.TargetMachine:
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    features = llvm.get_host_cpu_features().flatten()
+    found = llvm.get_host_cpu_features()
+    found.update((name, False) for name in without)
+    features = found.flatten()
     target = llvm.Target.from_default_triple()
     return target.create_target_machine(cpu=llvm.get_host_cpu_name(), features=features, opt=3, jit=True)
 
@@ -73,10 +75,15 @@ def build(emit: Emit, inputs: list[np.dtype], output: np.dtype, lanes: int) -> i
     return module
 
 
-def compile_map(emit: Emit, inputs: list, output, lanes: int = 8) -> Callable[..., np.ndarray]:
-    """A function from arrays of the input dtypes to an array of the output dtype."""
+def compile_map(
+    emit: Emit, inputs: list, output, lanes: int = 8, without: tuple[str, ...] = ()
+) -> Callable[..., np.ndarray]:
+    """A function from arrays of the input dtypes to an array of the output dtype.
+
+    `without` names features of the processor not to use.
+    """
     ins, out = [np.dtype(d) for d in inputs], np.dtype(output)
-    machine = _machine()
+    machine = _machine(without)
     parsed = llvm.parse_assembly(str(build(emit, ins, out, lanes)))
     parsed.verify()
     options = llvm.create_pipeline_tuning_options(speed_level=2)

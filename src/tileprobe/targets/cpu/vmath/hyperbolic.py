@@ -26,7 +26,7 @@ def tanh_f64(x: Val) -> Val:
 
 
 @register("sinh", types=("f32",), place="function")
-def sinh(x: Val) -> Val:
+def sinh_f32(x: Val) -> Val:
     a = x.abs()
     z = x * x
     near = (z * x).mad(z.poly(c.SINH_F32), x)
@@ -34,7 +34,16 @@ def sinh(x: Val) -> Val:
     return (a < 1).pick(near, (half - 0.25 / half).copysign(x))
 
 
-@register("cosh", types=("f32",), place="function")
+@register("sinh", types=("f64",), place="call")
+def sinh_f64(x: Val) -> Val:
+    a = x.abs()
+    t = expm1((a > 1).pick(1, a))
+    near = (t + t / (t + 1)) * 0.5
+    half = exp_scaled(a, by=-1)
+    return (a < 1).pick(near, half - 0.25 / half).copysign(x)
+
+
+@register("cosh", place="function")
 def cosh(x: Val) -> Val:
     half = exp_scaled(x.abs(), by=-1)
     return half + 0.25 / half

@@ -7,16 +7,37 @@ from __future__ import annotations
 
 import math
 
+from . import coefficients as c
 from .libm import lanewise
-from .registry import apply, register
+from .logarithm import normalise, split
+from .registry import register
 from .values import DOUBLE, FLOAT, I32, I64, Val, power_of_two
 
 _F32, _F64 = ("f32",), ("f64",)
 
 
+def _size(x: Val, y: Val) -> Val:
+    """|x|^y for a float x and a double y, to about 2^-28: enough for a float.
+
+    x's exponent and fraction are taken apart as floats; neither logarithm nor power can overflow in double.
+    """
+    a = x.abs()
+    normal, extra = normalise(a)
+    f, e = split(normal)
+    f = f.f64()
+    s = f / (f + 2)
+    z = s * s
+    log2 = s.mad(z.poly(c.POW_LOG2_F32), (e + extra).f64())
+    log2 = a.eq(0).pick(-math.inf, a.eq(math.inf).pick(math.inf, log2))
+    exponent = (y * log2).clamp(-200, 200)  # beyond, the float is 0 or infinite
+    n, integer = exponent.round_int()
+    r = exponent - n
+    return (r.mad(r.poly(c.POW_EXP2_F32), 1) * power_of_two(integer)).f32()
+
+
 @register("pow", types=_F32, place="call")
 def pow_(x: Val, y: Val) -> Val:
-    size = apply("exp2", y.f64() * apply("log2", x.abs().f64())).f32()
+    size = _size(x, y.f64())
     whole = y.eq(y.call("llvm.trunc"))
     half = y * 0.5
     odd = whole & half.ne(half.call("llvm.trunc"))
@@ -31,8 +52,7 @@ def pow_(x: Val, y: Val) -> Val:
 @register("powi", types=_F32, place="call")
 def powi_f32(x: Val, n: Val) -> Val:
     """An integer may have more digits than a float: parity and size are taken from the integer itself."""
-    exponent = n.cast("sitofp", DOUBLE)
-    size = apply("exp2", exponent * apply("log2", x.abs().f64())).f32()
+    size = _size(x, n.cast("sitofp", DOUBLE))
     sign = (x.as_int() & (n << 31)) & (1 << 31)
     out = (size.as_int() | sign).as_float()
     out = x.isnan().pick(x, out)
@@ -120,9 +140,22 @@ def _rnorm_f32(*args: Val) -> Val:
 
 
 def _norm_f64(*args: Val) -> Val:
-    out = args[0]
-    for x in args[1:]:
-        out = lanewise("hypot", out, x)
+    """Scaled by a power of two near the largest, so that no square overflows or vanishes."""
+    sizes = [x.abs() for x in args]
+    largest = sizes[0]
+    for a in sizes[1:]:
+        largest = (a > largest).pick(a, largest)
+    exponent = largest.as_int().lshr(52)
+    exponent = (exponent > 2044).pick(exponent.const(2044), exponent)
+    up = ((2046 - exponent) << 52).as_float()
+    total = None
+    for a in sizes:
+        scaled = a * up
+        total = scaled * scaled if total is None else scaled.mad(scaled, total)
+    assert total is not None
+    out = total.sqrt() / up
+    for a in sizes:
+        out = a.eq(math.inf).pick(math.inf, out)
     return out
 
 
@@ -132,5 +165,5 @@ def _rnorm_f64(*args: Val) -> Val:
 
 register("hypot", "norm3d", "norm4d", types=_F32)(_norm_f32)
 register("rhypot", "rnorm3d", "rnorm4d", types=_F32)(_rnorm_f32)
-register("norm3d", "norm4d", types=_F64, place="call")(_norm_f64)
+register("hypot", "norm3d", "norm4d", types=_F64, place="call")(_norm_f64)
 register("rhypot", "rnorm3d", "rnorm4d", types=_F64, place="call")(_rnorm_f64)

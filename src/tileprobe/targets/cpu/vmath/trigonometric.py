@@ -19,34 +19,41 @@ PIO2 = (1.5707963267341256, 6.077100506303966e-11, 2.0222662487959506e-21)
 REACH = 2.0**20
 
 
-def _reduce(x: Val) -> tuple[Val, Val]:
-    """r in [-pi/4, pi/4] and n (of x's width) with x = n pi/2 + r, for |x| < REACH."""
+def _reduce(x: Val) -> tuple[Val, Val, Val | None]:
+    """r in [-pi/4, pi/4] and n with x = n pi/2 + r, for |x| < REACH; of doubles also r's rounding error."""
     wide = x.f64()
     n, integer = wide.scaled_round_int(2 / math.pi)
-    r = n.mad(-PIO2[0], wide)
+    first = n.mad(-PIO2[0], wide)
     if x.bits == 32:
-        r = n.mad(-(PIO2[1] + PIO2[2]), r)
-        return r.f32(), integer.cast("trunc", I32)
-    r = n.mad(-PIO2[1], r)
-    return n.mad(-PIO2[2], r), integer
+        r = n.mad(-(PIO2[1] + PIO2[2]), first)
+        return r.f32(), integer.cast("trunc", I32), None
+    part = n * PIO2[1]
+    second = first - part
+    r = n.mad(-PIO2[2], second)
+    return r, integer, n.mad(-PIO2[2], second - r) + ((first - second) - part)
 
 
-def sine(r: Val) -> Val:
-    """sin r for |r| <= pi / 4."""
+def sine(r: Val, error: Val | None) -> Val:
+    """sin(r + error) for |r| <= pi / 4."""
     z = r * r
-    return (z * r).mad(z.poly(c.SIN_F32 if r.bits == 32 else c.SIN_F64), r)
+    g = z.poly(c.SIN_F32 if r.bits == 32 else c.SIN_F64)
+    return (z * r).mad(g, r) if error is None else (z * r).mad(g, error) + r
 
 
-def cosine(r: Val) -> Val:
-    """cos r for |r| <= pi / 4."""
+def cosine(r: Val, error: Val | None) -> Val:
+    """cos(r + error) for |r| <= pi / 4."""
     z = r * r
-    g = z.poly(c.COS_F32 if r.bits == 32 else c.COS_F64)
-    return (z * z).mad(g, z.mad(-0.5, 1))
+    g = (z * z) * z.poly(c.COS_F32 if r.bits == 32 else c.COS_F64)
+    if error is None:
+        return z.mad(-0.5, 1) + g
+    half = z * 0.5
+    big = 1 - half
+    return big + (((1 - big) - half) + (g - r * error))
 
 
-def _quadrant(r: Val, n: Val) -> Val:
-    """sin(r + n pi / 2)."""
-    y = (n & 1).eq(0).pick(sine(r), cosine(r))
+def _quadrant(r: Val, n: Val, error: Val | None = None) -> Val:
+    """sin(r + error + n pi / 2)."""
+    y = (n & 1).eq(0).pick(sine(r, error), cosine(r, error))
     sign = (n & 2) << (n.bits - 2)
     return (y.as_int() ^ sign).as_float()
 
@@ -78,8 +85,8 @@ def sin(x: Val) -> Val:
 @register("cos", place="call")
 def cos(x: Val) -> Val:
     def near(v: Val) -> Val:
-        r, n = _reduce(v)
-        return _quadrant(r, n + 1)
+        r, n, error = _reduce(v)
+        return _quadrant(r, n + 1, error)
 
     return _far_to_libm(x, "cos", near)
 
