@@ -98,7 +98,7 @@ def decode(
     parts += [cursor.pair(rows, pushed, span) for span in layout.spans if layout.slots[span.start].cursor]
     columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]} if parts else {}
     if launches is not None and columns:
-        columns["launch"] = np.asarray(launches, np.int64)[columns["launch"]]
+        columns["launch"] = np.asarray(launches, np.uint32)[columns["launch"]]
     return Decoded(columns, count_losses(rows, pushed, sizes, blocks))
 
 
@@ -194,20 +194,40 @@ def _affine(rows: Rows, span: Span) -> dict[str, np.ndarray]:
     start, stop = rows.slot(first), rows.slot(layout.slots[span.stop])
     if span.shift:
         start, stop = _shifted(rows, span, start, stop)
-    index = np.nonzero((start >= 0) & (stop >= 0))
-    iteration, outer = _iterations(rows, span, first, index)
-    value = np.full(len(index[0]), np.nan)
+    written = (start >= 0) & (stop >= 0)
+    pick = _Pick(start.shape, None if written.all() else np.flatnonzero(written))
+    iteration, outer = _iterations(rows, span, first, pick)
+    value = np.full(pick.size, np.nan)
     if first.payload:
-        raw = rows.slot(first, 1, rows.words)[index]
+        raw = pick(rows.slot(first, 1, rows.words))
         value = raw.view(np.float64 if first.payload == "f64" else np.int64).astype(np.float64)
-    columns = columns_of(rows, span, index[0], start[index], stop[index], iteration, outer, value)
+    columns = columns_of(rows, span, pick.axis(0), pick(start), pick(stop), iteration, outer, value)
     if rows.delays is not None:
         early, late = (rows.slot(layout.slots[slot], 0, rows.delays) for slot in (span.start, span.stop))
         if span.shift:
             early, late = _shifted(rows, span, early, late)
-        columns["start_corrected"] = columns["start"] - early[index]
-        columns["stop_corrected"] = columns["stop"] - late[index]
+        columns["start_corrected"] = columns["start"] - pick(early)
+        columns["stop_corrected"] = columns["stop"] - pick(late)
     return columns
+
+
+class _Pick:
+    """The written places of a span, flat. Mostly all of them are, and then nothing has to be looked up."""
+
+    def __init__(self, shape: tuple[int, ...], flat: np.ndarray | None) -> None:
+        self.shape, self.flat = shape, flat
+        self.size = int(np.prod(shape)) if flat is None else len(flat)
+
+    def __call__(self, view: np.ndarray) -> np.ndarray:
+        whole = np.ascontiguousarray(view).reshape(-1)
+        return whole if self.flat is None else whole[self.flat]
+
+    def axis(self, axis: int) -> np.ndarray:
+        """The index along one axis."""
+        shape = [1] * len(self.shape)
+        shape[axis] = -1
+        numbers = np.arange(self.shape[axis], dtype=np.int32).reshape(shape)
+        return self(np.broadcast_to(numbers, self.shape))
 
 
 def columns_of(
@@ -221,12 +241,12 @@ def columns_of(
     value: np.ndarray,
 ) -> dict[str, np.ndarray]:
     return {
-        "launch": rows.launch[row],
-        "program": rows.program[row],
-        "unit": rows.unit[row],
+        "launch": rows.launch.astype(np.uint32)[row],
+        "program": rows.program.astype(np.uint32)[row],
+        "unit": rows.unit.astype(np.uint32)[row],
         "region": np.full(len(row), span.region, np.uint32),
         "kind": np.full(len(row), KINDS.index(span.kind), np.uint8),
-        "iteration": iteration.astype(np.int32),
+        "iteration": iteration.astype(np.int32, copy=False),
         "outer": outer,
         "start": start,
         "stop": stop,
@@ -243,22 +263,21 @@ def _shifted(rows: Rows, span: Span, start: np.ndarray, stop: np.ndarray) -> tup
     return start[..., : start.shape[-1] - places], stop[..., places:]
 
 
-def _iterations(
-    rows: Rows, span: Span, slot: Slot, index: tuple[np.ndarray, ...]
-) -> tuple[np.ndarray, np.ndarray]:
-    """Logical iteration and outer iterations of the places in `index`."""
-    outer = np.zeros(len(index[0]), np.int64)
+def _iterations(rows: Rows, span: Span, slot: Slot, pick: _Pick) -> tuple[np.ndarray, np.ndarray]:
+    """Logical iteration and outer iterations of the picked places."""
+    outer = np.zeros(pick.size, np.int64)
     if span.peeled_from >= 0:
         if span.distance >= 0:
-            return outer + span.distance, outer
-        return rows.trips(span.peeled_from)[index] + span.distance, outer
-    iteration = outer - 1
+            return np.full(pick.size, span.distance, np.int32), outer
+        return pick(rows.trips(span.peeled_from)) + span.distance, outer
+    iteration = np.full(pick.size, -1, np.int32)
     for depth, loop in enumerate(slot.loops):
         every = rows.sampling.loop(loop)
-        first = every.phase
-        if first < 0:
-            first = every.first(rows.trips(loop)[index[: depth + 1]])
-        iteration = first + index[depth + 1] * every.stride
+        first: np.ndarray | int = every.phase
+        if every.phase < 0:
+            shape = (*pick.shape[: depth + 1], *[1] * (len(pick.shape) - depth - 1))
+            first = pick(np.broadcast_to(every.first(rows.trips(loop)).reshape(shape), pick.shape))
+        iteration = pick.axis(depth + 1) * every.stride + first
         if depth + 1 < len(slot.loops):
             outer = outer * (rows.layout.loops[loop].capacity * every.stride) + iteration
     return iteration + (span.distance if slot.loops else 0), outer
