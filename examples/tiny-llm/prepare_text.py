@@ -1,7 +1,8 @@
 """Takes the six novels of Jane Austen out of Debian's r-cran-janeaustenr package.
 
-In: the .deb file (`apt-get download r-cran-janeaustenr`). Out: one text file, a blank line between paragraphs.
-The package stores R character vectors; only that much of R's format is read here, and nothing is executed.
+In: the .deb file (`apt-get download r-cran-janeaustenr`). Out: one text file, a blank line between
+paragraphs. The package stores R character vectors; only that much of R's format is read here, and nothing
+is executed.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ def strings(data: bytes) -> list[str]:
 
 
 def paragraphs(lines: list[str]) -> str:
-    """Joins the hard-wrapped lines of each paragraph: the model should not learn where a printer broke lines."""
+    """Joins the hard-wrapped lines of each paragraph: where a printer broke lines is not worth learning."""
     text, paragraph = [], []
     for line in [*lines[FRONT_MATTER_LINES:], ""]:
         if line.strip():

@@ -1,7 +1,8 @@
-"""Trains the small Llama of this folder with torch (on the CPU, in minutes) and writes it as a Hugging Face folder.
+"""Trains the small Llama of this folder with torch, on the CPU, and writes it as a Hugging Face folder.
 
 In: the text that prepare_text.py writes. Out: config.json, model.safetensors (float16), tokenizer.json and
-heldout.txt, the end of the text, which training never sees. Running the model needs none of what is used here.
+heldout.txt, the end of the text, which training never sees. Running the model needs none of what is used
+here.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ CONFIG = {
     "num_attention_heads": 4,
     "num_key_value_heads": 2,
     "head_dim": 32,
-    "intermediate_size": 340,  # no power of two and no multiple of a page's width: the odd case is the usual one
+    "intermediate_size": 340,  # no power of two: the odd case is the usual one
     "vocab_size": 1024,
     "max_position_embeddings": 256,
     "rms_norm_eps": 1e-5,

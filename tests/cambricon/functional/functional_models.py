@@ -1,4 +1,4 @@
-"""Small models of every family, written as Hugging Face folders with weights that are numbers, not knowledge."""
+"""Small models of every family, written as Hugging Face folders with random weights."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ PAPER = OutlierCode()
 
 
 def records(codec, values):
-    """(addresses of the protected values, threshold) as the definition says: the largest, first ones first."""
+    """(addresses of the protected values, threshold) by definition: the largest, first ones first."""
     magnitude = np.abs(values[0].astype(int))
     order = np.lexsort((np.arange(magnitude.size), -magnitude))[: codec.protected]
     return np.sort(order), magnitude[order].min()

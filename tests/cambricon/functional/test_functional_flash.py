@@ -1,4 +1,4 @@
-"""Products in flash: bit-exact with NumPy whatever the shape, the tiling and the split; values lie where the map says."""
+"""Products in flash: bit-exact whatever the shape, tiling and split; values lie where the map says."""
 
 from __future__ import annotations
 

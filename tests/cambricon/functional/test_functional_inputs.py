@@ -33,7 +33,7 @@ def test_no_folder(tmp_path):
 
 def test_no_weights(llama):
     (llama / "model.safetensors").unlink()
-    refused(llama, "no .safetensors file")
+    refused(llama, r"no \.safetensors file")
 
 
 class Bomb:
@@ -147,7 +147,7 @@ def test_a_tokenizer_that_does_not_match(llama):
 
 def test_no_tokenizer(llama):
     (llama / "tokenizer.json").unlink()
-    with pytest.raises(TileProbeError, match="no tokenizer.json"):
+    with pytest.raises(TileProbeError, match=r"no tokenizer\.json"):
         FlashModel.load(llama)
 
 

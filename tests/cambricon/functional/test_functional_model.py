@@ -1,4 +1,4 @@
-"""Models of every family through the machine: equal to a plain reference, and to the float model but for rounding."""
+"""Models of every family through the machine: equal to a plain reference, close to the float model."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The parameters of a model under names of our own, whatever its family calls them.
 
-In: a folder. Out: a `Checkpoint`: weight matrices by layer (rows are outputs), biases, norms and embeddings, all
-float32. Matrices go to the flash; the rest is small and stays with the NPU.
+In: a folder. Out: a `Checkpoint`: weight matrices by layer (rows are outputs), biases, norms and
+embeddings, all float32. Matrices go to the flash; the rest is small and stays with the NPU.
 """
 
 from __future__ import annotations

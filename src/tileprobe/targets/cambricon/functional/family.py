@@ -1,7 +1,7 @@
-"""What a Hugging Face config.json says about a model's arithmetic, in one form for Llama, Mistral, Qwen 2 and OPT.
+"""What config.json says about a model's arithmetic, in one form for Llama, Mistral, Qwen 2 and OPT.
 
-In: the folder. Out: a `Spec`: the shapes (the simulator's `Model`) and what only values need: positions, epsilon,
-rotary angles, end tokens. A feature that would change the numbers silently is refused.
+In: the folder. Out: a `Spec`: the shapes (the simulator's `Model`) and what only values need: positions,
+epsilon, rotary angles, end tokens. A feature that would change the numbers silently is refused.
 """
 
 from __future__ import annotations
@@ -90,8 +90,8 @@ def read_spec(folder: Path) -> Spec:
 def _number(path: Path, config: dict[str, Any], key: str, default: float | None = None) -> float:
     value = config.get(key)
     value = default if value is None else value
-    sound = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if not sound or not math.isfinite(value) or value <= 0:
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if value is None or not number or not math.isfinite(value) or value <= 0:
         found = "is missing" if value is None else f"is {value!r}"
         raise TileProbeError(f"{path}: `{key}` {found}; expected a positive number")
     return value

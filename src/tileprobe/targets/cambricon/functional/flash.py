@@ -1,8 +1,9 @@
 """The flash with its cores, and the NPU's side of a weight product: pages in, exact integer sums out.
 
 A matrix is written block by block into pages, at the places the page map gives it, through the page code. A
-product reads every page of the matrix, corrects it, and multiplies: blocks computed in flash return partial sums
-of the machine's width, the others stream to the NPU and are multiplied there; the NPU adds them all up.
+product reads every page of the matrix, corrects it, and multiplies: blocks computed in flash return partial
+sums of the machine's width, the others stream to the NPU and are multiplied there; the NPU adds them all
+up.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ def _multiply_one(values, blocks, block_cols, x, sums, limit):
 
 @jit
 def _multiply_many(values, blocks, block_cols, x, sums, limit):
-    """The same for many vectors at a time, x [cols, tokens] and sums [rows, tokens]: vectors run over tokens."""
+    """The same for many vectors, x [cols, tokens] and sums [rows, tokens]: SIMD runs over tokens."""
     saturated = 0
     tokens = x.shape[1]
     small, partial = np.empty(tokens, np.int32), np.empty(tokens, np.int64)
@@ -111,7 +112,7 @@ class Work:
 
 @dataclass
 class Stored:
-    """A matrix in flash: its page map, its pages with their spare areas, and the physical number of each page."""
+    """A matrix in flash: its map, its pages with their spare areas, and the physical number of each."""
 
     map: PageMap
     pages: np.ndarray
@@ -123,8 +124,8 @@ class Flash:
     def __init__(self, machine: Machine, codec: PageCodec):
         if (codec.page_bytes, codec.spare_bytes) != (machine.flash.page_bytes, machine.flash.spare_bytes):
             raise TileProbeError(
-                f"the page code is for pages of {codec.page_bytes} + {codec.spare_bytes} bytes, {machine.name} has "
-                f"{machine.flash.page_bytes} + {machine.flash.spare_bytes}"
+                f"the page code is for pages of {codec.page_bytes} + {codec.spare_bytes} bytes, "
+                f"{machine.name} has {machine.flash.page_bytes} + {machine.flash.spare_bytes}"
             )
         self.machine, self.codec = machine, codec
         core = machine.core
@@ -138,12 +139,13 @@ class Flash:
         """Writes an int8 matrix into the pages that the map gives it."""
         if matrix.shape != (page_map.rows, page_map.cols) or matrix.dtype != np.int8:
             raise TileProbeError(
-                f"{name}: a matrix of {matrix.dtype} {matrix.shape} for a map of int8 {page_map.rows, page_map.cols}"
+                f"{name}: a matrix of {matrix.dtype} {matrix.shape} for a map of "
+                f"int8 {page_map.rows, page_map.cols}"
             )
         if page_map.block_rows * page_map.block_cols > self.codec.values_per_page:
             raise TileProbeError(
-                f"{name}: a block of {page_map.block_rows} x {page_map.block_cols} values does not fit a page of "
-                f"{self.codec.values_per_page}"
+                f"{name}: a block of {page_map.block_rows} x {page_map.block_cols} values does not fit "
+                f"a page of {self.codec.values_per_page}"
             )
         where, extent = page_map.table()
         numbers = self.page_number(where.channel, where.chip, where.die, where.plane, where.page)
@@ -180,7 +182,8 @@ class Flash:
         number = int(self.page_number(channel, chip, die, plane, page))
         if number not in self._owner:
             raise TileProbeError(
-                f"nothing was written to channel {channel}, chip {chip}, die {die}, plane {plane}, page {page}"
+                f"nothing was written to page {page} of plane {plane}, die {die}, chip {chip}, "
+                f"channel {channel}"
             )
         name, row = self._owner[number]
         return self.matrices[name].pages[row]
@@ -203,7 +206,7 @@ class Flash:
             stored.pages[:] = pages[name]
 
     def multiply(self, name: str, x: np.ndarray) -> np.ndarray:
-        """int64 sums [tokens, rows] of the stored matrix and int16 inputs [tokens, cols]; pages are read anew."""
+        """int64 sums [tokens, rows] of the matrix and int16 inputs [tokens, cols]; pages are read anew."""
         stored = self.matrices[name]
         if x.ndim != 2 or x.shape[1] != stored.map.cols or x.dtype != np.int16:
             raise TileProbeError(

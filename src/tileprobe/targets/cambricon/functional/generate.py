@@ -1,7 +1,7 @@
 """Text out of a model in flash, token by token.
 
-In: a `FlashModel`, its tokenizer, a prompt and how to choose. Out: an iterator of `Token`: its number, the text it
-adds, and how long the machine takes for it when a timer is given.
+In: a `FlashModel`, its tokenizer, a prompt and how to choose. Out: an iterator of `Token`: its number, the
+text it adds, and how long the machine takes for it when a timer is given.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def generate(
     sampler: Sampler | None = None,
     timer: Timer | None = None,
 ) -> Iterator[Token]:
-    """Up to `count` tokens after the prompt; stops early at the model's end token or the end of its context."""
+    """Up to `count` tokens after the prompt; fewer at the model's end token or the end of its context."""
     if count < 1:
         raise TileProbeError(f"{count} tokens asked for: expected at least 1")
     tokens = tokenizer.encode(prompt)

@@ -1,8 +1,9 @@
 """Bit errors in stored pages, data and spare area alike.
 
-In: stored pages, the physical number of each, a bit error rate and a seed. The pages are changed in place; out
-comes how many bits were flipped. A page's errors depend on the seed and its physical number alone, so they do
-not move when pages are visited in another order, and a second read sees the same errors: they are in the cells.
+In: stored pages, the physical number of each, a bit error rate and a seed. The pages are changed in place;
+out comes how many bits were flipped. A page's errors depend on the seed and its physical number alone, so
+they do not move when pages are visited in another order, and a second read sees the same errors: they are
+in the cells.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ def check_rate(rate: float) -> float:
 
 
 def inject(stored: np.ndarray, numbers: np.ndarray, page_bytes: int, rate: float, seed: int) -> Flips:
-    """Flips each bit of `stored` with probability `rate`; `numbers` are the physical page numbers of its rows."""
+    """Flips each bit of `stored` with probability `rate`; `numbers` are the page numbers of its rows."""
     if check_rate(rate) == 0.0:
         return Flips()
     if seed < 0 or seed >= 2**63:

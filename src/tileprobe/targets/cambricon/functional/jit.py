@@ -1,13 +1,15 @@
 """`jit`: Numba compilation with a disk cache that notices edits in every file of this package.
 
 Numba's own cache looks only at the file that a function stands in, and serves stale code when a function it
-calls in another file has changed. Here the stamp of a cached function is a hash of all sources of the package.
+calls in another file has changed. Here the stamp of a cached function is a hash of all sources of the
+package.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -44,8 +46,6 @@ class _Cache(caching.FunctionCache):
 def jit(function: Callable[..., Any]) -> Any:
     """Compiles `function` on its first call and keeps the machine code for later processes."""
     compiled = numba.njit(function, nogil=True, boundscheck=False)
-    try:
-        compiled._cache = _Cache(function)
-    except RuntimeError:  # nowhere to write: compile in each process
-        pass
+    with suppress(RuntimeError):  # nowhere to write: compile in each process
+        setattr(compiled, "_cache", _Cache(function))  # noqa: B010
     return compiled

@@ -1,7 +1,7 @@
 """A layer with planted outliers: the case that the paper's code is made for, which a small model may lack.
 
-In: a machine and how many and how large outliers are. Out: rows of relative output error against bit error rate
-for every code, for the same matrix with and without outliers, on full pages.
+In: a machine and how many and how large outliers are. Out: rows of relative output error against bit error
+rate for every code, for the same matrix with and without outliers, on full pages.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tileprobe.targets.cambricon.machine import Machine
 
 @dataclass(frozen=True)
 class Layer:
-    """Gaussian weights; in `outlier_share` of the places a weight `outlier_size` standard deviations large."""
+    """Gaussian weights; `outlier_share` of them are up to `outlier_size` standard deviations large."""
 
     rows: int = 512
     cols: int = 2048

@@ -1,8 +1,8 @@
 """A model laid out in the flash of a machine, ready to run.
 
 In: a Hugging Face folder, a machine, the kind of weights and the page code. Out: a `FlashModel`: its weight
-products read pages through error correction, everything else runs as on the NPU. Embeddings, norms, biases and
-scales are small, live in the NPU's DRAM and get no errors.
+products read pages through error correction, everything else runs as on the NPU. Embeddings, norms, biases
+and scales are small, live in the NPU's DRAM and get no errors.
 """
 
 from __future__ import annotations
@@ -35,9 +35,10 @@ from tileprobe.targets.cambricon.precision import precision_of
 
 # any plain English does: only the largest activation of each channel is taken from it
 CALIBRATION_TEXT = (
-    'It was a fine morning, and the whole family had gone out to walk in the garden before breakfast. "I am '
-    'very glad that you are come," said she; "we have been expecting you these three days, and my father began '
-    'to be quite uneasy." He smiled, and replied that the roads had been bad, and the horses worse.'
+    "It was a fine morning, and the whole family had gone out to walk in the garden before breakfast. "
+    '"I am very glad that you are come," said she; "we have been expecting you these three days, and my '
+    'father began to be quite uneasy." He smiled, and replied that the roads had been bad, and the horses '
+    "worse."
 )
 CALIBRATION_TOKENS = 128
 
@@ -141,12 +142,12 @@ class FlashModel:
         return cls(checkpoint, quantised, machine, ecc, options)
 
     def linear(self, name: str, x: np.ndarray) -> np.ndarray:
-        """One weight product on the machine: quantise the input, multiply in flash and NPU, scale the sums."""
+        """One product on the machine: quantise the input, multiply in flash and NPU, scale the sums."""
         inputs, scale = quantise_activation(x, self.quantised.scheme)
         return self._scaled(name, self.flash.multiply(name, inputs), scale)
 
     def reference_linear(self, name: str, x: np.ndarray) -> np.ndarray:
-        """The same layer in plain NumPy on the matrix as it was quantised; what `linear` must equal, bit by bit."""
+        """The same in plain NumPy on the matrix as it was quantised; what `linear` must equal, bit by bit."""
         inputs, scale = quantise_activation(x, self.quantised.scheme)
         sums = inputs.astype(np.int64) @ self.quantised.values[name].astype(np.int64).T
         return self._scaled(name, sums, scale)

@@ -1,8 +1,9 @@
 """Plants outliers into a model without changing what it computes.
 
-In: a checkpoint. Out: the same function with a few input channels whose weights are `size` times larger, while
-whatever feeds them is as many times smaller. Large models grow such channels in training; small ones do not.
-Floating-point results stay the same up to rounding; what changes is what integers and bit errors do to them.
+In: a checkpoint. Out: the same function with a few input channels whose weights are `size` times larger,
+while whatever feeds them is as many times smaller. Large models grow such channels in training; small ones
+do not. Floating-point results stay the same up to rounding; what changes is what integers and bit errors do
+to them.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ def place(
     share: float = 0.7,
     mode: str = SPLIT,
 ) -> list[PageMap]:
-    """Maps for matrices of any shape with blocks of one shape; `share` of the block rows is computed in flash."""
+    """Maps for matrices of any shape with blocks of one shape; `share` of the block rows is in flash."""
     geometry = geometry_of(machine, mode)
     maps = []
     for rows, cols in shapes:

@@ -13,13 +13,17 @@ from xml.sax.saxutils import escape
 
 COLOURS = ("#d62728", "#1f77b4", "#17a2b8", "#9467bd", "#2ca02c", "#8c564b", "#e377c2")
 WIDTH, HEIGHT = 560, 360
+PAPER = '<rect width="100%" height="100%" fill="white"/>'
 LEFT, RIGHT, TOP, BOTTOM = 70, 130, 34, 52
+
+
+Point = tuple[float, float, float, float]  # x, y, low, high
 
 
 @dataclass
 class Curve:
     name: str
-    points: list[tuple[float, float, float, float]]  # x, y, low, high
+    points: list[Point]
 
 
 @dataclass
@@ -72,7 +76,8 @@ class _Axis:
 
 def _text(x: float, y: float, text: str, anchor: str = "start", size: int = 11, turn: bool = False) -> str:
     rotate = f' transform="rotate(-90 {x:.0f} {y:.0f})"' if turn else ""
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-size="{size}"{rotate}>{escape(text)}</text>'
+    place = f'x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-size="{size}"{rotate}'
+    return f"<text {place}>{escape(text)}</text>"
 
 
 def _line(x1: float, y1: float, x2: float, y2: float, colour: str, width: float = 1.0) -> str:
@@ -113,8 +118,8 @@ def page(panels: list[Panel]) -> str:
     """The panels side by side."""
     width = WIDTH * len(panels)
     body = "\n".join(panel.svg(WIDTH * k) for k, panel in enumerate(panels))
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{HEIGHT}" viewBox="0 0 {width} {HEIGHT}">'
-    return f'{head}\n<rect width="100%" height="100%" fill="white"/>\n{body}\n</svg>\n'
+    size = f'width="{width}" height="{HEIGHT}" viewBox="0 0 {width} {HEIGHT}"'
+    return f'<svg xmlns="http://www.w3.org/2000/svg" {size}>\n{PAPER}\n{body}\n</svg>\n'
 
 
 def ber_panel(table: list[dict], title: str, highest: float = 1000.0) -> Panel:
@@ -123,7 +128,10 @@ def ber_panel(table: list[dict], title: str, highest: float = 1000.0) -> Panel:
     for code in dict.fromkeys(row["ecc"] for row in table if row["rate"] > 0):
         rows = [row for row in table if row["ecc"] == code and row["rate"] > 0]
         keys = ("perplexity", "perplexity_low", "perplexity_high")
-        points = [(row["rate"], *(min(row[key], highest) for key in keys)) for row in rows]
+        points: list[Point] = []
+        for row in rows:
+            middle, low, high = (min(row[key], highest) for key in keys)
+            points.append((row["rate"], middle, low, high))
         panel.curves.append(Curve(f"{code} ({rows[0]['spare_bytes_used']} B)", points))
     return panel
 

@@ -1,8 +1,8 @@
 """Weights and activations as small integers: W8A8 and W4A16, one scale an output channel, smoothed inputs.
 
-Weights are symmetric per output channel; activations are symmetric with one scale a token, found as it arrives.
-SmoothQuant moves the outliers of activations into weights: input channel j is divided by
-s_j = max|X_j|^a / max|W_j|^(1-a), which folds into the norm before it. "A16" is 16-bit fixed point, so that sums
+Weights are symmetric per output channel; activations are symmetric with one scale a token, found as it
+arrives. SmoothQuant moves the outliers of activations into weights: input channel j is divided by s_j =
+max|X_j|^a / max|W_j|^(1-a), which folds into the norm before it. "A16" is 16-bit fixed point, so that sums
 are exact in any order; floating-point partial sums would depend on the tiling.
 """
 

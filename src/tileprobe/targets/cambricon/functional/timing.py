@@ -1,7 +1,7 @@
 """The seam to the simulator: how long the machine takes for a token, at a given length of context.
 
-In: the model, the machine and the options its pages were laid out with. Out: a timer for `generate`. The step is
-compiled once and run in the event-driven engine for every token; values never depend on it.
+In: the model, the machine and the options its pages were laid out with. Out: a timer for `generate`. The
+step is compiled once and run in the event-driven engine for every token; values never depend on it.
 """
 
 from __future__ import annotations

@@ -1,13 +1,14 @@
 """Text to token numbers and back, from a folder's tokenizer.json.
 
-With the `tokenizers` package any tokenizer.json works. Without it, byte-level BPE (GPT-2, OPT, Llama 3, Qwen and
-the example of this repository) is read here, as long as it uses GPT-2's own splitting of words.
+With the `tokenizers` package any tokenizer.json works. Without it, byte-level BPE (GPT-2, OPT, Llama 3,
+Qwen and the example of this repository) is read here, as long as it uses GPT-2's own splitting of words.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -88,7 +89,7 @@ class BytePairTokenizer:
     def _merge(self, parts: list[str]) -> list[str]:
         """Joins neighbours, the earliest learned pair first."""
         while len(parts) > 1:
-            ranks = [self._rank.get(pair, len(self._rank)) for pair in zip(parts, parts[1:])]
+            ranks = [self._rank.get(pair, len(self._rank)) for pair in pairwise(parts)]
             best = min(ranks)
             if best == len(self._rank):
                 break

@@ -1,7 +1,7 @@
 """A decoder in NumPy for the families of family.py: everything but the weight products, which are handed in.
 
-In: tokens and a `linear(name, x)` that multiplies by a stored matrix. Out: the logits of each token. This is the
-NPU's part: norms, rotary positions, attention over the KV cache in DRAM, activations; in float32.
+In: tokens and a `linear(name, x)` that multiplies by a stored matrix. Out: the logits of each token. This
+is the NPU's part: norms, rotary positions, attention over the KV cache in DRAM, activations; in float32.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ Norms = dict[str, tuple[np.ndarray, "np.ndarray | None"]]
 class Cache:
     """Keys and values of the tokens so far, [layer, position, head, size]; grows by doubling.
 
-    With `bits`, they are kept as integers of that width with one scale a head and token, as the machine's DRAM
-    holds them; the arrays have the values that come back from there.
+    With `bits`, they are integers of that width with one scale a head and token, as the machine's DRAM holds
+    them; the arrays have the values that come back from there.
     """
 
     def __init__(self, spec: Spec, bits: int | None = None):

@@ -34,7 +34,7 @@ class Tensors:
         return sorted(self._file_of)
 
     def check(self, name: str, shape: tuple[int, ...]) -> tuple[Path, str, int, int]:
-        """(file, type, first byte, end) of a tensor; an error when it is missing, misshapen or of a strange type."""
+        """(file, type, first byte, end) of a tensor; an error when missing, misshapen or of another type."""
         if name not in self._file_of:
             raise TileProbeError(
                 f"{self.folder}: no tensor {name!r} in its safetensors files; config.json asks for it with "

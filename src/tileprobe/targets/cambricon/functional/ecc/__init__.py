@@ -1,7 +1,8 @@
 """Page codes: the paper's outlier code and the baselines, chosen by name.
 
-`make_codec("paper")`, `"paper:signed"`, `"none"`, `"hamming"`, `"bch"` (as much spare area as the paper's code) or
-`"bch:40"` (40 errors a sector); each encodes rows of values into stored pages and decodes them again.
+`make_codec("paper")`, `"paper:signed"`, `"none"`, `"hamming"`, `"bch"` (as much spare area as the paper's
+code) or `"bch:40"` (40 errors a sector); each encodes rows of values into stored pages and decodes them
+again.
 """
 
 from __future__ import annotations

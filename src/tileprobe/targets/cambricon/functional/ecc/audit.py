@@ -1,8 +1,9 @@
 """What became of the values that bit errors hit: the counts that only the writer of a page can make.
 
-In: the values as written, the stored pages after errors, and the code. Out: an `Outcome`. Every value that was
-hit is exactly one of corrected, zeroed and missed; a value that was not hit can still be harmed (`collateral`),
-for example a protected value whose record was lost and which is then taken for a flipped one.
+In: the values as written, the stored pages after errors, and the code. Out: an `Outcome`. Every value that
+was hit is exactly one of corrected, zeroed and missed; a value that was not hit can still be harmed
+(`collateral`), for example a protected value whose record was lost and which is then taken for a flipped
+one.
 """
 
 from __future__ import annotations
@@ -30,17 +31,9 @@ class Outcome:
     decoder: Counts = field(default_factory=Counts)
 
     def __iadd__(self, other: Outcome) -> Outcome:
-        for name in (
-            "flips_data",
-            "flips_spare",
-            "hit",
-            "corrected",
-            "zeroed",
-            "missed",
-            "collateral",
-            "values",
-        ):
-            setattr(self, name, getattr(self, name) + getattr(other, name))
+        for one in fields(Outcome):
+            if one.name != "decoder":
+                setattr(self, one.name, getattr(self, one.name) + getattr(other, one.name))
         self.decoder += other.decoder
         return self
 

@@ -54,8 +54,8 @@ class PageCodec:
         self.values_per_page = page_bytes * 8 // value_bits
         if (needed := -(-self.spare_bits_used // 8)) > spare_bytes:
             raise TileProbeError(
-                f"the {self.name} code needs {needed} bytes of spare area a page, the machine has {spare_bytes}: "
-                "use another code, or a machine with more spare_bytes"
+                f"the {self.name} code needs {needed} bytes of spare area a page, the machine has "
+                f"{spare_bytes}: use another code, or a machine with more spare_bytes"
             )
 
     @property

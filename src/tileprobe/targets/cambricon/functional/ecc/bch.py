@@ -1,8 +1,9 @@
 """A plain page code as NAND controllers use it: binary BCH over sectors of 1 KB.
 
-A sector's remainder is recomputed and compared with the stored one; their difference gives the syndromes, from
-which Berlekamp and Massey's algorithm finds the error locator, and a search finds its roots. By default `t`, the
-errors corrected a sector, is the largest whose check bits cost no more spare area than the paper's own code.
+A sector's remainder is recomputed and compared with the stored one; their difference gives the syndromes,
+from which Berlekamp and Massey's algorithm finds the error locator, and a search finds its roots. By
+default `t`, the errors corrected a sector, is the largest whose check bits cost no more spare area than the
+paper's own code.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ SECTOR_BYTES = 1024
 
 @jit
 def _row(top, place, byte, words):
-    """Where the table's row for one byte of the step begins. Unsigned: Numba then adds no check for negatives."""
+    """Where the table's row for one byte of the step begins; unsigned, which saves checks for negatives."""
     mixed = ((top >> np.uint64(56 - 8 * place)) & np.uint64(255)) ^ np.uint64(byte)
     return (np.uint64(256 * place) + mixed) * np.uint64(words)
 
 
 @jit
 def _remainder(data, start, count, table, register):
-    """The remainder of `count` bytes times x**degree, eight bytes a step. `table` is flat: no views in this loop."""
+    """The remainder of `count` bytes times x**degree, eight bytes a step; no views in the loop."""
     words = register.size - 1  # one more word, always zero, to shift in
     register[:] = 0
     for at in range(start, start + count, 8):
@@ -107,7 +108,7 @@ def _square_even(syndromes, exp, log):
 
 @jit
 def _locator(syndromes, t, exp, log, period, locator, previous, scratch):
-    """Berlekamp and Massey for binary codes: every second discrepancy is zero. The locator's degree, or -1."""
+    """Berlekamp and Massey, binary: every second discrepancy is zero. The locator's degree, or -1."""
     locator[:] = 0
     previous[:] = 0
     locator[0] = previous[0] = 1

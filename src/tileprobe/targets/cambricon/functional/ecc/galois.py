@@ -1,4 +1,4 @@
-"""The finite field GF(2**m) and what a binary BCH code needs from it: tables, generator, remainders, syndromes.
+"""The finite field GF(2**m) and what a BCH code needs from it: tables, generator, remainders, syndromes.
 
 Everything here is built once when a code is made; the loops over pages in bch.py only look up.
 """
@@ -78,7 +78,7 @@ def generator_polynomial(field: Field, t: int) -> int:
 
 
 def remainder_table(generator: int) -> np.ndarray:
-    """T[k, b]: the remainder that byte b at place k of an 8-byte step leaves, aligned left in 64-bit words."""
+    """T[k, b]: the remainder that byte b at place k of an 8-byte step leaves, left-aligned in words."""
     degree = generator.bit_length() - 1
     words = -(-degree // 64)
     powers, word = [], generator ^ (1 << degree)  # x**degree mod g, then the next 63 powers

@@ -1,8 +1,9 @@
 """The code of Cambricon-LLM: the largest 1 % of a page's values are kept three times, the rest not at all.
 
-Spare area: the threshold (the smallest protected magnitude) in 9 copies, then one record a protected value, in
-the order of addresses: the address, its Hamming code, two copies of the value. Decoding votes bit by bit
-between the value and its copies; any other value beyond the threshold must be a flipped one and becomes zero.
+Spare area: the threshold (the smallest protected magnitude) in 9 copies, then one record a protected value,
+in the order of addresses: the address, its Hamming code, two copies of the value. Decoding votes bit by bit
+between the value and its copies; any other value beyond the threshold must be a flipped one and becomes
+zero.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ def hamming_bits(data_bits: int) -> int:
 
 
 def hamming_tables(data_bits: int) -> tuple[np.ndarray, np.ndarray]:
-    """(check bits of every word, what to flip for every syndrome; DISCARD where no single flip explains it)."""
+    """(check bits of every word, what to flip for every syndrome; DISCARD where no single flip fits)."""
     check_bits = hamming_bits(data_bits)
     positions = [p for p in range(1, data_bits + check_bits + 1) if p & (p - 1)]
     words = np.arange(2**data_bits)

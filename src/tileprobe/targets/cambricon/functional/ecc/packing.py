@@ -12,7 +12,7 @@ from tileprobe.targets.cambricon.functional.jit import jit
 
 @jit
 def pack(values, value_bits, stored):
-    """Writes each row of values into the data area of its page; two 4-bit values a byte, the first one low."""
+    """Writes rows of values into the data areas of pages; two 4-bit values a byte, the first one low."""
     for p in range(values.shape[0]):
         if value_bits == 8:
             for i in range(values.shape[1]):
