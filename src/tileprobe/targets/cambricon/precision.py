@@ -22,7 +22,7 @@ class Precision:
         return machine.flash.page_bytes * 8 // self.weight_bits
 
     def widest_row(self, machine: Machine) -> int:
-        """Products that a partial sum adds up without overflow, whatever the values."""
+        """Products that a partial sum adds up without overflow, whatever the values; 0 when not even one."""
         weight, activation = 2 ** (self.weight_bits - 1), 2 ** (8 * self.activation_bytes - 1) - 1
         return (2 ** (8 * self.partial_sum_bytes(machine) - 1) - 1) // (weight * activation)
 

@@ -33,7 +33,10 @@ class Unit:
 
 @dataclass
 class Result:
-    """One step (a decoded token; a whole prompt in a prefill) of a model on a device."""
+    """One step (a decoded token; a whole prompt in a prefill) of a model on a device.
+
+    `channel_use` is the share of time in which channels move data; their busy time counts commands as well.
+    """
 
     model: str
     device: str

@@ -61,7 +61,7 @@ def account(model: Model, machine: Machine, options: Options, module, program: p
         options=options,
         tokens=tokens,
         latency_ms=total / 1e3,
-        channel_use=float(busy.sum()),
+        channel_use=float(busy[: s.BUSY_COMMAND].sum()),
         channel_gb=float(sum(traffic.values())),
         traffic_gb={k: float(v) for k, v in traffic.items()},
         energy_j=energy_of(machine, program, run, options, sum(traffic.values()) * 1e9, pages, total),

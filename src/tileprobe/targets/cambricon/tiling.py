@@ -58,7 +58,7 @@ def paper_tile(machine: Machine, precision: Precision, hidden: int) -> Tile:
     request."""
     channels, cores = machine.flash.channels, machine.cores_per_channel
     best = channels * math.sqrt(cores * precision.values_per_page(machine))
-    per_channel = 2 ** int(math.log2(min(best / channels, precision.widest_row(machine))))
+    per_channel = 2 ** int(math.log2(best / channels))
     while per_channel > 1 and per_channel // 2 * channels >= hidden:
         per_channel //= 2
     block_rows = max(1, precision.values_per_page(machine) // per_channel)
@@ -97,13 +97,6 @@ def check_tile(machine: Machine, precision: Precision, tile: Tile) -> None:
         raise TileProbeError(
             f"{where} gives each core {rows} x {cols} weights, more than the {page} of a page: "
             f"rows x columns must be at most {request_values(machine, precision)}"
-        )
-    if cols > precision.widest_row(machine):
-        raise TileProbeError(
-            f"{where} adds up {cols} products a row, more than a partial sum of "
-            f"{precision.partial_sum_bytes(machine)} bytes holds ({precision.widest_row(machine)}): use "
-            f"fewer columns, "
-            f"or a device with wider sums (--set partial_sum_bytes_{precision.name}=4)"
         )
     if cut_buffers(machine, precision, tile, 1, False) is None:
         raise TileProbeError(
