@@ -1,5 +1,6 @@
 """The tools on a trace whose numbers are known by construction."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -75,6 +76,17 @@ def test_lines_of_the_source():
     assert all(row["estimate"] for row in fused)
     assert by_line[FIRST + 14]["ns"] is None  # a comment
     assert by_line[FIRST + 11]["ns"] is None  # the loop itself
+
+
+def test_lines_outside_of_the_kernel_are_not_swallowed():
+    trace = attention(launches=1, programs=1, iterations=1)
+    trace.regions[5] = replace(
+        trace.regions[5], lines=(3, FIRST + 15)
+    )  # half of the dot in a helper on line 3
+    frame = line_times(trace, trace.kernels[0])
+    assert frame.row(-1, named=True)["line"] == 3
+    assert frame.row(-1, named=True)["ns"] == 3000
+    assert "calls" in frame["text"][-1]
 
 
 def test_iterations_see_the_warm_up():

@@ -14,9 +14,10 @@ buffer and no clock here: `probe-to-record` and a target's lowering bring those.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from xdsl.dialects.builtin import IntAttr, StringAttr, UnitAttr
+from xdsl.dialects.builtin import ArrayAttr, IntAttr, StringAttr, UnitAttr
 from xdsl.ir import Attribute, Dialect, Operation, SSAValue
 from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, opt_prop_def, prop_def, traits_def
 from xdsl.parser import Parser
@@ -39,6 +40,7 @@ class RegionOp(IRDLOperation):
     file = opt_prop_def(StringAttr)
     first_line = opt_prop_def(IntAttr)
     last_line = opt_prop_def(IntAttr)
+    lines = opt_prop_def(ArrayAttr[IntAttr])  # the lines one by one, when they are not all from first to last
     estimate = opt_prop_def(UnitAttr)
 
     @staticmethod
@@ -50,6 +52,7 @@ class RegionOp(IRDLOperation):
         file: str = "",
         first_line: int = 0,
         last_line: int = 0,
+        lines: Sequence[int] = (),
         estimate: bool = False,
     ) -> RegionOp:
         properties: dict[str, Attribute] = {
@@ -62,6 +65,8 @@ class RegionOp(IRDLOperation):
         if first_line:
             properties |= {"file": StringAttr(file), "first_line": IntAttr(first_line)}
             properties["last_line"] = IntAttr(max(first_line, last_line))
+        if lines:
+            properties["lines"] = ArrayAttr([IntAttr(line) for line in lines])
         if estimate:
             properties["estimate"] = UnitAttr()
         return RegionOp(properties=properties)
@@ -92,6 +97,8 @@ class RegionOp(IRDLOperation):
             printer.print_string(" at ")
             printer.print_string_literal(self.file.data)
             printer.print_string(f":{self.first_line.data}:{self.last_line.data}")
+        if self.lines is not None:
+            printer.print_string(f" lines [{', '.join(str(line.data) for line in self.lines)}]")
         if self.estimate is not None:
             printer.print_string(" estimate")
         printer.print_op_attributes(self.attributes)
@@ -110,7 +117,10 @@ class RegionOp(IRDLOperation):
             first = parser.parse_integer()
             parser.parse_punctuation(":")
             last = parser.parse_integer()
-        op = RegionOp.of(region, label, kind, parent, file, first, last)
+        lines: list[int] = []
+        if parser.parse_optional_keyword("lines"):
+            lines = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_integer)
+        op = RegionOp.of(region, label, kind, parent, file, first, last, lines)
         if first:
             op.last_line = IntAttr(last)  # as written: the verifier judges it
         if parser.parse_optional_keyword("estimate"):

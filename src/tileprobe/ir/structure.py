@@ -48,6 +48,22 @@ class Lines:
     def last(self) -> int:
         return max(self.numbers)
 
+    @property
+    def scattered(self) -> tuple[int, ...]:
+        """The lines one by one; empty when they are all from first to last."""
+        whole = self.last - self.first + 1 == len(self.numbers)
+        return () if whole else tuple(sorted(self.numbers))
+
+    def __str__(self) -> str:
+        """`41`, `41-44`, `41, 60-63`."""
+        runs: list[list[int]] = []
+        for number in sorted(self.numbers):
+            if runs and runs[-1][-1] == number - 1:
+                runs[-1].append(number)
+            else:
+                runs.append([number])
+        return ", ".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
+
 
 class Structure(Protocol):
     """How passes see an IR. An op with kinds is a stage: it is timed as one and never looked into."""

@@ -19,6 +19,7 @@ from tileprobe.ir.registry import structure
 from tileprobe.ir.structure import Lines, Structure
 from tileprobe.passes.select import MARK, SCOPES, marks
 
+_RANGES = ("kernel", "loop", "iteration", "scope")
 LOOP_REGION = "probe.loop"  # on a loop: the region of its iterations, or else of itself
 
 
@@ -173,15 +174,24 @@ class _Instrumenter:
         number = len(self.regions)
         self.named[parent, name] = number
         where = (lines.file, lines.first, lines.last) if lines else ("", 0, 0)
-        self.regions.append(RegionOp.of(number, name, kind, parent, *where))
+        # Of a loop the range says enough; of a stage the lines that went into it are to be known.
+        single = lines.scattered if lines and kind not in _RANGES else ()
+        self.regions.append(RegionOp.of(number, name, kind, parent, *where, single))
         return number
 
     def _lines_below(self, op: Operation) -> Lines | None:
+        """The lines of an op and of all in it. Those before its own first line are of functions it calls."""
+        own, found = self.how.lines(op), self._all_lines(op)
+        if own is None or found is None or own.file != found.file:
+            return found
+        return Lines(own.file, frozenset(n for n in found.numbers if n >= own.first))
+
+    def _all_lines(self, op: Operation) -> Lines | None:
         found = self.how.lines(op)
         for region in () if self.how.kinds(op) else op.regions:
             for block in region.blocks:
                 for inner in block.ops:
-                    found = _union(found, self._lines_below(inner))
+                    found = _union(found, self._all_lines(inner))
         return found
 
 
@@ -192,9 +202,7 @@ def _union(a: Lines | None, b: Lines | None) -> Lines | None:
 
 
 def _suffix(lines: Lines | None) -> str:
-    if lines is None:
-        return ""
-    return f" @ {lines.first}" if lines.first == lines.last else f" @ {lines.first}-{lines.last}"
+    return "" if lines is None else f" @ {lines}"
 
 
 def _at_start(block: Block, op: Operation) -> None:

@@ -20,6 +20,8 @@ COLUMNS = [
     Column("text", "source", ""),
 ]
 
+SCHEMA = {"line": pl.Int64, "text": pl.String, "ns": pl.Float64, "share": pl.Float64, "estimate": pl.Boolean}
+
 
 class Source:
     name = "source"
@@ -38,45 +40,34 @@ class Source:
 
 
 def line_times(trace: Trace, kernel: Kernel, times: pl.DataFrame | None = None) -> pl.DataFrame:
-    """One row a line of the kernel's source: number, text, nanoseconds, share, whether it is an estimate."""
-    lines = kernel.source.splitlines()
-    first = kernel.first_line or 1
+    """One row a line of the kernel's source: number, text, nanoseconds, share, whether it is an estimate.
+    Lines of functions that the kernel calls follow at the end."""
+    text = {(kernel.first_line or 1) + n: line for n, line in enumerate(kernel.source.splitlines())}
     spent: dict[int, float] = {}
     estimated: set[int] = set()
     frame = region_tree(trace, kernel, times)
     places = {region.id: region for region in trace.regions}
     for row in frame.iter_rows(named=True):
         region = places[row["region"]]
-        if (
-            region.kind in ("kernel", "loop", "iteration", "scope")
-            or not region.first_line
-            or not row["self_ns"]
-        ):
+        if region.kind in ("kernel", "loop", "iteration", "scope") or not row["self_ns"]:
             continue
-        if kernel.file and region.file and region.file.rsplit("/", 1)[-1] != kernel.file.rsplit("/", 1)[-1]:
-            continue  # a helper from another file: its lines are not shown here
-        span = range(region.first_line, max(region.first_line, region.last_line) + 1)
-        code = [n for n in span if 0 <= n - first < len(lines) and _is_code(lines[n - first])]
+        code = [n for n in region.all_lines if _is_code(text.get(n, "?"))]
         for number in code:
             spent[number] = spent.get(number, 0.0) + row["self_ns"] / len(code)
         if len(code) > 1 or region.estimate:
             estimated.update(code)
+    for number in sorted(spent):
+        text.setdefault(number, "(in a function that it calls)")
     whole = frame["total_ns"][0] if frame.height else 0.0
     return pl.DataFrame(
         {
-            "line": [first + n for n in range(len(lines))],
-            "text": lines,
-            "ns": [spent.get(first + n) for n in range(len(lines))],
-            "share": [spent.get(first + n, 0.0) / whole if whole else 0.0 for n in range(len(lines))],
-            "estimate": [first + n in estimated for n in range(len(lines))],
+            "line": list(text),
+            "text": list(text.values()),
+            "ns": [spent.get(n) for n in text],
+            "share": [spent.get(n, 0.0) / whole if whole else 0.0 for n in text],
+            "estimate": [n in estimated for n in text],
         },
-        schema={
-            "line": pl.Int64,
-            "text": pl.String,
-            "ns": pl.Float64,
-            "share": pl.Float64,
-            "estimate": pl.Boolean,
-        },
+        schema=SCHEMA,
     )
 
 

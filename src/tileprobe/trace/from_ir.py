@@ -30,6 +30,7 @@ def regions_of(kernel: Operation, kernel_id: int = 0, first_id: int = 0) -> list
                 first_line=op.first_line.data if op.first_line is not None else 0,
                 last_line=op.last_line.data if op.last_line is not None else 0,
                 depth=depth[number],
+                lines=tuple(line.data for line in op.lines) if op.lines is not None else (),
                 estimate=op.estimate is not None,
             )
         )

@@ -72,7 +72,15 @@ class Region:
     first_line: int = 0
     last_line: int = 0
     depth: int = 0
+    lines: tuple[int, ...] = ()  # one by one, when they are not all from first to last
     estimate: bool = False  # its share of a fused stage is an estimate, not a measurement
+
+    @property
+    def all_lines(self) -> tuple[int, ...]:
+        """Every line that went into the region; empty when its place is not known."""
+        if self.lines or not self.first_line:
+            return self.lines
+        return tuple(range(self.first_line, max(self.first_line, self.last_line) + 1))
 
     @property
     def source(self) -> str:
@@ -138,6 +146,7 @@ def from_json(kind: type[T], row: dict[str, Any]) -> T:
         values["clock"] = Clock(**values["clock"])
     if "losses" in values:
         values["losses"] = Losses(**values["losses"])
-    if "grid" in values:
-        values["grid"] = tuple(values["grid"])
+    for name in ("grid", "lines"):
+        if name in values:
+            values[name] = tuple(values[name])
     return kind(**values)

@@ -70,6 +70,19 @@ func.func @k() {
   func.return
 }
 // -----
+// PASSES: select,instrument
+// A stage names its lines one by one; what a loop calls from before it does not stretch it.
+// CHECK: probe.region 1 "loop @ 5" kind "loop" in 0 at "a.py":5:8
+// CHECK: probe.region 3 "load + mul @ 2, 7-8" kind "load+mul" in 2 at "a.py":2:8 lines [2, 7, 8]
+func.func @k(%n: i32) {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  scf.for %i = %c0 to %n step %c1 : i32 {
+    "my.stage"() {kinds = "load+mul", lines = "a.py:2,7,8"} : () -> ()
+  } {lines = "a.py:5"}
+  func.return
+}
+// -----
 // PASSES: select{lines="six"},instrument
 // ERROR: 'six' is no line or range of lines
 func.func @k() {
