@@ -140,6 +140,30 @@ def test_llama_3_angles_are_stretched(llama):
     assert np.allclose(found[turns < 1], plain[turns < 1] / 8)
 
 
+def test_where_newer_files_keep_rotary_positions(llama):
+    change(llama, rope_parameters={"rope_theta": 5e5, "rope_type": "linear", "factor": 2.0})
+    spec = load_checkpoint(llama).spec
+    assert (spec.rope_theta, spec.rope_linear) == (5e5, 2.0)
+
+
+def test_a_sliding_window_limits_the_context(tmp_path):
+    folder = write_folder(tmp_path / "m", {**CONFIGS["mistral"], "sliding_window": 100})
+    assert load_checkpoint(folder).spec.positions == 100
+    folder = write_folder(tmp_path / "q", {**CONFIGS["qwen2"], "sliding_window": 100})
+    assert load_checkpoint(folder).spec.positions == 2048
+
+
+def test_weights_in_several_files(llama):
+    tensors = tensors_of(CONFIGS["llama"])
+    whole = load_checkpoint(llama).matrices["1.down"].load()
+    (llama / "model.safetensors").unlink()
+    for part, names in enumerate((sorted(tensors)[::2], sorted(tensors)[1::2])):
+        save_file({n: tensors[n] for n in names}, str(llama / f"model-0000{part + 1}-of-00002.safetensors"))
+    assert np.array_equal(load_checkpoint(llama).matrices["1.down"].load(), whole)
+    (llama / "model-00002-of-00002.safetensors").unlink()
+    refused(llama, "no tensor")
+
+
 def test_a_tokenizer_that_does_not_match(llama):
     with pytest.raises(TileProbeError, match="does not match the model"):
         load_tokenizer(llama, 1000)

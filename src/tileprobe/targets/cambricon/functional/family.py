@@ -75,10 +75,12 @@ def read_spec(folder: Path) -> Spec:
         return Spec(model, int(_number(path, config, "max_position_embeddings")), OPT_EPS, stop_tokens=stops)
     if model.head_dim % 2:
         raise TileProbeError(f"{path}: rotary positions need an even head size, found {model.head_dim}")
+    rope = config.get("rope_parameters")  # newer files keep all of it here
+    config = {**config, **rope, "rope_scaling": rope} if isinstance(rope, dict) else config
     scaling, linear = _rope(path, config)
     return Spec(
         model,
-        positions=int(_number(path, config, "max_position_embeddings", 2048)),
+        positions=_context(path, config),
         eps=float(_number(path, config, "rms_norm_eps", 1e-6)),
         rope_theta=float(_number(path, config, "rope_theta", 10000.0)),
         rope_scaling=scaling,
@@ -95,6 +97,15 @@ def _number(path: Path, config: dict[str, Any], key: str, default: float | None 
         found = "is missing" if value is None else f"is {value!r}"
         raise TileProbeError(f"{path}: `{key}` {found}; expected a positive number")
     return value
+
+
+def _context(path: Path, config: dict[str, Any]) -> int:
+    """The longest context; where attention slides over a window, only as far as the window reaches."""
+    longest = int(_number(path, config, "max_position_embeddings", 2048))
+    slides = config.get("use_sliding_window", config["model_type"] == "mistral")
+    if not slides or config.get("sliding_window") is None:
+        return longest
+    return min(longest, int(_number(path, config, "sliding_window")))
 
 
 def _rope(path: Path, config: dict[str, Any]) -> tuple[tuple[float, float, float, int] | None, float]:

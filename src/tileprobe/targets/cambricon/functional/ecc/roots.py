@@ -2,7 +2,7 @@
 
 In: a polynomial (lowest coefficient first). Out: the powers of its roots' inverses, that is the error
 positions, or -1 when it does not split into distinct roots in the field. A search through all positions
-(Chien's, which hardware does in parallel) costs ten times as much here.
+(Chien's, which hardware does in parallel) costs several times as much here.
 """
 
 from __future__ import annotations
