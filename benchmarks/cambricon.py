@@ -1,7 +1,8 @@
 """Cambricon-LLM: paper | simulated | error for every published figure, what each choice of ours moves, and speed.
 
-`python -m benchmarks.cambricon` prints the tables and writes results/cambricon.json; `--sensitivity` adds the table of
-choices that the paper leaves open. One set of constants for all devices and models; nothing is fitted.
+`python -m benchmarks.cambricon` prints the tables and writes results/cambricon.json; `--sensitivity` adds
+the table of choices that the paper leaves open. One set of constants for all devices and models; nothing is
+fitted.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from dataclasses import dataclass, replace
 
 from rich.console import Console
 from rich.table import Table
+
+from benchmarks._common import RESULTS
 from tileprobe.targets.cambricon.baselines import FLEXGEN_DRAM, FLEXGEN_SSD, offload
 from tileprobe.targets.cambricon.compile import Options
 from tileprobe.targets.cambricon.machine import Machine, load_machine
@@ -21,8 +24,6 @@ from tileprobe.targets.cambricon.model import load_model
 from tileprobe.targets.cambricon.pagemap import FLASH_ONLY
 from tileprobe.targets.cambricon.result import Result
 from tileprobe.targets.cambricon.simulate import simulate
-
-from benchmarks._common import RESULTS
 
 EXPLAIN_OVER = 0.12  # a point further from the paper than this needs an explanation below
 MEAN_LIMIT = 0.07
@@ -52,19 +53,31 @@ class Point:
 
 _W = "9216 columns are 2.25 tiles of 4096, so in every third request a quarter of the channels work: 33 % of the time of \
 q, k, v, o, up. The paper's figure leaves no room for that, so it used another shape here. --tiling best: 1.2 tokens/s."
-_WIDE = "an exact sum of 4 x 16 bit products needs 4 bytes, so a request returns 16 KB a channel, half of its time; with \
+_WIDE = (
+    "an exact sum of 4 x 16 bit products needs 4 bytes, so a request returns 16 KB a channel, half of its time; with \
 the 2 bytes that the paper's formulas imply the error is -11 %."
-_TALL = "4096 rows are the whole matrix, so there is no row left to give to the NPU in whole requests, and 3-byte sums \
+)
+_TALL = (
+    "4096 rows are the whole matrix, so there is no row left to give to the NPU in whole requests, and 3-byte sums \
 of 1024 rows leave a core in four parts; with 1-byte sums the error is -5 %."
-_USE = "the paper contradicts itself: its 2.07 GB at its 2.17 tokens/s over 8 channels are a use of 56 %, as ours. The \
+)
+_USE = (
+    "the paper contradicts itself: its 2.07 GB at its 2.17 tokens/s over 8 channels are a use of 56 %, as ours. The \
 same factor, 0.86, lies between its bytes and its use in the full configuration."
+)
 
 TOKENS = [
-    *(Point(f"OPT-6.7B on {d.upper()}", v, "opt-6.7b", f"cambricon:{d}") for d, v in zip("sml", (3.56, 10.96, 36.34))),
+    *(
+        Point(f"OPT-6.7B on {d.upper()}", v, "opt-6.7b", f"cambricon:{d}")
+        for d, v in zip("sml", (3.56, 10.96, 36.34))
+    ),
     Point("OPT-66B on S", 0.36, "opt-66b", "cambricon:s"),
     Point("OPT-66B on M", 1.15, "opt-66b", "cambricon:m", why=_W),
     Point("OPT-66B on L", 2.59, "opt-66b", "cambricon:l"),
-    *(Point(f"Llama2-70B on {d.upper()}", v, "llama2-70b", f"cambricon:{d}") for d, v in zip("sml", (0.30, 0.99, 3.44))),
+    *(
+        Point(f"Llama2-70B on {d.upper()}", v, "llama2-70b", f"cambricon:{d}")
+        for d, v in zip("sml", (0.30, 0.99, 3.44))
+    ),
 ]
 ABLATIONS = [
     Point("S, no slice control", 2.17, options=Options(slicing=False)),
@@ -80,7 +93,9 @@ SCALING = [
 ]
 OTHERS = [
     Point("channel use, full", 0.792, what="channel_use"),
-    Point("channel use, no slice control", 0.484, what="channel_use", options=Options(slicing=False), why=_USE),
+    Point(
+        "channel use, no slice control", 0.484, what="channel_use", options=Options(slicing=False), why=_USE
+    ),
     Point("channel use, flash only", 0.032, what="channel_use", options=Options(mode=FLASH_ONLY)),
     Point("GB over the channels a token", 2.07, what="channel_gb"),
     Point("J a token", 1.07, what="joules_per_token"),
@@ -118,8 +133,12 @@ def run_points(title: str, points: list[Point], console: Console, out: list[dict
         over = abs(error) > EXPLAIN_OVER
         if over:
             notes.append(f"{point.name}: {point.why or 'NOT EXPLAINED'}")
-        table.add_row(point.name, f"{point.paper:g}", f"{value:.3g}", f"{'[yellow]' if over else ''}{error:+.1%}")
-        out.append({"figure": point.name, "paper": point.paper, "simulated": value, "error": error, "why": point.why})
+        table.add_row(
+            point.name, f"{point.paper:g}", f"{value:.3g}", f"{'[yellow]' if over else ''}{error:+.1%}"
+        )
+        out.append(
+            {"figure": point.name, "paper": point.paper, "simulated": value, "error": error, "why": point.why}
+        )
     console.print(table, highlight=False)
     for note in notes:
         console.print(f"  [dim]{note}[/]", highlight=False)
@@ -128,13 +147,17 @@ def run_points(title: str, points: list[Point], console: Console, out: list[dict
 
 
 def run_hosts(console: Console, out: list[dict]) -> None:
-    table = Table(title="Against offloading", title_justify="left", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table = Table(
+        title="Against offloading", title_justify="left", box=None, pad_edge=False, padding=(0, 2, 0, 0)
+    )
     for n, name in enumerate(("figure", "paper", "simulated", "error")):
         table.add_column(name, justify="left" if n == 0 else "right")
 
     def row(name: str, paper: float, value: float) -> None:
         table.add_row(name, f"{paper:g}", f"{value:.3g}", f"{value / paper - 1:+.1%}")
-        out.append({"figure": name, "paper": paper, "simulated": value, "error": value / paper - 1, "why": ""})
+        out.append(
+            {"figure": name, "paper": paper, "simulated": value, "error": value / paper - 1, "why": ""}
+        )
 
     machine, options = load_machine("cambricon:l"), Options()
     for name, model_name, ssd, dram, ours in HOSTS:
@@ -157,7 +180,13 @@ def run_hosts(console: Console, out: list[dict]) -> None:
 
 def run_sensitivity(console: Console, out: list[dict]) -> None:
     """How far the result moves when a choice of ours moves, on the smallest and the largest device."""
-    table = Table(title="Sensitivity: OPT-6.7B, tokens/s", title_justify="left", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table = Table(
+        title="Sensitivity: OPT-6.7B, tokens/s",
+        title_justify="left",
+        box=None,
+        pad_edge=False,
+        padding=(0, 2, 0, 0),
+    )
     for n, name in enumerate(("choice", "ours", "instead", "S", "M", "L")):
         table.add_column(name, justify="left" if n == 0 else "right")
     points = {p.device[-1]: p for p in TOKENS[:3]}
@@ -169,8 +198,15 @@ def run_sensitivity(console: Console, out: list[dict]) -> None:
             table.add_row(name, _declared(name), f"{value:g}" if not isinstance(value, bool) else str(value),
                           *(f"{m:+.1%}" for m in moved.values()))  # fmt: skip
             out.append({"choice": name, "instead": value, **moved})
-    for label, change in (("lm_head counted", {"lm_head": True}), ("context 500", {"context": 500}), ("context 2000", {"context": 2000})):
-        moved = {d: replace(p, options=replace(p.options, **change)).run().tokens_per_s / base[d] - 1 for d, p in points.items()}
+    for label, change in (
+        ("lm_head counted", {"lm_head": True}),
+        ("context 500", {"context": 500}),
+        ("context 2000", {"context": 2000}),
+    ):
+        moved = {
+            d: replace(p, options=replace(p.options, **change)).run().tokens_per_s / base[d] - 1
+            for d, p in points.items()
+        }
         table.add_row(label, "", "", *(f"{m:+.1%}" for m in moved.values()))
         out.append({"choice": label, **moved})
     console.print(table, highlight=False)
@@ -201,18 +237,29 @@ def run_speed(console: Console, out: dict) -> bool:
         seconds = time.perf_counter() - started
         pages = int(run.state.stats[:, 12:14].sum())
         out[name] = {"pages": pages, "seconds": seconds}
-        console.print(f"{name} on L: {pages:,} page commands in {seconds:.2f} s ({seconds / pages * 1e9:.0f} ns a page)", highlight=False)
+        console.print(
+            f"{name} on L: {pages:,} page commands in {seconds:.2f} s ({seconds / pages * 1e9:.0f} ns a page)",
+            highlight=False,
+        )
     return out["llama2-70b"]["seconds"] < 3.0
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sensitivity", action="store_true", help="also the table of choices the paper leaves open")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--sensitivity", action="store_true", help="also the table of choices the paper leaves open"
+    )
     args = parser.parse_args()
     console = Console()
     document: dict = {"figures": [], "sensitivity": [], "speed": {}}
     errors = []
-    for title, points in (("Decode, tokens/s (INT8, 1000 tokens of context)", TOKENS), ("Ablations of OPT-6.7B, tokens/s", ABLATIONS), ("Scaling of OPT-6.7B on S, tokens/s", SCALING)):
+    for title, points in (
+        ("Decode, tokens/s (INT8, 1000 tokens of context)", TOKENS),
+        ("Ablations of OPT-6.7B, tokens/s", ABLATIONS),
+        ("Scaling of OPT-6.7B on S, tokens/s", SCALING),
+    ):
         errors += run_points(title, points, console, document["figures"])
     run_points("Other figures of OPT-6.7B on S", OTHERS, console, document["figures"])
     run_hosts(console, document["figures"])

@@ -15,7 +15,9 @@ TINY = load_machine("cambricon:s").replace(
 # a byte takes 0.1 us: an input of 8 bytes 0.8, 8 sums of 3 bytes 2.4, a page with its spare area 7.2, a slice 1.6
 
 
-def run_matrix(machine, rows, cols=8, flash=None, mode=SPLIT, sliced=True, slots=1, keep=0, use_us=0.0, groups=1):
+def run_matrix(
+    machine, rows, cols=8, flash=None, mode=SPLIT, sliced=True, slots=1, keep=0, use_us=0.0, groups=1
+):
     """`groups` products, one after the other, by a matrix of 8 x 8 blocks; `flash` block rows computed in flash."""
     geometry = geometry_of(machine, mode)
     chunks = -(-rows // 8)

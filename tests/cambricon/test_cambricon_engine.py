@@ -87,7 +87,7 @@ def test_a_full_npu_buffer_holds_the_stream_back():
 
 
 def split_run(sliced):
-    """Reads of 25 us, so that the page for the NPU (ready at 55) is on the channel when the sums are (at 57)."""
+    """Reads of 27 us, so that the second page for the NPU (ready at 54) is on the channel when the sums are (57)."""
     machine = TINY.replace(read_us=27.0)
     return run_matrix(machine, rows=24, flash=1, sliced=sliced)
 

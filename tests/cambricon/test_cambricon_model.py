@@ -65,7 +65,10 @@ def test_mistral_with_its_own_head_size():
         ({"hidden_size": "4096"}, "`hidden_size` must be a positive whole number"),
         ({"num_hidden_layers": 0}, "`num_hidden_layers` must be a positive whole number"),
         ({"num_key_value_heads": 5}, "must be a multiple of num_key_value_heads"),
-        ({"hidden_size": 4000, "num_attention_heads": 33, "num_key_value_heads": 33}, "`head_dim` is missing"),
+        (
+            {"hidden_size": 4000, "num_attention_heads": 33, "num_key_value_heads": 33},
+            "`head_dim` is missing",
+        ),
         ({"attention_bias": "yes"}, "`attention_bias` must be true or false"),
     ],
 )

@@ -32,7 +32,16 @@ def placed(draw):
         block_rows, block_cols = draw(st.integers(1, 9)), draw(st.integers(1, 9))
         chunks = -(-rows // block_rows)
         flash = {FLASH_ONLY: chunks, NPU_ONLY: 0}.get(mode)
-        maps.append(PageMap(geometry, rows, cols, block_rows, block_cols, draw(st.integers(0, chunks)) if flash is None else flash))
+        maps.append(
+            PageMap(
+                geometry,
+                rows,
+                cols,
+                block_rows,
+                block_cols,
+                draw(st.integers(0, chunks)) if flash is None else flash,
+            )
+        )
     return stack(maps)
 
 

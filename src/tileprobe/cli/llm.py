@@ -83,7 +83,10 @@ def _add_run_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="keep at most N (default %(default)s)",
     )
-    out.add_argument("--ir", action="store_true", help="print the compiled IR instead of running it")
+    out.add_argument(
+        "--ir", nargs="?", const="mapped", choices=("built", "mapped"),
+        help="print the IR instead of running it: as built, for `tileprobe opt`, or mapped (default)",
+    )  # fmt: skip
     out.add_argument("--what-if", action="store_true", help="also simulate machines that differ in one thing")
     out.add_argument("--baselines", action="store_true", help="also offloading to a host, and the NPU alone")
 
@@ -132,9 +135,9 @@ def _run_one(args: argparse.Namespace) -> int:
         )
     model, machine, options = settings_of(vars(args))
     if args.ir:
-        from tileprobe.targets.cambricon.compile import compile_step
+        from tileprobe.targets.cambricon.compile import build, compile_step
 
-        print(compile_step(model, machine, options))
+        print((build if args.ir == "built" else compile_step)(model, machine, options))
         return 0
     if args.trace:
         from tileprobe.targets.cambricon.tracing import simulate_traced

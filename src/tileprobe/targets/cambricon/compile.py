@@ -50,12 +50,17 @@ def stages(options: Options) -> list:
     return [*passes, CamSlicePass()] if options.slicing else passes
 
 
-def compile_step(model: Model, machine: Machine, options: Options) -> ModuleOp:
-    """The mapped module of one step."""
-    precision = precision_of(options.weights)
+def build(model: Model, machine: Machine, options: Options) -> ModuleOp:
+    """The module of one step before any pass."""
     check_cache(model, machine, options)
     mode = NPU_ONLY if options.prefill else options.mode
-    module = build_step(model, machine, precision, options.context, mode, options.lm_head, options.prefill)
+    precision = precision_of(options.weights)
+    return build_step(model, machine, precision, options.context, mode, options.lm_head, options.prefill)
+
+
+def compile_step(model: Model, machine: Machine, options: Options) -> ModuleOp:
+    """The mapped module of one step."""
+    module = build(model, machine, options)
     for stage in stages(options):
         stage.apply(Context(), module)
     module.verify()

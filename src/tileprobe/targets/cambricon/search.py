@@ -56,11 +56,7 @@ def _candidates(machine: Machine, precision: Precision, cols: int) -> list[Tile]
     widest = exact if exact >= 16 else values  # sums too narrow to be exact are so at any width
     widths = {2**n for n in range(4, 15)}
     widths |= {-(-cols // (channels * k)) for k in range(1, 65)}
-    tiles = [
-        Tile(values // w * cores, w * channels)
-        for w in sorted(widths)
-        if 0 < w <= widest
-    ]
+    tiles = [Tile(values // w * cores, w * channels) for w in sorted(widths) if 0 < w <= widest]
     return [t for t in tiles if cut_buffers(machine, precision, t, 1, True) is not None]
 
 

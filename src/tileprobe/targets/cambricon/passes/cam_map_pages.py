@@ -112,7 +112,9 @@ def flash_map(m: PageMap) -> AffineMap:
     channel, core = AffineSymExpr(0), AffineSymExpr(1)
     local = j * m.row_requests + i
     die = _floordiv(core, g.cores_per_die)
-    plane = core % g.cores_per_die * g.planes_per_core + local % g.planes_per_core
+    plane = local % g.planes_per_core
+    if g.cores_per_die > 1:
+        plane = core % g.cores_per_die * g.planes_per_core + plane
     page = _floordiv(local, g.planes_per_core) + m.compute_base
     return AffineMap(2, 2, (channel, _floordiv(die, g.dies), die % g.dies, _const(plane), page))
 

@@ -1,0 +1,127 @@
+// PASSES: cam-tile
+cam.machine "cambricon:s"
+cam.step @tiny decode tokens 1 context 10 weights "w8a8" mode "split" {
+^bb0(%x : !cam.vector<4096>):
+  // W* of cambricon:s is 2048
+  // CHECK: cam.gemv "q"(%{{.*}}) 4096 x 4096 tile <rows 256, cols 2048>
+  %q = cam.gemv "q"(%x) 4096 x 4096
+  cam.return
+}
+// -----
+// PASSES: cam-tile
+cam.machine "cambricon:l"
+cam.step @tiny decode tokens 1 context 10 weights "w8a8" mode "split" {
+^bb0(%x : !cam.vector<5120>):
+  // W* of cambricon:l is 16384, but 8192 is wide enough for 5120 columns
+  // CHECK: cam.gemv "q"(%{{.*}}) 5120 x 5120 tile <rows 1024, cols 8192>
+  %q = cam.gemv "q"(%x) 5120 x 5120
+  cam.return
+}
+// -----
+// PASSES: cam-tile{tile=128x4096}
+cam.machine "cambricon:s"
+cam.step @tiny decode tokens 1 context 10 weights "w4a16" mode "split" {
+^bb0(%x : !cam.vector<4096>):
+  // CHECK: tile <rows 128, cols 4096>
+  %q = cam.gemv "q"(%x) 4096 x 4096
+  cam.return
+}
+// -----
+// PASSES: cam-tile{tile=512x4096}
+// ERROR: more than the 16384 of a page
+cam.machine "cambricon:s"
+cam.step @tiny decode tokens 1 context 10 weights "w8a8" mode "split" {
+^bb0(%x : !cam.vector<4096>):
+  %q = cam.gemv "q"(%x) 4096 x 4096
+  cam.return
+}
+// -----
+// PASSES: cam-split
+// ERROR: has no tile yet; run cam-tile before
+cam.machine "cambricon:s"
+cam.step @tiny decode tokens 1 context 10 weights "w8a8" mode "split" {
+^bb0(%x : !cam.vector<4096>):
+  %q = cam.gemv "q"(%x) 4096 x 4096
+  cam.return
+}
+// -----
+// PASSES: cam-tile,cam-split
+cam.machine "cambricon:s"
+cam.step @tiny decode tokens 1 context 10 weights "w8a8" mode "split" {
+^bb0(%x : !cam.vector<4096>):
+  // three products of one vector share 48 requests; alpha 0.719 asks for 34.5, so 35: 12 + 12 + 11 of 16, 4 rows each
+  // CHECK: cam.gemv "q"{{.*}} split <flash 48, all 64>
+  %q = cam.gemv "q"(%x) 4096 x 4096
+  // CHECK: cam.gemv "k"{{.*}} split <flash 48, all 64>
+  %k = cam.gemv "k"(%x) 4096 x 4096
+  // CHECK: cam.gemv "v"{{.*}} split <flash 44, all 64>
+  %v = cam.gemv "v"(%x) 4096 x 4096
+  cam.return
+}
+// -----
+// PASSES: cam-tile,cam-split,cam-double-buffer,cam-map-pages,cam-slice
+cam.machine "cambricon:s"
+// CHECK: mode "split" sliced {
+cam.step @tiny decode tokens 1 context 10 weights "w8a8" mode "split" {
+^bb0(%x : !cam.vector<4096>):
+  %y = cam.layers 3 (%x) {
+  ^bb1(%h : !cam.vector<4096>):
+    // a layer takes 2 * 12 = 24 pages on a plane that computes and 2 * 4 on one that serves reads
+    // CHECK: buffers <inputs 1, rows 64, keep 0> place <core 0, die 0, compute 0, compute_stride 24, stream 0, stream_stride 8> {
+    // CHECK-NEXT: cam.loop %[[J:.*]] = 2 {
+    // CHECK-NEXT:   cam.loop %[[I:.*]] = 12 {
+    // CHECK-NEXT:     cam.broadcast bytes 256
+    // CHECK-NEXT:     cam.read_compute (%[[J]], %[[I]]) affine_map<(d0, d1)[s0, s1] -> (s0, (s1 floordiv 2), (s1 mod 2), 0, ((d0 * 12) + d1))> rows 64 width 3 parts 1
+    // CHECK:      cam.loop %{{.*}} = 2 {
+    // CHECK-NEXT:   cam.loop %{{.*}} = 4 {
+    // CHECK-NEXT:     cam.page_read ({{.*}}) affine_map<(d0, d1)[s0, s1] -> (s0, (s1 floordiv 2), (s1 mod 2), 1, ((d0 * 4) + d1))> slices 18 bytes 1024
+    %q = cam.gemv "q"(%h) 4096 x 4096
+    cam.yield %q : !cam.vector<4096>
+  }
+  cam.return
+}
+// -----
+// PASSES: cam-tile,cam-split,cam-double-buffer{inputs=4 keep=true},cam-map-pages
+cam.machine "cambricon:s"
+// CHECK: mode "flash-only" {
+cam.step @tiny decode tokens 1 context 10 weights "w8a8" mode "flash-only" {
+^bb0(%x : !cam.vector<4096>):
+  // both planes compute and take pages in turn; the input is sent once for all rows
+  // CHECK: buffers <inputs 4, rows 64, keep 1>
+  // CHECK: cam.loop %[[J:.*]] = 2 {
+  // CHECK-NEXT: cam.broadcast bytes 256
+  // CHECK-NEXT: cam.loop %[[I:.*]] = 16 {
+  // CHECK-NEXT: cam.read_compute (%[[J]], %[[I]]) affine_map<(d0, d1)[s0, s1] -> (s0, (s1 floordiv 2), (s1 mod 2), (((d0 * 16) + d1) mod 2), (((d0 * 16) + d1) floordiv 2))>
+  // CHECK-NOT: cam.page_read
+  %q = cam.gemv "q"(%x) 4096 x 4096
+  cam.return
+}
+// -----
+// PASSES: cam-tile,cam-split,cam-double-buffer,cam-map-pages
+// ERROR: does not fit cambricon:s
+cam.machine "cambricon:s" with {pages_per_plane = 10 : i64}
+cam.step @tiny decode tokens 1 context 10 weights "w8a8" mode "split" {
+^bb0(%x : !cam.vector<4096>):
+  %q = cam.gemv "q"(%x) 4096 x 4096
+  cam.return
+}
+// -----
+// PASSES: select{structure=cam},instrument{structure=cam}
+cam.machine "cambricon:s"
+cam.step @tiny decode tokens 1 context 10 weights "w8a8" mode "split" {
+^bb0(%x : !cam.vector<64>):
+  // CHECK: probe.region 0 "tiny" kind "kernel"
+  // CHECK: probe.start 0
+  // CHECK: cam.layers 3
+  %y = cam.layers 3 (%x) {
+  ^bb1(%h : !cam.vector<64>):
+    // CHECK: probe.start 3
+    // CHECK-NEXT: cam.gemv "q"
+    // CHECK-NEXT: probe.stop 3
+    %q = cam.gemv "q"(%h) 64 x 64
+    cam.yield %q : !cam.vector<64>
+  }
+  // CHECK: probe.stop 0
+  // CHECK-NEXT: cam.return
+  cam.return
+}

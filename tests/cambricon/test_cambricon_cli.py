@@ -1,0 +1,163 @@
+"""The command: its output files, its errors, sweeps that resume, and traces that any tool reads."""
+
+import json
+
+import polars as pl
+import pytest
+
+from tileprobe.cli import main
+from tileprobe.trace import Trace
+
+RUN = ["llm", "--model", "opt-6.7b", "--device", "cambricon:s"]
+SCHEMA = {
+    "model": str, "device": str, "tokens_per_s": float, "latency_ms": float, "channel_use": float,
+    "channel_gb_per_token": float, "joules_per_token": float, "alpha": float, "tile": list, "page_commands": int,
+    "units": dict, "operators": list,
+}  # fmt: skip
+
+
+def test_json_has_the_promised_fields(tmp_path, capsys):
+    file = tmp_path / "result.json"
+    assert main([*RUN, "--json", str(file)]) == 0
+    document = json.loads(file.read_text())
+    for name, kind in SCHEMA.items():
+        assert isinstance(document[name], kind), name
+    assert document["tile"] == [256, 2048]
+    assert document["page_commands"] == 393216
+    assert {"channels", "cores", "planes", "npu_array", "npu_sfu", "dram"} <= set(document["units"])
+    assert document["tokens_per_s"] == pytest.approx(1e3 / document["latency_ms"])
+    shown = capsys.readouterr().out
+    for word in ("tokens/s", "channel use", "393,216", "Roofline", "Limit", "Helps", "attention"):
+        assert word in shown
+
+
+def test_json_to_the_terminal_is_nothing_but_json(capsys):
+    assert main([*RUN, "--json", "-", "--flash-only"]) == 0
+    assert json.loads(capsys.readouterr().out)["alpha"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["llm"], "say which model"),
+        (["llm", "--model", "nothing"], "no model 'nothing'"),
+        ([*RUN, "--channels", "0"], "channels must be more than zero, found 0"),
+        ([*RUN, "--chips-per-channel", "-1"], "chips_per_channel must be more than zero"),
+        ([*RUN, "--set", "read_us"], "write CONSTANT=VALUE"),
+        ([*RUN, "--set", "speed=3"], "no constant of a machine is named `speed`"),
+        ([*RUN, "--tile", "9999x9999"], "multiple of the 4 cores"),
+        ([*RUN, "--json", "/nowhere/x.json"], "cannot write /nowhere/x.json"),
+        (["llm", "--model", "opt-6.7b", "--device", "gpu"], "no device 'gpu'"),
+        (["llm", "sweep", "--model", "opt-6.7b", "--vary", "context"], "write NAME=A,B"),
+        (
+            ["llm", "sweep", "--model", "opt-6.7b", "--vary", "colour=1,2"],
+            "no constant of a machine is named `colour`",
+        ),
+        (["llm", "sweep", "--vary", "context=1,2"], "say which model"),
+    ],
+)
+def test_mistakes_are_one_message(arguments, message, capsys):
+    assert main(arguments) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_printed_ir_goes_through_opt(tmp_path, capsys):
+    assert main([*RUN, "--ir", "built"]) == 0
+    file = tmp_path / "step.mlir"
+    file.write_text(capsys.readouterr().out)
+    passes = "cam-tile,cam-split,cam-double-buffer,cam-map-pages,cam-slice"
+    assert main(["opt", str(file), "-p", passes]) == 0
+    mapped = capsys.readouterr().out
+    assert main([*RUN, "--ir"]) == 0
+
+    # names of values may differ, not what is said of them
+    def words(text):
+        return [line.split("(")[0].split(" = ")[-1].strip() for line in text.splitlines() if "cam." in line]
+
+    assert words(capsys.readouterr().out) == words(mapped)
+
+
+SWEEP = ["llm", "sweep", "--model", "opt-6.7b", "--jobs", "1", "--vary", "chips_per_channel=1,2"]
+
+
+def test_sweep_writes_a_table_and_a_picture_and_resumes(tmp_path, capsys, monkeypatch):
+    name = str(tmp_path / "chips")
+    assert main([*SWEEP, "--out", name]) == 0
+    first = pl.read_parquet(f"{name}.parquet")
+    assert first["tokens_per_s"].to_list() == sorted(first["tokens_per_s"].to_list())
+    pytest.importorskip("matplotlib")
+    assert (tmp_path / "chips.png").read_bytes()[:4] == b"\x89PNG"
+
+    from tileprobe.targets.cambricon import sweep
+
+    ran = []
+    real = sweep.run_point
+    monkeypatch.setattr(
+        sweep, "run_point", lambda point: ran.append(point["chips_per_channel"]) or real(point)
+    )
+    more = [*SWEEP[:-1], "chips_per_channel=1,2,4"]
+    assert main([*more, "--out", name]) == 0
+    assert ran == [4]  # only what was not there
+    frame = pl.read_parquet(f"{name}.parquet")
+    assert frame["chips_per_channel"].to_list() == [1, 2, 4]
+    assert frame["key"].to_list()[:2] == first["key"].to_list()
+
+
+def test_sweep_in_parallel_gives_the_same(tmp_path):
+    one, two = str(tmp_path / "one"), str(tmp_path / "two")
+    assert main([*SWEEP, "--vary", "context=10,20", "--out", one]) == 0
+    assert main([*SWEEP, "--vary", "context=10,20", "--jobs", "2", "--out", two]) == 0
+    columns = ["chips_per_channel", "context", "tokens_per_s", "joules_per_token"]
+    a, b = (pl.read_parquet(f"{n}.parquet").select(columns).sort(columns) for n in (one, two))
+    assert a.equals(b)
+
+
+def test_a_bad_point_does_not_stop_a_sweep(tmp_path, capsys):
+    name = str(tmp_path / "s")
+    assert main([*SWEEP[:-1], "chips_per_channel=0,2", "--out", name]) == 0
+    frame = pl.read_parquet(f"{name}.parquet")
+    assert "must be more than zero" in frame["error"][0]
+    assert frame["error"][1] is None
+    assert frame["tokens_per_s"][1] > 0
+
+
+def test_a_damaged_table_is_not_overwritten(tmp_path, capsys):
+    (tmp_path / "s.parquet").write_text("nonsense")
+    assert main([*SWEEP, "--out", str(tmp_path / "s")]) == 2
+    assert "cannot be resumed" in capsys.readouterr().err
+    assert (tmp_path / "s.parquet").read_text() == "nonsense"
+
+
+def test_trace_tells_the_same_as_the_result(tmp_path):
+    file = tmp_path / "t.trace"
+    assert main([*RUN, "--trace", str(file), "--trace-intervals", "2000000", "--context", "100"]) == 0
+    trace = Trace.load(file)
+    assert trace.losses.sampled_out == trace.losses.lost == 0
+    frame = trace.to_polars()
+    result = trace.meta["llm"]
+    units = frame.filter(pl.col("launch") == 1)
+    count = dict(units.group_by("name").len().iter_rows())
+    assert count["read-compute"] == result["read_compute_commands"]
+    assert units.filter(pl.col("name") == "slices")["value"].sum() == result["slices"]
+    busy = units.filter(pl.col("name").is_in(["slices", "result", "input broadcast"]))["duration_ns"].sum()
+    assert busy / 8 / (result["latency_ms"] * 1e6) == pytest.approx(
+        result["units"]["channels"]["busy"], rel=1e-6
+    )
+    step = frame.filter((pl.col("launch") == 0) & (pl.col("name") == "opt-6.7b"))
+    assert step["duration_ns"][0] == pytest.approx(result["latency_ms"] * 1e6)
+    attention = frame.filter((pl.col("launch") == 0) & (pl.col("name") == "attention"))
+    assert attention.height == 32
+    assert attention["iteration"].to_list() == list(range(32))
+
+
+def test_channels_never_do_two_things_at_once(tmp_path):
+    file = tmp_path / "t.trace"
+    assert main([*RUN, "--trace", str(file), "--trace-intervals", "100000"]) == 0
+    trace = Trace.load(file)
+    assert trace.losses.sampled_out > 0  # a sample of whole layers, the rest counted
+    kinds = ["slices", "result", "input broadcast", "read-compute", "array read"]
+    frame = (
+        trace.to_polars().filter((pl.col("launch") == 1) & pl.col("name").is_in(kinds)).sort("unit", "start")
+    )
+    after = frame.with_columns(before=pl.col("stop").shift(1).over("unit"))
+    assert after.filter(pl.col("start") < pl.col("before") - 1).height == 0
