@@ -58,6 +58,15 @@ def emit_write(nest: NestEmitter, op: WriteOp) -> None:
         memory.store_strided(nest.b, value, first, name, stride * bytes_of(name))
 
 
+def store_column(nest: NestEmitter, value: ir.Value, op: WriteOp, point: list[ir.Value]) -> None:
+    """Store a vector that lies side by side in the buffer, from `point` on."""
+    kind = op.buffer.type
+    assert isinstance(kind, BufferType)
+    name = elem_type(kind.element)
+    base = nest.function.buffer_address(op.buffer)
+    memory.store_vector(nest.b, value, _at(nest.b, base, linear(nest.b, kind, point), name), name, None)
+
+
 def write_result(nest: NestEmitter, value: ir.Value, buffer: SSAValue, axis: int) -> None:
     """Store the result of a reduction along `axis` at the nest's other indices."""
     kind = buffer.type

@@ -20,7 +20,8 @@ from tileprobe.targets.cpu.codegen.body import BodyFacts
 from tileprobe.targets.cpu.codegen.loops import counted_loop
 from tileprobe.targets.cpu.codegen.ranges import vector_ranges
 from tileprobe.targets.cpu.codegen.reducing import Accumulators
-from tileprobe.targets.cpu.codegen.types import I32, constant, elem_type, splat, vector
+from tileprobe.targets.cpu.codegen.transpose import turn
+from tileprobe.targets.cpu.codegen.types import I32, bytes_of, constant, elem_type, splat, vector
 from tileprobe.targets.cpu.dialect import NestOp, ReadOp, WriteOp, YieldOp
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ class NestEmitter:
         self.dims = nest.dims
         self.facts = BodyFacts(nest.body.block)
         plan = shape.choose(self.facts, nest, function.vector_bytes, function.scalar_only)
-        self.order, self.axis, self.lanes = plan.order, plan.axis, plan.lanes
+        self.order, self.axis, self.lanes, self.turn = plan.order, plan.axis, plan.lanes, plan.turn
         # Remainders such as `offsets % n` are followed without division where the tile does not wrap round;
         # that is known at run time only, so the vector loops then exist twice.
         self.remainders = frozenset(self.facts.remainders(self.axis)) if self.lanes > 1 else frozenset()
@@ -72,6 +73,8 @@ class NestEmitter:
             self.accumulators.open()
         if axis == self.axis:
             self._emit_vector_axis(depth)
+        elif axis == self.turn:
+            self._emit_turned(axis)
         else:
             self._emit_scalar_axis(axis, depth)
         if opens and self.accumulators:
@@ -87,6 +90,26 @@ class NestEmitter:
             body(ir.Constant(I32, 0))
         else:
             counted_loop(self.b, ir.Constant(I32, 0), ir.Constant(I32, self.dims[axis]), 1, body)
+
+    def _emit_turned(self, axis: int) -> None:
+        """Squares of vectors, turned in registers, for a buffer that lies along `axis`."""
+        write = self.facts.effects()[0]
+        assert isinstance(write, WriteOp)
+
+        def body(index: ir.Value) -> None:
+            rows = []
+            for row in range(self.lanes):
+                self._index[axis] = self.b.add(index, ir.Constant(I32, row))
+                with self._deeper():
+                    rows.append(self.get(write.value))
+            size = bytes_of(elem_type(write.value.type))
+            for lane, column in enumerate(turn(self.b, rows, size)):
+                point = [self._index.get(d, ir.Constant(I32, 0)) for d in range(len(self.dims))]
+                point[axis] = index
+                point[self.axis] = self.b.add(point[self.axis], ir.Constant(I32, lane))
+                buffers.store_column(self, column, write, point)
+
+        counted_loop(self.b, ir.Constant(I32, 0), ir.Constant(I32, self.dims[axis]), self.lanes, body)
 
     def _emit_vector_axis(self, depth: int) -> None:
         if not self.variant:

@@ -20,6 +20,7 @@ class LoopShape:
     order: tuple[int, ...]  # axes, the outermost first
     axis: int  # the vector axis
     lanes: int
+    turn: int | None = None  # axis along which the result lies in memory, if that is another one
 
 
 def choose(facts: BodyFacts, nest: NestOp, vector_bytes: int, scalar_only: bool) -> LoopShape:
@@ -29,6 +30,11 @@ def choose(facts: BodyFacts, nest: NestOp, vector_bytes: int, scalar_only: bool)
     lanes = 1 if scalar else _lanes(facts, nest, axis, vector_bytes)
     reduced = nest.axis.data if nest.axis is not None else None
     rest = tuple(d for d in range(len(dims)) if d not in (axis, reduced))
+    if not scalar and reduced is None:
+        turned = _turned(facts, nest, axis, vector_bytes)
+        if turned is not None:
+            rest = tuple(d for d in rest if d != turned[0])
+            return LoopShape((*rest, axis, turned[0]), axis, turned[1], turned[0])
     if reduced is None or reduced == axis:
         return LoopShape((*rest, axis), axis, lanes)
     return LoopShape((*rest, axis, reduced), axis, lanes)
@@ -48,6 +54,26 @@ def _vector_axis(facts: BodyFacts, nest: NestOp) -> int:
         if score > best_score or (score == best_score and dims[axis] > 1):
             best, best_score = axis, score
     return best
+
+
+def _turned(facts: BodyFacts, nest: NestOp, axis: int, vector_bytes: int) -> tuple[int, int] | None:
+    """The axis and width of squares to transpose in registers, for a nest that loads along one axis of a buffer
+    and writes along another; None for any other nest."""
+    effects_ = facts.effects()
+    write = effects_[0] if len(effects_) == 1 else None
+    if not isinstance(write, WriteOp) or list(write.indices) != list(nest.body.block.args):
+        return None
+    kind = write.buffer.type
+    assert isinstance(kind, BufferType)
+    other = len(kind.dims) - 2 + kind.panel[0] if kind.panel else len(kind.dims) - 1
+    size = bytes_of(elem_type(kind.element))
+    side = vector_bytes // size
+    loads = any(_contiguous(facts, op, axis) for op in nest.body.block.ops if op is not write)
+    if other == axis or size < 4 or side < 2 or not loads or facts.remainders(other):
+        return None
+    fits = nest.dims[axis] % side == 0 and nest.dims[other] % side == 0
+    fits = fits and (kind.panel is None or kind.panel[1] % side == 0)
+    return (other, side) if fits else None
 
 
 def _contiguous(facts: BodyFacts, op: object, axis: int) -> float:

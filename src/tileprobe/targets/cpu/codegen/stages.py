@@ -10,6 +10,7 @@ from xdsl.ir import Operation
 
 from tileprobe.targets.cpu.codegen import combining, dot
 from tileprobe.targets.cpu.codegen.dot_plan import plan
+from tileprobe.targets.cpu.codegen.lookahead import tiles_ahead
 from tileprobe.targets.cpu.codegen.loops import counted_loop
 from tileprobe.targets.cpu.codegen.nest import NestEmitter
 from tileprobe.targets.cpu.codegen.types import I32, I64, PTR, bytes_of, elem_type, memory_type
@@ -40,12 +41,14 @@ def _dot(f: FunctionEmitter, op: Operation) -> None:
     builder = f.builder
     sizes = [buffer_elements(kind) // numel(kind.dims[:-2]) * bytes_of(name) for kind, name in zip((a, b, c), names)]
 
+    ahead = tiles_ahead(f, op)
+
     def one(batch: ir.Value) -> None:
         places = []
         for value, size in zip((op.a, op.b, op.c), sizes):
             offset = builder.mul(builder.zext(batch, I64), ir.Constant(I64, size))
             places.append(builder.inttoptr(builder.add(f.value(value), offset), PTR))
-        dot.emit(builder, chosen, *places, init="zero" if op.zero.data else "accumulate")
+        dot.emit(builder, chosen, *places, init="zero" if op.zero.data else "accumulate", ahead=ahead)
 
     counted_loop(builder, ir.Constant(I32, 0), ir.Constant(I32, numel(c.dims[:-2])), 1, one)
 
