@@ -9,16 +9,17 @@ from tileprobe.targets.cambricon.pagemap import NPU_ONLY, SPLIT, geometry_of
 
 # one channel, one chip, one die, two planes; a page of 64 values; times in round numbers
 TINY = load_machine("cambricon:s").replace(
-    channels=1, chips_per_channel=1, dies_per_chip=1, page_bytes=64, spare_bytes=8, slice_bytes=16, read_us=30.0,
-    page_us=30.0, channel_gb_per_s=0.01, command_us=0.1, slice_command_us=0.05, link_latency_us=0.0,
+    channels=1, chips_per_channel=1, dies_per_chip=1, page_bytes=64, spare_bytes=8, slice_bytes=16,
+    read_us=30.0, page_us=30.0, channel_gb_per_s=0.01, command_us=0.1, slice_command_us=0.05,
+    link_latency_us=0.0,
 )  # fmt: skip
-# a byte takes 0.1 us: an input of 8 bytes 0.8, 8 sums of 3 bytes 2.4, a page with its spare area 7.2, a slice 1.6
+# a byte takes 0.1 us: an input of 8 bytes 0.8, 8 sums of 3 bytes 2.4, a page with spare area 7.2, a slice 1.6
 
 
 def run_matrix(
     machine, rows, cols=8, flash=None, mode=SPLIT, sliced=True, slots=1, keep=0, use_us=0.0, groups=1
 ):
-    """`groups` products, one after the other, by a matrix of 8 x 8 blocks; `flash` block rows computed in flash."""
+    """`groups` products in a row by a matrix of 8 x 8 blocks; `flash` block rows are computed in flash."""
     geometry = geometry_of(machine, mode)
     chunks = -(-rows // 8)
     flash = (0 if mode == NPU_ONLY else chunks) if flash is None else flash

@@ -11,8 +11,8 @@ from tileprobe.trace import Trace
 RUN = ["llm", "--model", "opt-6.7b", "--device", "cambricon:s"]
 SCHEMA = {
     "model": str, "device": str, "tokens_per_s": float, "latency_ms": float, "channel_use": float,
-    "channel_gb_per_token": float, "joules_per_token": float, "alpha": float, "tile": list, "page_commands": int,
-    "units": dict, "operators": list,
+    "channel_gb_per_token": float, "joules_per_token": float, "alpha": float, "tile": list,
+    "page_commands": int, "units": dict, "operators": list,
 }  # fmt: skip
 
 

@@ -87,14 +87,14 @@ def test_a_full_npu_buffer_holds_the_stream_back():
 
 
 def split_run(sliced):
-    """Reads of 27 us, so that the second page for the NPU (ready at 54) is on the channel when the sums are (57)."""
+    """Reads of 27 us: the second page for the NPU (54) is on the channel when the sums are ready (57)."""
     machine = TINY.replace(read_us=27.0)
     return run_matrix(machine, rows=24, flash=1, sliced=sliced)
 
 
 def test_sums_wait_for_one_slice_at_most():
-    # the second streamed page is ready at 54: command 0.1 and slices of 1.6, the second ends at 57.3, so the sums
-    # (ready at 57) wait 0.3 and go 57.3 .. 59.8; the page resumes (0.05) with 72 - 32 = 40 bytes
+    # the second streamed page is ready at 54: command 0.1 and slices of 1.6, the second ends at 57.3, so the
+    # sums (ready at 57) wait 0.3 and go 57.3 .. 59.8; the page resumes (0.05) with 72 - 32 = 40 bytes
     run = split_run(sliced=True)
     assert stats(run)[s.WAIT_RC] == pytest.approx(0.3)
     assert run.total_us == pytest.approx(57.3 + 2.5 + 0.05 + 4.0)

@@ -12,15 +12,15 @@ LLAMA3 = {
     "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 128256,
 }  # fmt: skip
 OPT = {
-    "model_type": "opt", "hidden_size": 4096, "ffn_dim": 16384, "num_hidden_layers": 32, "num_attention_heads": 32,
-    "vocab_size": 50272,
+    "model_type": "opt", "hidden_size": 4096, "ffn_dim": 16384, "num_hidden_layers": 32,
+    "num_attention_heads": 32, "vocab_size": 50272,
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("name", "billions"),
-    [("opt-6.7b", 6.442), ("opt-66b", 65.230), ("llama2-7b", 6.476), ("llama2-70b", 68.451), ("llama3-8b", 6.979),
-     ("qwen2.5-7b", 6.525), ("qwen2.5-72b", 70.213)],
+    [("opt-6.7b", 6.442), ("opt-66b", 65.230), ("llama2-7b", 6.476), ("llama2-70b", 68.451),
+     ("llama3-8b", 6.979), ("qwen2.5-7b", 6.525), ("qwen2.5-72b", 70.213)],
 )  # fmt: skip
 def test_weights_of_the_layers(name, billions):
     assert load_model(name).weights / 1e9 == pytest.approx(billions, abs=1e-3)
