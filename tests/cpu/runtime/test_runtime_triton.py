@@ -273,3 +273,27 @@ def test_gluon_is_refused():
     backend = triton.compiler.make_backend(GPUTarget("cpu", 0, 1))
     with pytest.raises(tileprobe.TileProbeError, match="Gluon"):
         backend.add_stages({}, backend.parse_options({}), Language.GLUON)
+
+
+MEMORY = """
+import resource, numpy as np, tileprobe
+import runtime_kernels as kernels
+x, y, out = (tileprobe.array(np.zeros(1000, np.float32)) for _ in range(3))
+peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+kernels.add[(8,)](x, y, out, 1000, BLOCK=1024)
+before = peak()
+kernels.add[(3_000_000,)](x, y, out, 1000, BLOCK=1024)
+print(peak() - before)
+"""
+
+
+def test_memory_does_not_grow_with_the_grid(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-c", MEMORY],
+        env={**os.environ, "TRITON_CACHE_DIR": str(tmp_path), "TRITON_DEFAULT_BACKEND": "cpu"},
+        cwd=Path(__file__).parent,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert int(done.stdout) < 1024  # kilobytes

@@ -67,7 +67,7 @@ def _out_of_bounds(site: dict[str, Any], values: list[int], tensors: Any) -> str
     nearest = min(tensors, key=lambda t: max(t.begin - address, address - (t.end - 1), 0))
     index = (address - nearest.first) // nearest.itemsize
     count = (nearest.end - nearest.first) // nearest.itemsize
-    return (
-        f"out-of-bounds {access} of {nearest.name}: element {index} of {count} "
-        f"(shape {tuple(nearest.shape)}, {nearest.itemsize} bytes each)"
-    )
+    where = f"element {index} of {count} (shape {tuple(nearest.shape)}, {nearest.itemsize} bytes each)"
+    if not -count <= index < 2 * count:
+        return f"out-of-bounds {access} far from any tensor; counted from {nearest.name}, the nearest: {where}"
+    return f"out-of-bounds {access} of {nearest.name}: {where}"
