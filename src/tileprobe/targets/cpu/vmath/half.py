@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import math
 
-import llvmlite.binding as llvm
+from tileprobe.targets.cpu.host import host
 
 from .values import FLOAT, HALF, I16, I32, Val
 
-_half_in_hardware: bool | None = None
+_half_in_hardware: bool | None = None  # set by tests; else the host decides
 
 
 def has_half() -> bool:
-    """Whether the host converts halves itself; otherwise LLVM would call a routine that may not be there."""
-    global _half_in_hardware
-    if _half_in_hardware is None:
-        triple = llvm.get_default_triple()
-        x86 = triple.startswith(("x86_64", "i"))
-        _half_in_hardware = bool(llvm.get_host_cpu_features().get("f16c")) if x86 else triple.startswith("a")
-    return _half_in_hardware
+    """Whether the machine converts halves itself; else LLVM would call a routine that may not be there."""
+    if _half_in_hardware is not None:
+        return _half_in_hardware
+    machine = host()
+    return (
+        machine.has("f16c") if machine.arch in ("x86_64", "AMD64") else machine.arch in ("aarch64", "arm64")
+    )
 
 
 def half_to_float(x: Val) -> Val:

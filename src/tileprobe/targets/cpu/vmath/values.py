@@ -41,6 +41,17 @@ def short(t: ir.Type) -> str:
     return f"v{t.count}{name}" if isinstance(t, ir.VectorType) else name
 
 
+class Splat(ir.Constant):
+    """One constant in every lane, written so: it keeps the text of wide vectors short."""
+
+    def __init__(self, t: ir.VectorType, one: ir.Constant):
+        super().__init__(t, ir.Undefined)
+        self.one = one
+
+    def get_reference(self) -> str:
+        return f"splat ({self.one})"
+
+
 def constant(t: ir.Type, value: int | float) -> ir.Constant:
     e = element(t)
     if isinstance(e, ir.IntType):
@@ -48,7 +59,7 @@ def constant(t: ir.Type, value: int | float) -> ir.Constant:
         value = bool(value) if e.width == 1 else value
     else:
         value = float(value)
-    return ir.Constant(t, [value] * t.count) if isinstance(t, ir.VectorType) else ir.Constant(t, value)
+    return Splat(t, ir.Constant(e, value)) if isinstance(t, ir.VectorType) else ir.Constant(t, value)
 
 
 def declare(module: ir.Module, name: str, result: ir.Type, arguments: Sequence[ir.Type]) -> ir.Function:
