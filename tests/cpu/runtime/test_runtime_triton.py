@@ -280,9 +280,9 @@ import resource, numpy as np, tileprobe
 import runtime_kernels as kernels
 x, y, out = (tileprobe.array(np.zeros(1000, np.float32)) for _ in range(3))
 peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-kernels.add[(8,)](x, y, out, 1000, BLOCK=1024)
+kernels.add[(8,)](x, y, out, 1000, BLOCK=256)
 before = peak()
-kernels.add[(3_000_000,)](x, y, out, 1000, BLOCK=1024)
+kernels.add[(3_000_000,)](x, y, out, 1000, BLOCK=256)
 print(peak() - before)
 """
 

@@ -69,5 +69,5 @@ def _out_of_bounds(site: dict[str, Any], values: list[int], tensors: Any) -> str
     count = (nearest.end - nearest.first) // nearest.itemsize
     where = f"element {index} of {count} (shape {tuple(nearest.shape)}, {nearest.itemsize} bytes each)"
     if not -count <= index < 2 * count:
-        return f"out-of-bounds {access} far from any tensor; counted from {nearest.name}, the nearest: {where}"
+        return f"out-of-bounds {access} far from any tensor; from {nearest.name}, the nearest: {where}"
     return f"out-of-bounds {access} of {nearest.name}: {where}"
