@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import ArrayAttr, IntAttr, StringAttr
+from xdsl.dialects.builtin import ArrayAttr, IntAttr, IntegerType, StringAttr
 from xdsl.ir import Attribute, Dialect, ParametrizedAttribute, TypeAttribute
 from xdsl.irdl import (
     AttrSizedOperandSegments,
@@ -27,10 +27,12 @@ from xdsl.irdl import (
     var_operand_def,
     var_result_def,
 )
-from xdsl.parser import AttrParser
+from xdsl.parser import AttrParser, Parser
 from xdsl.printer import Printer
 from xdsl.traits import IsTerminator, Pure
 from xdsl.utils.exceptions import VerifyException
+
+from tileprobe.targets.cpu import dialect_syntax as syntax
 
 
 @irdl_attr_definition
@@ -90,6 +92,19 @@ class AllocOp(IRDLOperation):
     offset = opt_prop_def(IntAttr)
     buffer = result_def(BufferType)
 
+    def print(self, printer: Printer) -> None:
+        if self.offset is not None:
+            printer.print_string(f" at {self.offset.data}")
+        printer.print_string(" : ")
+        printer.print_attribute(self.buffer.type)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> AllocOp:
+        offset = parser.parse_integer() if parser.parse_optional_keyword("at") else None
+        parser.parse_punctuation(":")
+        properties: dict[str, Attribute] = {} if offset is None else {"offset": IntAttr(offset)}
+        return AllocOp.create(result_types=[parser.parse_type()], properties=properties)
+
 
 @irdl_op_definition
 class ViewOp(IRDLOperation):
@@ -110,6 +125,15 @@ class ReadOp(IRDLOperation):
     indices = var_operand_def()
     value = result_def()
 
+    def print(self, printer: Printer) -> None:
+        syntax.print_element(printer, self.buffer, self.indices)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> ReadOp:
+        buffer, indices = syntax.parse_element(parser)
+        assert isinstance(buffer.type, BufferType)
+        return ReadOp.create(operands=[buffer, *indices], result_types=[buffer.type.element])
+
 
 @irdl_op_definition
 class WriteOp(IRDLOperation):
@@ -120,6 +144,21 @@ class WriteOp(IRDLOperation):
     buffer = operand_def(BufferType)
     indices = var_operand_def()
 
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_ssa_value(self.value)
+        printer.print_string(",")
+        syntax.print_element(printer, self.buffer, self.indices)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> WriteOp:
+        value = parser.parse_unresolved_operand()
+        parser.parse_punctuation(",")
+        buffer, indices = syntax.parse_element(parser)
+        assert isinstance(buffer.type, BufferType)
+        element = parser.resolve_operand(value, buffer.type.element)
+        return WriteOp.create(operands=[element, buffer, *indices])
+
 
 @irdl_op_definition
 class YieldOp(IRDLOperation):
@@ -128,6 +167,13 @@ class YieldOp(IRDLOperation):
     name = "tile.yield"
     values = var_operand_def()
     traits = traits_def(IsTerminator())
+
+    def print(self, printer: Printer) -> None:
+        syntax.print_typed(printer, self.values)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> YieldOp:
+        return YieldOp.create(operands=syntax.parse_typed(parser))
 
 
 @irdl_op_definition
@@ -151,6 +197,39 @@ class NestOp(IRDLOperation):
     @property
     def dims(self) -> tuple[int, ...]:
         return tuple(d.data for d in self.shape)
+
+    def print(self, printer: Printer) -> None:
+        args = self.body.block.args
+        printer.print_string(" (")
+        printer.print_list(args, printer.print_ssa_value)
+        printer.print_string(f") in [{', '.join(map(str, self.dims))}]")
+        if self.axis is not None and self.reduce is not None:
+            printer.print_string(f" reduce {self.axis.data} by {', '.join(k.data for k in self.reduce)}")
+        if self.into:
+            printer.print_string(" into")
+            syntax.print_typed(printer, self.into)
+        syntax.print_origin(printer, self)
+        printer.print_string(" ")
+        printer.print_region(self.body, print_entry_block_args=False)
+        syntax.print_results(printer, self.reduced)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> NestOp:
+        names = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_unresolved_operand)
+        parser.parse_keyword("in")
+        dims = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_integer)
+        properties: dict[str, Attribute] = {"shape": ArrayAttr([IntAttr(d) for d in dims])}
+        if parser.parse_optional_keyword("reduce"):
+            properties["axis"] = IntAttr(parser.parse_integer())
+            parser.parse_keyword("by")
+            kinds = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_identifier)
+            properties["reduce"] = ArrayAttr([StringAttr(k) for k in kinds])
+        into = syntax.parse_typed(parser) if parser.parse_optional_keyword("into") else []
+        properties.update(syntax.parse_origin(parser))
+        arguments = [parser.Argument(name.span, IntegerType(32)) for name in names]
+        body = parser.parse_region(arguments)
+        types = syntax.parse_results(parser)
+        return NestOp.create(operands=into, result_types=types, properties=properties, regions=[body])
 
     def verify_(self) -> None:
         block = self.body.block
@@ -208,16 +287,17 @@ class DotOp(IRDLOperation):
     kinds = opt_prop_def(StringAttr)
     lines = opt_prop_def(StringAttr)
 
+    def print(self, printer: Printer) -> None:
+        if self.zero.data:
+            printer.print_string(" zero")
+        syntax.print_typed(printer, self.operands)
+        syntax.print_origin(printer, self)
 
-@irdl_op_definition
-class TransposeOp(IRDLOperation):
-    """Copy a dense buffer into one with its last two dimensions exchanged (any layout)."""
-
-    name = "tile.transpose"
-    source = operand_def(BufferType)
-    into = operand_def(BufferType)
-    kinds = opt_prop_def(StringAttr)
-    lines = opt_prop_def(StringAttr)
+    @classmethod
+    def parse(cls, parser: Parser) -> DotOp:
+        zero = IntAttr(int(parser.parse_optional_keyword("zero") is not None))
+        operands = syntax.parse_typed(parser)
+        return DotOp.create(operands=operands, properties={"zero": zero, **syntax.parse_origin(parser)})
 
 
 @irdl_op_definition
@@ -232,10 +312,10 @@ class HistogramOp(IRDLOperation):
     lines = opt_prop_def(StringAttr)
 
 
-STAGES = (NestOp, ReduceOp, ScanOp, DotOp, TransposeOp, HistogramOp)
+STAGES = (NestOp, ReduceOp, ScanOp, DotOp, HistogramOp)
 
 Tile = Dialect(
     "tile",
-    [AllocOp, ViewOp, ReadOp, WriteOp, YieldOp, NestOp, ReduceOp, ScanOp, DotOp, TransposeOp, HistogramOp],
+    [AllocOp, ViewOp, ReadOp, WriteOp, YieldOp, NestOp, ReduceOp, ScanOp, DotOp, HistogramOp],
     [BufferType],
 )

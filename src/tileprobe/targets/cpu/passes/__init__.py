@@ -1,0 +1,1 @@
+"""Passes of the CPU target: from TTIR to the tile dialect."""
