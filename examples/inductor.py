@@ -84,9 +84,7 @@ def main() -> None:
         begin = time.perf_counter()
         worst = compare(model, x)
         seconds = time.perf_counter() - begin
-        print(
-            f"{name}, {seconds:.1f} s: off by {worst['output']:.1e}, gradients by {worst['gradients']:.1e}"
-        )
+        print(f"{name}, {seconds:.1f} s: off by {worst['output']:.1e}, gradients by {worst['gradients']:.1e}")
 
 
 if __name__ == "__main__":

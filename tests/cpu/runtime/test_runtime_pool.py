@@ -244,3 +244,21 @@ def test_the_process_ends_quietly():
         command = [sys.executable, "-c", script]
         done = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, timeout=60)
         assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_code_for_arm():
+    """There is no ARM machine to run it on; it must at least become ARM code."""
+    import llvmlite.binding as llvm
+
+    from tileprobe.targets.cpu import pool_ir
+
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    triple = "aarch64-unknown-linux-gnu"
+    machine = llvm.Target.from_triple(triple).create_target_machine(cpu="neoverse-n1", reloc="pic")
+    module = llvm.parse_assembly(pool_ir.module_text("aarch64"))
+    module.triple = triple
+    module.verify()
+    assembly = machine.emit_assembly(module)
+    assert "yield" in assembly
+    assert "casal" in assembly or "ldaxr" in assembly

@@ -297,3 +297,32 @@ def test_memory_does_not_grow_with_the_grid(tmp_path):
         check=True,
     )
     assert int(done.stdout) < 1024  # kilobytes
+
+
+def test_with_a_gpu_the_cpu_stands_aside(monkeypatch):
+    from triton.backends import backends
+
+    driver = backends["cpu"].driver
+    monkeypatch.delenv("TRITON_DEFAULT_BACKEND", raising=False)
+    monkeypatch.setattr(backends["amd"].driver, "is_active", staticmethod(lambda: False))
+    monkeypatch.setattr(backends["nvidia"].driver, "is_active", staticmethod(lambda: False))
+    assert driver.is_active()
+    monkeypatch.setattr(backends["nvidia"].driver, "is_active", staticmethod(lambda: True))
+    assert not driver.is_active()
+    monkeypatch.setenv("TRITON_DEFAULT_BACKEND", "cpu")
+    assert driver.is_active()
+
+
+def test_forked_children_launch():
+    kernels.add[(8,)](*wrapped(), 1000, BLOCK=128)
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            x, y, out = wrapped()
+            kernels.add[(8,)](x, y, out, 1000, BLOCK=128)  # compiled by the parent
+            kernels.add[(8,)](x, y, out, 1000, BLOCK=512)  # compiled here
+            code = 0 if (out.numpy() == x.numpy() + 1).all() else 2
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

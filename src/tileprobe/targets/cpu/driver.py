@@ -109,7 +109,8 @@ class _Utils:
         return library, library.address(name), 0, 0, self._MAX_THREADS
 
     def unload_module(self, module: Any) -> None:
-        module.unload()
+        if hasattr(module, "unload"):  # else a GPU's, freed after the CPU was chosen
+            module.unload()
 
     def get_device_properties(self, device: Any = None) -> dict[str, Any]:
         from tileprobe.targets.cpu.device import properties

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import itertools
+import os
 import threading
 from collections.abc import Iterable
 from functools import lru_cache
@@ -62,6 +63,15 @@ def compile_ir(text: str, machine_host: Host | None = None, opt: int = 2, passes
         builder = llvm.create_pass_builder(machine, options)
         builder.getModulePassManager().run(module, builder)
     return machine.emit_object(module)
+
+
+def _new_lock() -> None:
+    """In a forked child: a thread that does not exist there may have held it."""
+    global _lock
+    _lock = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_new_lock)
 
 
 @lru_cache(maxsize=1)

@@ -395,7 +395,14 @@ define void @tp_cancel(ptr %pool) {{
   ret void
 }}
 
+; Lets the workers end, and frees the launching thread's scratch.
 define void @tp_stop(ptr %pool) {{
+  %pp = getelementptr i8, ptr %pool, i64 {slot0_scratch}
+  %sp = getelementptr i8, ptr %pool, i64 {slot0_scratch_bytes}
+  %mem = load ptr, ptr %pp
+  call void @free(ptr %mem)
+  store ptr null, ptr %pp
+  store i64 0, ptr %sp
   %xp = getelementptr i8, ptr %pool, i64 {stop}
   %ep = getelementptr i8, ptr %pool, i64 {epoch}
   store atomic i32 1, ptr %xp seq_cst, align 4
@@ -414,6 +421,8 @@ def module_text(arch: str) -> str:
         **OFFSETS,
         **_ARCH[arch],
         slot_scratch=SLOT["scratch"],
+        slot0_scratch=OFFSETS["slots"] + SLOT["scratch"],
+        slot0_scratch_bytes=OFFSETS["slots"] + SLOT["scratch_bytes"],
         slot_scratch_bytes=SLOT["scratch_bytes"],
         status_error=STATUS_ERROR,
         status_memory=STATUS_MEMORY,
