@@ -35,6 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         )
         functional.add_ber_arguments(commands.add_parser("ber", help="perplexity against the bit error rate"))
     _add_run_arguments(parser)
+    _add_output_arguments(parser)
 
 
 def _add_run_arguments(parser: argparse.ArgumentParser) -> None:
@@ -73,6 +74,9 @@ def _add_run_arguments(parser: argparse.ArgumentParser) -> None:
     machine.add_argument(
         "--set", action="append", default=[], metavar="CONSTANT=VALUE", help="any constant of the device"
     )
+
+
+def _add_output_arguments(parser: argparse.ArgumentParser) -> None:
     out = parser.add_argument_group("output")
     out.add_argument("--json", metavar="FILE", help="write the result as JSON (- for the terminal)")
     out.add_argument("--trace", metavar="FILE", help="write the intervals of all units as a trace")

@@ -152,6 +152,12 @@ class Machine:
         return self.flash.channels * self.dies_per_channel
 
     @property
+    def core_area_mm2(self) -> float:
+        """Area of all compute cores."""
+        area = self.area.core_ecc_um2 + self.area.core_pe_um2 + self.area.core_buffer_um2
+        return self.flash.channels * self.cores_per_channel * area * 1e-6
+
+    @property
     def capacity_bytes(self) -> int:
         return self.dies * self.flash.planes_per_die * self.flash.pages_per_plane * self.flash.page_bytes
 

@@ -51,7 +51,8 @@ def _head(console: Console, r: Result, machine: Machine) -> None:
     )
     console.print(
         f"[dim]{flash.channels} channels x {flash.chips_per_channel} chips x {flash.dies_per_chip} dies, "
-        f"{machine.flash.channels * machine.cores_per_channel} cores, tR {flash.read_us:g} us, "
+        f"{machine.flash.channels * machine.cores_per_channel} cores "
+        f"({machine.core_area_mm2:.1f} mm2 in 65 nm), tR {flash.read_us:g} us, "
         f"{flash.channel_gb_per_s:g} GB/s a channel[/]\n",
         highlight=False,
     )
@@ -71,8 +72,8 @@ def _head(console: Console, r: Result, machine: Machine) -> None:
     table.add_row("alpha", f"{r.alpha:.3f}", f"of the pages computed in flash; tile {', '.join(shapes)}")
     table.add_row(
         "page commands", f"{r.page_commands:,}",
-        f"= pages of the model: {r.read_compute_commands:,} read-compute + {r.page_reads:,} page reads in "
-        f"{r.slices:,} slices",
+        f"= pages of the {'model' if o.lm_head else 'layers (--lm-head adds the output)'}: "
+        f"{r.read_compute_commands:,} read-compute + {r.page_reads:,} page reads in {r.slices:,} slices",
     )  # fmt: skip
     console.print(table, highlight=False)
 

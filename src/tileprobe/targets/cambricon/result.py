@@ -60,6 +60,7 @@ class Result:
     macs: int
     kv_gb: float
     closed_form_ms: float
+    core_area_mm2: float
 
     @property
     def tokens_per_s(self) -> float:
@@ -97,5 +98,6 @@ class Result:
             "weight_gb": self.weight_bytes / 1e9,
             "tokens": self.tokens,
             "closed_form_ms": self.closed_form_ms,
+            "core_area_mm2": self.core_area_mm2,
             "options": asdict(self.options),
         }

@@ -80,6 +80,7 @@ def account(model: Model, machine: Machine, options: Options, module, program: p
         macs=_weights(program) * tokens,
         kv_gb=kv_bytes / 1e9,
         closed_form_ms=closed_form_us(program, machine, options) / 1e3,
+        core_area_mm2=machine.core_area_mm2,
     )
 
 
