@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import textwrap
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +13,6 @@ from cpu_harness import INTERPRETED, Buffer
 import tileprobe
 
 pytestmark = pytest.mark.skipif(INTERPRETED, reason="the errors of the CPU target")
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def line_of(text):
@@ -143,39 +141,31 @@ def test_the_target_works_after_an_error():
         assert (out.numpy() == x.numpy()).all()
 
 
-def run_python(text):
-    """Runs a script in a process of its own, with kernels in a file as Triton wants them."""
-    return subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(text)], capture_output=True, text=True, cwd=ROOT, timeout=120
-    )
+PRINTING = """
+import numpy as np
+import tileprobe
+from cpu_harness import kernel
 
-
-PRINT_SCRIPT = """
-    import importlib.util, pathlib, tempfile
-    import numpy as np, tileprobe
-    folder = tempfile.TemporaryDirectory()
-    path = pathlib.Path(folder.name) / "printing.py"
-    path.write_text('''
-    import triton
-    import triton.language as tl
-
-    @triton.jit
-    def kernel(X, f, N: tl.constexpr):
-        p = tl.program_id(0)
-        x = tl.load(X + tl.arange(0, N))
-        tl.device_print("value", x)
-        tl.device_print("scalar", f, p)
-        tl.static_print("static", N)
-    '''.replace("\\n    ", "\\n"))
-    spec = importlib.util.spec_from_file_location("printing", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    module.kernel[(1,)](tileprobe.array(np.arange(4, dtype=np.int32) * 11), 2.5, N=4)
+fn = kernel('''
+@triton.jit
+def kernel(X, f, N: tl.constexpr):
+    x = tl.load(X + tl.arange(0, N))
+    tl.device_print("value", x)
+    tl.device_print("scalar", f, tl.program_id(0))
+    tl.static_print("static", N)
+''')
+fn[(1,)](tileprobe.array(np.arange(4, dtype=np.int32) * 11), 2.5, N=4)
 """
 
 
 def test_device_print():
-    done = run_python(PRINT_SCRIPT)
+    done = subprocess.run(
+        [sys.executable, "-c", PRINTING],
+        capture_output=True,
+        text=True,
+        cwd=Path(__file__).parent,
+        timeout=120,
+    )
     assert done.returncode == 0, done.stderr
     lines = [line for line in done.stdout.splitlines() if "value" in line]
     assert len(lines) == 4

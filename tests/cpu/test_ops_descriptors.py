@@ -97,8 +97,8 @@ def test_gather_and_scatter(dtype):
 
 KINDS = {
     "add": (np.add, ("float32", "int32", "float16")),
-    "max": (np.maximum, ("int32", "float16")),
-    "min": (np.minimum, ("int32", "float16")),
+    "max": (np.maximum, ("int32", "uint32")),
+    "min": (np.minimum, ("int32", "uint32")),
     "and": (np.bitwise_and, ("int32",)),
     "or": (np.bitwise_or, ("int32",)),
     "xor": (np.bitwise_xor, ("int32",)),
