@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import ctypes
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from tileprobe.targets.cpu import bounds, kernel_errors, pool
 from tileprobe.targets.cpu.launch_pack import make_convert, make_pack, slots_of
 from tileprobe.targets.cpu.pool_ir import STATUS_ERROR
 
+# Set by a profiling session: called with the launcher and the grid before every launch. It returns None or an
+# object with `parameters` (address of the profiling parameter block, or 0), `start()` and `stop()`.
+observer: Callable[[Launcher, tuple[int, int, int]], Any] | None = None
 # Error blocks not in use. Each launch takes its own, as launches may overlap; list operations are atomic.
 _blocks: list[kernel_errors.ErrorBlock] = []
 
@@ -33,6 +37,8 @@ class Launcher:
         self._convert = make_convert(self.kernel, len(signature), slots)
         self._scratch_bytes = info["scratch_bytes"]
         self._sites = info["sites"]
+        self.probing = info.get("probing")  # layout, regions and IR of a kernel with records
+        self.source, self.hash = fn, getattr(metadata, "hash", "")
         self._prints = bool(info.get("prints"))
         self._checks = bool(getattr(metadata, "check_bounds", False))
 
@@ -50,16 +56,22 @@ class Launcher:
         errors = ctypes.addressof(block)
         known, table = self._limits(args) if self._checks else (None, None)
         limits = ctypes.addressof(table) if table is not None else 0
+        watch = observer(self, (gx, gy, gz)) if observer is not None else None
+        parameters = watch.parameters if watch is not None else 0
         try:
-            launch = self._pack(gx, gy, gz, errors, 0, 0, limits, *args)
+            launch = self._pack(gx, gy, gz, errors, parameters, 0, limits, *args)
         except Exception:
-            launch = self._convert(gx, gy, gz, errors, 0, 0, limits, *args)
+            launch = self._convert(gx, gy, gz, errors, parameters, 0, limits, *args)
         if enter is not None:
             enter(launch_metadata)
         try:
             if self._prints:
                 sys.stdout.flush()
+            if watch is not None:
+                watch.start()
             status = pool.current().run(function, launch, gx * gy * gz, self._scratch_bytes)
+            if watch is not None:
+                watch.stop()
         finally:
             if self._prints:
                 ctypes.CDLL(None).fflush(None)

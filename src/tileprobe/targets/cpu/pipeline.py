@@ -15,6 +15,7 @@ from xdsl.dialects.builtin import ModuleOp
 from tileprobe.targets.cpu.codegen.module import ModuleEmitter
 from tileprobe.targets.cpu.host import host
 from tileprobe.targets.cpu.loader import compile_ir
+from tileprobe.targets.cpu.probing import add_probes
 from tileprobe.targets.cpu.schedule.module import schedule
 
 # Expressions are followed recursively; kernels with long unrolled loops have deep ones.
@@ -35,9 +36,13 @@ def compile_ttir(module: ModuleOp, options: Any) -> Compiled:
     sys.setrecursionlimit(max(limit, _RECURSION))
     try:
         tile = schedule(module)
+        tile_ir = str(tile)
+        probing = add_probes(tile, options.instrumentation_mode)
         emitter = ModuleEmitter(tile, options, host().vector_bytes)
         info = emitter.emit()
+        if probing is not None:
+            info["probing"] = probing
         llvm_ir = str(emitter.llvm)
-        return Compiled(str(tile), llvm_ir, compile_ir(llvm_ir), info)
+        return Compiled(tile_ir, llvm_ir, compile_ir(llvm_ir), info)
     finally:
         sys.setrecursionlimit(limit)

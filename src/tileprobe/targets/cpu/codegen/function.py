@@ -9,12 +9,13 @@ from xdsl.dialects.builtin import DenseIntOrFPElementsAttr
 from xdsl.ir import Block, Operation, SSAValue
 
 from tileprobe.ir.accessors import attr, int_attr, op_name
-from tileprobe.targets.cpu.codegen import control, elementwise, memory, scalar_effects, stages
+from tileprobe.targets.cpu.codegen import control, elementwise, memory, records, scalar_effects, stages
 from tileprobe.targets.cpu.codegen.types import I8, I32, I64, PTR, bytes_of, elem_type, pointee_name, register_type
 from tileprobe.targets.cpu.dialect import AllocOp, BufferType, ReadOp, ViewOp
 
 if TYPE_CHECKING:
     from tileprobe.targets.cpu.codegen.module import ModuleEmitter
+    from tileprobe.trace.layout import Layout
 
 _TT_FRONT = 4  # arguments in front of the kernel's own: launch block, scratch, program ids
 
@@ -22,7 +23,9 @@ _TT_FRONT = 4  # arguments in front of the kernel's own: launch block, scratch, 
 class FunctionEmitter:
     """State of one function: values by SSA value, the builder, where buffers lie."""
 
-    def __init__(self, module: ModuleEmitter, op: Operation, function: ir.Function):
+    def __init__(
+        self, module: ModuleEmitter, op: Operation, function: ir.Function, layout: Layout | None = None
+    ):
         self.module = module
         self.op = op
         self.function = function
@@ -39,6 +42,8 @@ class FunctionEmitter:
         # where accesses go whose mask is off: as long as the longest vector
         self.dummy = self.builder.ptrtoint(self.local(ir.ArrayType(I64, 64)), I64)
         self.failed: ir.Block | None = None
+        # With a layout the function records, into the block that is its last argument.
+        self.recorder = records.Recorder(self, layout, function.args[-1]) if layout is not None else None
 
     # -- values ----------------------------------------------------------------------------------------------
 
@@ -118,6 +123,9 @@ class FunctionEmitter:
             stages.EMITTERS[name](self, op)
         elif name == "arith.constant":
             self.values[op.results[0]] = elementwise.constant_value(op)
+        elif name.startswith("record."):
+            if self.recorder is not None:
+                self.recorder.emit(op)
         else:
             self._emit_scalar(op, name)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from llvmlite import ir
@@ -10,9 +11,11 @@ from xdsl.ir import Operation
 
 from tileprobe.ir.accessors import attr, attr_value, op_name
 from tileprobe.ir.locations import source_location
+from tileprobe.targets.cpu.codegen import records
 from tileprobe.targets.cpu.codegen.function import FunctionEmitter
 from tileprobe.targets.cpu.codegen.types import F32, F64, I1, I32, I64, PTR, bytes_of, elem_type, register_type
 from tileprobe.targets.cpu.dialect import BufferType
+from tileprobe.trace.layout import Layout
 
 # Slots of the launch block (8 bytes each)
 _ERRORS, _BOUNDS, _ARGUMENTS = 3, 6, 8
@@ -29,14 +32,16 @@ class ModuleEmitter:
         self.prints = False
         self._ops = [op for op in tile.ops if op_name(op) == "tt.func"]
         self._scratch: dict[str, int] = {}
+        self.probed: tuple[ir.Function, Layout] | None = None  # the kernel with its records
 
     def emit(self) -> dict[str, Any]:
         """Emit everything; returns what the launcher has to know."""
         for op in self._ops:
-            self._declare(op)
+            self.functions[_name(op)] = self._declare(op)
         for op in self._ops:
             FunctionEmitter(self, op, self.functions[_name(op)]).emit_function()
         kernel = next(op for op in self._ops if _name(op) == self.llvm.name)
+        self._emit_probed(kernel)
         symbol = self._entry(kernel)
         return {
             "symbol": symbol,
@@ -48,15 +53,25 @@ class ModuleEmitter:
             "prints": self.prints,
         }
 
-    def _declare(self, op: Operation) -> None:
+    def _emit_probed(self, kernel: Operation) -> None:
+        """The kernel once more with its records, if it has any."""
+        layout = records.layout_in(kernel)
+        if layout is None:
+            return
+        function = self._declare(kernel, ".probed", [I64])
+        self.probed = (function, layout)
+        FunctionEmitter(self, kernel, function, layout).emit_function()
+
+    def _declare(self, op: Operation, suffix: str = "", more: Sequence[ir.Type] = ()) -> ir.Function:
         inputs = [_llvm_type(a.type) for a in op.regions[0].blocks[0].args]
         kind = attr(op, "function_type")
         outputs = [_llvm_type(t) for t in kind.outputs] if isinstance(kind, FunctionType) else []
         result = ir.LiteralStructType([I32, *outputs]) if outputs else I32
-        function = ir.Function(self.llvm, ir.FunctionType(result, [PTR, PTR, I32, I32, I32, *inputs]), f"tile.{_name(op)}")
+        kind = ir.FunctionType(result, [PTR, PTR, I32, I32, I32, *inputs, *more])
+        function = ir.Function(self.llvm, kind, f"tile.{_name(op)}{suffix}")
         function.linkage = "internal"
         function.args[1].add_attribute("noalias")
-        self.functions[_name(op)] = function
+        return function
 
     # -- scratch ---------------------------------------------------------------------------------------------
 
@@ -100,7 +115,11 @@ class ModuleEmitter:
         b.position_at_end(body)
         x, rest = b.urem(program, grid[0]), b.udiv(program, grid[0])
         y, z = b.urem(rest, grid[1]), b.udiv(rest, grid[1])
-        status = b.call(self.functions[symbol], [launch, scratch, *(b.trunc(v, I32) for v in (x, y, z)), *args])
+        passed = [launch, scratch, *(b.trunc(v, I32) for v in (x, y, z)), *args]
+        if self.probed is None:
+            status = b.call(self.functions[symbol], passed)
+        else:
+            status = records.call_one(b, self.functions[symbol], *self.probed, program, passed)
         if self.options.check_bounds:
             status = b.or_(status, self._error_state(b, launch))
         b.cbranch(b.icmp_signed("==", status, ir.Constant(I32, 0)), step, bad)

@@ -1,315 +1,334 @@
-"""Lowers the `record` dialect for the CPU: the time-stamp counter, stored where the layout says.
+"""Records as LLVM: a block for each recorded program, and in it a clock at a place known at compile time.
 
-Comes in: record ops among the stages of a kernel. Goes out: LLVM that reads the parameter block of the launch
-(`tileprobe.trace.sampling`), finds the program's block of words (`tileprobe.trace.layout`) and stores clocks
-there; without a parameter block one branch at the start of the program, and one a record.
+A kernel with records is emitted twice, without and with them, and the entry chooses for each program: one that
+is not recorded runs the code it would run without a session. What is decided at run time (programs, every n-th
+iteration) is read from the launch's parameter block, once a program.
 
-A clock stands between two fences that only the compiler sees: no load or store moves over it.
+A clock stands between two memory barriers of the compiler, so no load or store crosses it; the scalars that
+the stage before it made are tied to it, since arithmetic in registers would be free to sink below.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from llvmlite import ir
 from xdsl.ir import Operation, SSAValue
 
-from tileprobe.errors import UnsupportedError
-from tileprobe.ir import record
-from tileprobe.targets.cpu.codegen.types import F64, I32, I64, PTR
-from tileprobe.targets.cpu.host import host
-from tileprobe.trace import sampling
-from tileprobe.trace.layout import BEGIN, CURSOR_WORDS, EPOCH, PAYLOAD_BIT, PUSHED, UNIT, Layout
+from tileprobe.ir.accessors import op_name
+from tileprobe.ir.record import (
+    EnterOp,
+    FlushOp,
+    IndexOp,
+    NextOp,
+    OpenOp,
+    PushOp,
+    SlotOp,
+    StoreOp,
+    TripOp,
+)
+from tileprobe.targets.cpu.codegen import clock
+from tileprobe.targets.cpu.codegen.types import F64, I32, I64, PTR, elem_type, is_float
+from tileprobe.targets.cpu.structure import TileStructure
+from tileprobe.trace.layout import BEGIN, EPOCH, PAYLOAD_BIT, PUSHED, UNIT, Layout
+from tileprobe.trace.sampling import (
+    BUFFER,
+    FIRST_LOOP,
+    LAUNCH_EPOCH,
+    LOOP_COUNT,
+    LOOP_PHASE,
+    LOOP_STRIDE,
+    LOOP_WORDS,
+    PROGRAM_LIMIT,
+    PROGRAM_MAP,
+    PROGRAM_PHASE,
+    PROGRAM_STRIDE,
+)
 
 if TYPE_CHECKING:
     from tileprobe.targets.cpu.codegen.function import FunctionEmitter
 
-PARAMETERS = 4  # slot of the launch block with the address of the parameter block, or 0
-NONE = ir.Constant(I64, -1)
+PARAMETERS = 4  # slot of the launch block
+_HOW = TileStructure()
 
 
-def _int(number: int) -> ir.Constant:
-    return ir.Constant(I64, number)
+def layout_in(kernel: Operation) -> Layout | None:
+    """The layout of a kernel with records."""
+    for op in kernel.walk():
+        if isinstance(op, OpenOp) and op.layout is not None:
+            return Layout.from_json(json.loads(op.layout.data))
+    return None
+
+
+class _Loop:
+    """Counters of a loop, on the stack until LLVM puts them into registers."""
+
+    def __init__(self, f: FunctionEmitter) -> None:
+        self.iteration, self.next, self.kept = (f.local(I64) for _ in range(3))
 
 
 class Recorder:
-    """What one function knows of its records: its block (0 if it has none), epoch, parameters and counters."""
+    """Emits the record ops of one function whose program owns the block at `block`."""
 
-    def __init__(self, f: FunctionEmitter, op: record.OpenOp) -> None:
-        if op.clock_bits.data != 64 or op.granularity.data != "program" or op.buffer.data != "global":
-            raise UnsupportedError("the CPU records programs with 64-bit clocks into global memory")
-        self.f = f
-        self.layout = Layout.from_json(json.loads(op.layout.data if op.layout is not None else "{}"))
-        self.cursor = f.local(I64)
-        self.counters: dict[int, ir.Value] = {}
-        self.loops: dict[int, tuple[ir.Value, ir.Value, ir.Value]] = {}
-        self._open()
+    def __init__(self, f: FunctionEmitter, layout: Layout, block: ir.Value) -> None:
+        self.f, self.layout, self.block = f, layout, block
+        self.loops: dict[int, _Loop] = {}
+        self.emitters = {
+            OpenOp: self._open,
+            TripOp: self._trip,
+            IndexOp: self._index,
+            EnterOp: self._enter,
+            NextOp: self._next,
+            StoreOp: self._store,
+            PushOp: self._push,
+            FlushOp: self._flush,
+        }
 
-    def _open(self) -> None:
-        """Finds the block, then writes its header. Later ops read parameters without asking whether there
-        are any: `self.parameters` is a table of zeros then."""
-        f, b = self.f, self.f.builder
-        given = self._load(b.ptrtoint(f.launch, I64), PARAMETERS)
-        self.parameters = b.select(b.icmp_unsigned("!=", given, _int(0)), given, self._nothing())
-        self.epoch = self._load(self.parameters, sampling.LAUNCH_EPOCH)
-        program = f.module.linear_program(f)
-        offset = b.sub(program, self._load(self.parameters, sampling.PROGRAM_PHASE))
-        stride = self._load(self.parameters, sampling.PROGRAM_STRIDE)
-        index = b.udiv(offset, stride)
-        fits = b.icmp_unsigned("<", index, self._load(self.parameters, sampling.PROGRAM_LIMIT))
-        regular = b.select(b.and_(fits, b.icmp_unsigned("==", b.mul(index, stride), offset)), index, NONE)
-        index = self._mapped(program, regular)
-        place = b.add(
-            self._load(self.parameters, sampling.BUFFER), b.mul(index, _int(self.layout.block_bytes))
-        )
-        self.block = b.select(b.icmp_signed(">=", index, _int(0)), place, _int(0))
-        with b.if_then(self.alive(None)):
-            clock, unit = self._clock_and_core()
-            for word, value in ((EPOCH, self.epoch), (UNIT, unit), (PUSHED, _int(0)), (BEGIN, clock)):
-                self.store(value, b.add(self.block, _int(8 * word)))
-        b.store(_int(0), self.cursor)
+    def emit(self, op: Operation) -> None:
+        emitter = self.emitters.get(type(op))  # clock and slot are emitted by the op that stores
+        if emitter is not None:
+            emitter(op)
 
-    def _mapped(self, program: ir.Value, regular: ir.Value) -> ir.Value:
-        """The block's number from the table of chosen programs, if there is one."""
-        b = self.f.builder
-        table = self._load(self.parameters, sampling.PROGRAM_MAP)
-        before = b.block
-        with b.if_then(b.icmp_unsigned("!=", table, _int(0))):
-            at = b.inttoptr(b.add(table, b.mul(program, _int(4))), PTR)
-            chosen = b.sext(b.load(at, typ=I32, align=4), I64)
-            inside = b.block
-        index = b.phi(I64)
-        index.add_incoming(regular, before)
-        index.add_incoming(chosen, inside)
-        return index
+    # -- words -----------------------------------------------------------------------------------------------
 
-    def _nothing(self) -> ir.Value:
-        """A parameter block that records nothing."""
-        words = sampling.FIRST_LOOP + sampling.LOOP_WORDS * len(self.layout.loops)
-        module = self.f.module.llvm
-        table = module.globals.get("tile.no_records")
-        if table is None:
-            kind = ir.ArrayType(I64, words)
-            table = ir.GlobalVariable(module, kind, "tile.no_records")
-            table.linkage, table.global_constant = "internal", True
-            strides = {sampling.PROGRAM_STRIDE, *range(sampling.FIRST_LOOP, words, sampling.LOOP_WORDS)}
-            table.initializer = ir.Constant(kind, [1 if n in strides else 0 for n in range(words)])
-        return self.f.builder.ptrtoint(table, I64)
+    def _const(self, value: int) -> ir.Constant:
+        return ir.Constant(I64, value)
 
-    # -- memory and clocks -----------------------------------------------------------------------------------
+    def _address(self, words: ir.Value) -> ir.Value:
+        return self.f.builder.gep(self.f.builder.inttoptr(self.block, PTR), [words], source_etype=I64)
 
-    def _load(self, address: ir.Value, word: int) -> ir.Value:
-        b = self.f.builder
-        return b.load(b.inttoptr(b.add(address, _int(8 * word)), PTR), typ=I64, align=8)
+    def _put(self, value: ir.Value, words: ir.Value) -> None:
+        self.f.builder.store(value, self._address(words), align=8)
 
-    def store(self, value: ir.Value, address: ir.Value) -> None:
-        b = self.f.builder
-        b.store(value, b.inttoptr(address, PTR), align=8)
-
-    def clock(self) -> ir.Value:
-        b = self.f.builder
-        b.fence("seq_cst", targetscope="singlethread")
-        ticks = (
-            b.call(self._intrinsic("llvm.readcyclecounter", I64, []), []) if _is_x86() else _counter_arm(b)
-        )
-        b.fence("seq_cst", targetscope="singlethread")
-        return ticks
-
-    def _clock_and_core(self) -> tuple[ir.Value, ir.Value]:
-        b = self.f.builder
-        if not _is_x86():
-            core = b.call(self._intrinsic("sched_getcpu", I32, []), [])
-            return self.clock(), b.zext(core, I64)
-        pair = b.call(self._intrinsic("llvm.x86.rdtscp", ir.LiteralStructType([I64, I32]), []), [])
-        core = b.and_(b.extract_value(pair, 1), ir.Constant(I32, 0xFFF))  # Linux keeps the node above bit 12
-        return b.extract_value(pair, 0), b.zext(core, I64)
-
-    def _intrinsic(self, name: str, result: ir.Type, arguments: list[ir.Type]) -> ir.Function:
-        known = self.f.module.llvm.globals.get(name)
-        if known is not None:
-            return known
-        return ir.Function(self.f.module.llvm, ir.FunctionType(result, arguments), name)
-
-    # -- places ----------------------------------------------------------------------------------------------
-
-    def alive(self, index: ir.Value | None) -> ir.Value:
-        """Whether something is recorded here: in the kept iteration `index`, or at all."""
-        b = self.f.builder
-        if index is None:
-            return b.icmp_unsigned("!=", self.block, _int(0))
-        return b.icmp_signed(">=", index, _int(0))  # an index is -1 when the program has no block
-
-    def address(self, base: int, indices: list[ir.Value], strides: list[int]) -> ir.Value:
-        b = self.f.builder
-        at = b.add(self.block, _int(8 * base))
+    def _place(self, base: int, indices: list[ir.Value], strides: list[int]) -> ir.Value:
+        b, place = self.f.builder, self._const(base)
         for index, stride in zip(indices, strides):
-            at = b.add(at, b.mul(index, _int(8 * stride)))
-        return at
+            place = b.add(place, b.mul(index, self._const(stride)))
+        return place
 
-    def counter(self, loop: int) -> ir.Value:
-        if loop not in self.counters:
-            self.counters[loop] = self.f.local(I64)
-        return self.counters[loop]
+    # -- a program -------------------------------------------------------------------------------------------
 
-    def kept(self, loop: int, number: ir.Value, count: ir.Value | None, dynamic: bool, capacity: int) -> Any:
-        """(the place among the kept iterations, whether it is kept), before asking for what is around it."""
+    def _open(self, op: OpenOp) -> None:
         b = self.f.builder
-        if not dynamic:
-            return number, b.icmp_signed("<", number, _int(capacity))
-        at = sampling.FIRST_LOOP + sampling.LOOP_WORDS * loop
-        stride, phase, room = (self._load(self.parameters, at + n) for n in range(3))
-        first = phase
-        if count is not None:
-            from_end = b.add(count, phase)
-            from_end = b.select(b.icmp_signed("<", from_end, _int(0)), _int(0), from_end)
-            first = b.select(b.icmp_signed("<", phase, _int(0)), from_end, phase)
-        offset = b.sub(number, first)
-        # 32 bits are enough for an iteration, and dividing them is quick.
-        index = b.zext(b.udiv(b.trunc(offset, I32), b.trunc(stride, I32)), I64)
-        exact = b.icmp_unsigned("==", b.mul(index, stride), offset)
-        return index, b.and_(exact, b.icmp_signed("<", index, room))
+        parameters = b.inttoptr(load_word(b, self.f.launch, PARAMETERS), PTR)
+        epoch = load_word(b, parameters, LAUNCH_EPOCH)
+        self.high = b.shl(epoch, self._const(32))
+        self.sampling = {
+            loop.id: tuple(
+                load_word(b, parameters, FIRST_LOOP + LOOP_WORDS * loop.id + part)
+                for part in (LOOP_STRIDE, LOOP_PHASE, LOOP_COUNT)
+            )
+            for loop in self.layout.loops
+        }
+        ticks, core = clock.read_with_core(b)
+        for word, value in ((EPOCH, epoch), (UNIT, core), (PUSHED, self._const(0)), (BEGIN, ticks)):
+            self._put(value, self._const(word))
+        self.pushed = self.f.local(I64)
+        b.store(self._const(0), self.pushed)
+
+    def _flush(self, op: FlushOp) -> None:
+        if self.layout.cursor_capacity:
+            b = self.f.builder
+            self._put(b.load(self.pushed, typ=I64), self._const(PUSHED))
+
+    # -- loops -----------------------------------------------------------------------------------------------
+
+    def _trip(self, op: TripOp) -> None:
+        """The trip count, stored for the decoder, and the loop's counters made ready."""
+        b = self.f.builder
+        low, up, step = (_wide(b, self.f.value(v)) for v in (op.lower, op.upper, op.step))
+        span = b.sub(up, low)
+        one = self._const(1)
+        trip = b.sdiv(b.add(span, b.sub(step, one)), step)
+        trip = b.select(b.icmp_signed(">", span, self._const(0)), trip, self._const(0))
+        self.f.values[op.count] = trip
+        if op.base is not None:
+            indices = [self.f.value(v) for v in op.indices]
+            place = self._place(op.base.data, indices, [s.data for s in op.strides])
+            self._when(indices[-1:], lambda: self._put(b.or_(self.high, trip), place))
+        self._start(op.loop.data, trip)
+
+    def _enter(self, op: EnterOp) -> None:
+        self._start(op.loop.data, None)
+
+    def _start(self, number: int, trip: ir.Value | None) -> None:
+        b = self.f.builder
+        loop = self.loops.setdefault(number, _Loop(self.f))
+        _, phase, _ = self.sampling[number]
+        zero = self._const(0)
+        if trip is not None:  # a phase from the end needs an end
+            back = b.add(trip, phase)
+            back = b.select(b.icmp_signed(">", back, zero), back, zero)
+            phase = b.select(b.icmp_signed("<", phase, zero), back, phase)
+        for slot, value in ((loop.iteration, zero), (loop.kept, zero), (loop.next, phase)):
+            b.store(value, slot)
+
+    def _index(self, op: IndexOp) -> None:
+        self._step(op.loop.data, op.index, op.within, as_iteration=op.cursor is not None)
+
+    def _next(self, op: NextOp) -> None:
+        self._step(op.loop.data, op.index, op.within, as_iteration=True)
+
+    def _step(self, number: int, result: SSAValue, within: SSAValue | None, as_iteration: bool) -> None:
+        """Is this iteration kept? Counting on from the last kept one needs no division."""
+        b, loop = self.f.builder, self.loops[number]
+        stride, _, count = self.sampling[number]
+        here, due, kept = (b.load(slot, typ=I64) for slot in (loop.iteration, loop.next, loop.kept))
+        hit = b.and_(b.icmp_signed("==", here, due), b.icmp_signed("<", kept, count))
+        one, none = self._const(1), self._const(-1)
+        b.store(b.add(here, one), loop.iteration)
+        b.store(b.select(hit, b.add(due, stride), due), loop.next)
+        b.store(b.select(hit, b.add(kept, one), kept), loop.kept)
+        if within is not None:
+            hit = b.and_(hit, b.icmp_signed(">=", self.f.value(within), self._const(0)))
+        self.f.values[result] = b.select(hit, here if as_iteration else kept, none)
+
+    # -- records ---------------------------------------------------------------------------------------------
+
+    def _store(self, op: StoreOp) -> None:
+        slot = op.place.owner
+        assert isinstance(slot, SlotOp)
+        indices = [self.f.value(v) for v in slot.indices]
+        strides = [s.data for s in slot.strides]
+
+        def record() -> None:
+            place = self._place(slot.base.data, indices, strides)
+            self._put(self._clock(op), place)
+            clock.barrier(self.f.builder)
+            if op.payload is not None:
+                self._put(self._payload(op.payload), self.f.builder.add(place, self._const(1)))
+
+        self._when(indices[-1:], record)
+
+    def _push(self, op: PushOp) -> None:
+        """Behind the last record; the words after the last one that fits are only counted."""
+        b = self.f.builder
+        iteration = self._const(-1) if op.iteration is None else self.f.value(op.iteration)
+        tag = b.or_(b.shl(iteration, self._const(32)), self._const(op.slot.data))
+
+        def record() -> None:
+            self._append(tag, self._clock(op))
+            clock.barrier(b)
+            if op.payload is not None:
+                self._append(b.or_(tag, self._const(PAYLOAD_BIT)), self._payload(op.payload))
+
+        self._when([] if op.iteration is None else [iteration], record)
+
+    def _append(self, tag: ir.Value, word: ir.Value) -> None:
+        b = self.f.builder
+        pushed = b.load(self.pushed, typ=I64)
+        with b.if_then(b.icmp_unsigned("<", pushed, self._const(self.layout.cursor_capacity))):
+            at = b.add(b.shl(pushed, self._const(1)), self._const(self.layout.cursor_base))
+            self._put(tag, at)
+            self._put(word, b.add(at, self._const(1)))
+        b.store(b.add(pushed, self._const(1)), self.pushed)
+
+    def _clock(self, op: Operation) -> ir.Value:
+        b = self.f.builder
+        clock.barrier(b, self._ties(op))
+        ticks = clock.read(b)
+        if self.layout.clock_bits == 64:
+            return ticks
+        return b.or_(self.high, b.and_(ticks, self._const(0xFFFFFFFF)))
+
+    def _ties(self, op: Operation) -> list[ir.Value]:
+        """The scalars that the stage before a record made: they must be there when the clock is read."""
+        before = op.prev_op
+        while before is not None and (op_name(before).startswith("record.") or _HOW.is_free(before)):
+            before = before.prev_op
+        if before is None:
+            return []
+        found = [self.f.values.get(result) for result in before.results]
+        return [v for v in found if v is not None and not isinstance(v, ir.Constant)]
+
+    def _payload(self, value: SSAValue) -> ir.Value:
+        b, held, name = self.f.builder, self.f.value(value), elem_type(value.type)
+        if is_float(name):
+            wide = held if held.type == F64 else b.fpext(held, F64)
+            return b.bitcast(wide, I64)
+        return _wide(b, held)
+
+    def _when(self, index: list[ir.Value], record) -> None:
+        """Runs `record` when the iteration is kept; always outside of loops."""
+        if not index:
+            record()
+            return
+        with self.f.builder.if_then(self.f.builder.icmp_signed(">=", index[0], self._const(0))):
+            record()
 
 
-def _is_x86() -> bool:
-    return host().triple.startswith(("x86_64", "i686"))
+def load_word(b: ir.IRBuilder, base: ir.Value, number: int) -> ir.Value:
+    """A word of a block of 64-bit words."""
+    return b.load(b.gep(base, [ir.Constant(I64, number)], source_etype=I64), typ=I64, align=8)
 
 
-def _counter_arm(b: ir.IRBuilder) -> ir.Value:
-    return b.asm(ir.FunctionType(I64, []), "mrs $0, cntvct_el0", "=r", [], True)
-
-
-# -- ops -----------------------------------------------------------------------------------------------------
-
-
-def _recorder(f: FunctionEmitter) -> Recorder:
-    return f.recorder  # pyright: ignore[reportAttributeAccessIssue]
-
-
-def _open(f: FunctionEmitter, op: Any) -> None:
-    f.recorder = Recorder(f, op)  # pyright: ignore[reportAttributeAccessIssue]
-
-
-def _wide(f: FunctionEmitter, value: SSAValue) -> ir.Value:
-    found = f.value(value)
-    return found if found.type == I64 else f.builder.sext(found, I64)
-
-
-def _trip(f: FunctionEmitter, op: record.TripOp) -> None:
-    b, r = f.builder, _recorder(f)
-    lower, upper, step = (_wide(f, v) for v in (op.lower, op.upper, op.step))
-    span = b.add(b.sub(upper, lower), b.sub(step, _int(1)))
-    count = b.select(b.icmp_signed("<", lower, upper), b.sdiv(span, step), _int(0))
-    f.values[op.count] = count
-    if op.base is None:
-        return
-    indices = [f.value(v) for v in op.indices]
-    with b.if_then(r.alive(indices[-1] if indices else None)):
-        word = b.or_(b.shl(r.epoch, _int(32)), b.and_(count, _int(0xFFFFFFFF)))
-        r.store(word, r.address(op.base.data, indices, [s.data for s in op.strides]))
-
-
-def _index(f: FunctionEmitter, op: record.IndexOp) -> None:
-    b, r = f.builder, _recorder(f)
-    number = b.sdiv(b.sub(_wide(f, op.induction), _wide(f, op.lower)), _wide(f, op.step))
-    index, kept = r.kept(op.loop.data, number, f.value(op.count), op.dynamic is not None, op.capacity.data)
-    f.values[op.index] = _guard(f, number if op.cursor is not None else index, kept, op.within)
-
-
-def _guard(f: FunctionEmitter, index: ir.Value, kept: ir.Value, within: SSAValue | None) -> ir.Value:
-    b, r = f.builder, _recorder(f)
-    around = r.alive(f.value(within) if within is not None else None)
-    return b.select(b.and_(kept, around), index, NONE)
-
-
-def _enter(f: FunctionEmitter, op: record.EnterOp) -> None:
-    f.builder.store(_int(0), _recorder(f).counter(op.loop.data))
-
-
-def _next(f: FunctionEmitter, op: record.NextOp) -> None:
-    b, r = f.builder, _recorder(f)
-    counter = r.counter(op.loop.data)
-    number = b.load(counter, typ=I64)
-    b.store(b.add(number, _int(1)), counter)
-    _, kept = r.kept(op.loop.data, number, None, op.dynamic is not None, sampling.ALL)
-    f.values[op.index] = _guard(f, number, kept, op.within)
-
-
-def _slot(f: FunctionEmitter, op: record.SlotOp) -> None:
-    b, r = f.builder, _recorder(f)
-    indices = [f.value(v) for v in op.indices]
-    place = r.address(op.base.data, indices, [s.data for s in op.strides])
-    f.values[op.place] = b.select(r.alive(indices[-1] if indices else None), place, _int(0))
-
-
-def _clock(f: FunctionEmitter, op: record.ClockOp) -> None:
-    """Nothing yet: the clock is read where it is stored, and only if it is."""
-
-
-def _bits(f: FunctionEmitter, payload: SSAValue) -> ir.Value:
-    b, value = f.builder, f.value(payload)
-    if isinstance(value.type, (ir.HalfType, ir.FloatType)):
-        value = b.fpext(value, F64)
-    if isinstance(value.type, ir.DoubleType):
-        return b.bitcast(value, I64)
-    if str(payload.type) == "bf16":  # kept as its 16 bits
-        wide = b.bitcast(b.shl(b.zext(value, I32), ir.Constant(I32, 16)), ir.FloatType())
-        return b.bitcast(b.fpext(wide, F64), I64)
+def _wide(b: ir.IRBuilder, value: ir.Value) -> ir.Value:
     return value if value.type == I64 else b.sext(value, I64)
 
 
-def _store(f: FunctionEmitter, op: record.StoreOp) -> None:
-    b, r = f.builder, _recorder(f)
-    place = f.value(op.place)
-    with b.if_then(b.icmp_unsigned("!=", place, _int(0))):
-        r.store(r.clock(), place)
-        if op.payload is not None:
-            r.store(_bits(f, op.payload), b.add(place, _int(8)))
+def call_one(
+    b: ir.IRBuilder,
+    plain: ir.Function,
+    probed: ir.Function,
+    layout: Layout,
+    program: ir.Value,
+    args: list[ir.Value],
+) -> ir.Value:
+    """Runs a program with records if it has a block, and without them otherwise."""
+    block = b.call(_block_function(b.module, layout), [args[0], program])
+    function = b.function
+    record, bare, after = (function.append_basic_block(n) for n in ("recorded", "bare", "ran"))
+    b.cbranch(b.icmp_unsigned("!=", block, ir.Constant(I64, 0)), record, bare)
+    b.position_at_end(record)
+    first = b.call(probed, [*args, block])
+    b.branch(after)
+    b.position_at_end(bare)
+    second = b.call(plain, args)
+    b.branch(after)
+    b.position_at_end(after)
+    status = b.phi(I32)
+    status.add_incoming(first, record)
+    status.add_incoming(second, bare)
+    return status
 
 
-def _push(f: FunctionEmitter, op: record.PushOp) -> None:
-    b, r = f.builder, _recorder(f)
-    iteration = f.value(op.iteration) if op.iteration is not None else None
-    with b.if_then(r.alive(iteration)):
-        high = b.shl(NONE if iteration is None else iteration, _int(32))
-        _append(f, r, b.or_(high, _int(op.slot.data)), None)
-        if op.payload is not None:
-            _append(f, r, b.or_(high, _int(op.slot.data | PAYLOAD_BIT)), _bits(f, op.payload))
-
-
-def _append(f: FunctionEmitter, r: Recorder, tag: ir.Value, word: ir.Value | None) -> None:
-    """Tag and word (the clock, if none is given) at the cursor; a full segment only counts on."""
-    b = f.builder
-    count = b.load(r.cursor, typ=I64)
-    with b.if_then(b.icmp_unsigned("<", count, _int(r.layout.cursor_capacity))):
-        at = r.address(r.layout.cursor_base, [count], [CURSOR_WORDS])
-        r.store(tag, at)
-        r.store(r.clock() if word is None else word, b.add(at, _int(8)))
-    b.store(b.add(count, _int(1)), r.cursor)
-
-
-def _flush(f: FunctionEmitter, op: record.FlushOp) -> None:
-    b, r = f.builder, _recorder(f)
-    if not r.layout.cursor_capacity:
-        return
-    with b.if_then(r.alive(None)):
-        r.store(b.load(r.cursor, typ=I64), b.add(r.block, _int(8 * PUSHED)))
-
-
-EMITTERS: dict[str, Callable[[FunctionEmitter, Any], None]] = {
-    "record.open": _open,
-    "record.trip": _trip,
-    "record.index": _index,
-    "record.enter": _enter,
-    "record.next": _next,
-    "record.slot": _slot,
-    "record.clock": _clock,
-    "record.store": _store,
-    "record.push": _push,
-    "record.flush": _flush,
-}
-
-
-def emits(op: Operation) -> bool:
-    return op.name in EMITTERS
+def _block_function(module: ir.Module, layout: Layout) -> ir.Function:
+    """`i64 tile.block(launch, program)`: the address of a program's block, or 0 when it has none."""
+    function = ir.Function(module, ir.FunctionType(I64, [PTR, I64]), "tile.block")
+    function.linkage = "internal"
+    function.attributes.add("alwaysinline")
+    launch, program = function.args
+    names = ("entry", "on", "listed", "strided", "found", "have", "none")
+    entry, on, listed, strided, found, have, none = (function.append_basic_block(n) for n in names)
+    zero = ir.Constant(I64, 0)
+    b = ir.IRBuilder(entry)
+    parameters = b.inttoptr(load_word(b, launch, PARAMETERS), PTR)
+    b.cbranch(b.icmp_unsigned("!=", b.ptrtoint(parameters, I64), zero), on, none)
+    b.position_at_end(on)
+    table = load_word(b, parameters, PROGRAM_MAP)
+    b.cbranch(b.icmp_unsigned("!=", table, zero), listed, strided)
+    b.position_at_end(listed)
+    entry_of = b.gep(b.inttoptr(table, PTR), [program], source_etype=I32)
+    mapped = b.sext(b.load(entry_of, typ=I32, align=4), I64)
+    b.branch(found)
+    b.position_at_end(strided)
+    stride, phase, limit = (
+        load_word(b, parameters, n) for n in (PROGRAM_STRIDE, PROGRAM_PHASE, PROGRAM_LIMIT)
+    )
+    offset = b.sub(program, phase)
+    index = b.udiv(offset, stride)  # of a negative offset: beyond every limit
+    exact = b.icmp_unsigned("==", b.mul(index, stride), offset)
+    counted = b.select(b.and_(exact, b.icmp_unsigned("<", index, limit)), index, ir.Constant(I64, -1))
+    b.branch(found)
+    b.position_at_end(found)
+    number = b.phi(I64)
+    number.add_incoming(mapped, listed)
+    number.add_incoming(counted, strided)
+    b.cbranch(b.icmp_signed(">=", number, zero), have, none)
+    b.position_at_end(have)
+    buffer = load_word(b, parameters, BUFFER)
+    b.ret(b.add(buffer, b.mul(number, ir.Constant(I64, layout.block_bytes))))
+    b.position_at_end(none)
+    b.ret(zero)
+    return function
