@@ -73,7 +73,7 @@ CASES: dict[str, Case] = {
     "atanh": Case(mp.atanh, (UNIT, (-1e-3, 1e-3)), numpy="arctanh"),
     "sqrt": Case(mp.sqrt, (POSITIVE, (0, 1e30)), 0.5001, 0.5001, numpy="sqrt"),
     "rsqrt": Case(lambda x: 1 / mp.sqrt(x), (POSITIVE, (0, 1e30)), 1.5, 1.5),
-    "cbrt": Case(_root3, (UNIT, SMALL, ANY), 1, 1, numpy="cbrt"),
+    "cbrt": Case(_root3, (UNIT, SMALL, (-3e-308, 3e-308), ANY), 1, 1, numpy="cbrt"),
     "rcbrt": Case(lambda x: 1 / _root3(x), (UNIT, SMALL, ANY), 1, 2),
     "erf": Case(mp.erf, (UNIT, (-6, 6), (-1e-3, 1e-3))),
     "erfc": Case(mp.erfc, (UNIT, (-6, 10)), 1, 5),

@@ -13,6 +13,7 @@ import llvmlite.ir as ir
 from tileprobe.errors import UnsupportedError
 
 from . import float8
+from .directed import from_integer
 from .formats import FLOAT8, is_float, width
 from .half import float_to_half, half_to_float
 from .saturate import to_integer
@@ -69,12 +70,12 @@ def _float_to_int(x: Val, src: str, dst: str, signed: bool) -> Val:
 
 def _int_to_float(x: Val, dst: str, rounding: str, signed: bool, saturate: bool) -> Val:
     kind = "sitofp" if signed else "uitofp"
-    if dst == "f64" and (rounding == "rtne" or x.bits <= 32):
-        return x.cast(kind, DOUBLE)
-    if dst == "f32" and (rounding == "rtne" or x.bits <= 16):
-        return x.cast(kind, FLOAT)
+    if dst in ("f32", "f64"):
+        e = FLOAT if dst == "f32" else DOUBLE
+        exact = rounding == "rtne" or x.bits <= 16
+        return x.cast(kind, e) if exact else from_integer(x, e, signed, "rz")
     # an integer that f32 cannot hold is infinite in f16 and fp8: rounding it twice does no harm
-    if x.bits <= 16 or dst not in ("bf16", "f32", "f64"):
+    if x.bits <= 16 or dst != "bf16":
         return _float_to_float(x.cast(kind, FLOAT), "f32", dst, rounding, saturate)
     exact = _odd_double(x, kind) if x.bits > 32 else x.cast(kind, DOUBLE)
     return _float_to_float(exact, "f64", dst, rounding, saturate)

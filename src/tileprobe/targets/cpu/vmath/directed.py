@@ -159,7 +159,8 @@ def _to_integer(x: Val, e: ir.IntType, signed: bool, mode: str) -> Val:
     return to_integer(x.call(_TO_INTEGRAL[mode]), e.width, signed)
 
 
-def _from_integer(x: Val, e: ir.Type, signed: bool, mode: str) -> Val:
+def from_integer(x: Val, e: ir.Type, signed: bool, mode: str) -> Val:
+    """A 32- or 64-bit integer as float or double in a rounding mode."""
     kind = "sitofp" if signed else "uitofp"
     if mode == "rn":
         return x.cast(kind, e)
@@ -181,7 +182,7 @@ def _register_conversions() -> None:
                 )
                 target = FLOAT if wide == "float" else DOUBLE
                 register(f"{name}2{wide}_{mode}", types=("i32" if e == I32 else "i64",))(
-                    lambda x, _e=target, _s=signed, _m=mode: _from_integer(x, _e, _s, _m)
+                    lambda x, _e=target, _s=signed, _m=mode: from_integer(x, _e, _s, _m)
                 )
 
 

@@ -82,7 +82,7 @@ def _halley(y: Val, quarter: Val) -> Val:
 def _cbrt_double(x: Val) -> Val:
     """The cube root of a finite, nonzero |x| in double."""
     a = x.abs()
-    tiny = a < 2.0 ** (1 - x.bias)
+    tiny = a < 2.0 ** (8 - x.bias)  # so that a quarter is not denormal either
     up = 24 if x.bits == 32 else 54
     scaled = tiny.pick(a * 2.0**up, a)
     y = _halley(_cbrt_guess(scaled), scaled * 0.25)
