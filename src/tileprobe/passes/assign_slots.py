@@ -97,7 +97,7 @@ class _Walker:
     def region(self, region: Region) -> list[Stamp | Body]:
         items: list[Stamp | Body] = []
         stacks: dict[Block, list[StartOp]] = {}
-        for block in region.blocks:
+        for block in _in_order(region):
             stack = list(stacks.get(block, []))
             items += self._block(block, stack)
             for after in block.last_op.successors if block.last_op is not None else ():
@@ -191,6 +191,23 @@ class _Walker:
             found += [Span(region, slot, done, "async", shift=after) for slot, _ in issues[:1]]
             found.append(Span(region, wait, done, "wait", distance=-after))
         return found
+
+
+def _in_order(region: Region) -> list[Block]:
+    """The blocks that can be reached, each after one that leads to it. Their order in the text may differ."""
+    seen: set[Block] = set()
+    finished: list[Block] = []
+
+    def visit(block: Block) -> None:
+        seen.add(block)
+        for after in reversed(block.last_op.successors if block.last_op is not None else ()):
+            if after not in seen:
+                visit(after)
+        finished.append(block)
+
+    if region.blocks.first is not None:
+        visit(region.blocks.first)
+    return finished[::-1]
 
 
 def _slot_of(op: Operation) -> int:

@@ -92,6 +92,20 @@ func.func @early(%c: i1) {
 }
 // -----
 // PASSES: assign-slots,probe-to-record
+// Blocks need not be printed in the order in which they run.
+// CHECK: record.slot %block, 1 at 9
+// CHECK: record.slot %block, 0 at 8
+func.func @backwards() {
+  cf.br ^b
+^a:
+  probe.stop 0
+  func.return
+^b:
+  probe.start 0
+  cf.br ^a
+}
+// -----
+// PASSES: assign-slots,probe-to-record
 // A cycle of blocks: everything goes through the cursor, the stops on both paths under one tag.
 // CHECK-NOT: record.slot
 // CHECK:     record.push %{{.*}}, %block, 0
