@@ -14,6 +14,7 @@ from llvmlite import ir
 from xdsl.ir import Operation, Region
 
 from tileprobe.ir.accessors import op_name
+from tileprobe.targets.cpu import vmath
 from tileprobe.targets.cpu.codegen import elementwise, memory
 from tileprobe.targets.cpu.codegen.loops import counted_loop
 from tileprobe.targets.cpu.codegen.types import I32, I64, bytes_of, elem_type, register_type, splat, vector
@@ -33,12 +34,17 @@ class _Combiner:
         self.f = f
         self.block = region.block
         ops = list(self.block.ops)
+        # a running sum or product of small floats is carried in f32, and rounded only where it is stored
+        name = op_name(ops[0]).removeprefix("arith.")
+        self.widened = name if len(ops) == 2 and name in ("addf", "mulf") and _is_small(ops[0]) else None
         self.vectorises = all(
             op_name(op) in (*_RETURNS, "arith.constant") or is_elementwise(op_name(op)) for op in ops
         )
 
     def __call__(self, left: Sequence[ir.Value], right: Sequence[ir.Value]) -> list[ir.Value]:
         f = self.f
+        if self.widened is not None:
+            return [elementwise.float_op(f.builder, self.widened, [left[0], right[0]], "f32", f.fuse)]
         saved = dict(f.values)
         f.values.update(zip(self.block.args, (*left, *right)))
         lanes = left[0].type.count if isinstance(left[0].type, ir.VectorType) else 1
@@ -57,6 +63,10 @@ class _Combiner:
         return results
 
 
+def _is_small(op: Operation) -> bool:
+    return elem_type(op.results[0].type) in ("f16", "bf16")
+
+
 def _spread(b: ir.IRBuilder, value: ir.Value, lanes: int) -> ir.Value:
     return value if isinstance(value.type, ir.VectorType) else splat(b, value, lanes)
 
@@ -64,8 +74,9 @@ def _spread(b: ir.IRBuilder, value: ir.Value, lanes: int) -> ir.Value:
 class _Strip:
     """Buffers seen as outer x axis x inner."""
 
-    def __init__(self, f: FunctionEmitter, op: ReduceOp | ScanOp):
+    def __init__(self, f: FunctionEmitter, op: ReduceOp | ScanOp, combiner: _Combiner):
         self.f = f
+        self.widened = combiner.widened is not None
         self.sources = list(op.sources)
         kind = self.sources[0].type
         assert isinstance(kind, BufferType)
@@ -74,6 +85,7 @@ class _Strip:
         self.outer, self.count, self.inner = numel(self.dims[:axis]), self.dims[axis], numel(self.dims[axis + 1 :])
         self.names = [elem_type(v.type.element) for v in self.sources]  # type: ignore[attr-defined]
         self.bases = [f.value(v) for v in self.sources]
+        self.work = ["f32"] if self.widened else self.names
 
     def offset(self, outer: ir.Value, at: ir.Value, inner: ir.Value) -> ir.Value:
         b = self.f.builder
@@ -90,12 +102,16 @@ class _Strip:
                 if lanes > 1
                 else memory.load_scalar(b, address, name, None, None, base)
             )
+        if self.widened:
+            found = [vmath.convert(b, value, name, "f32") for value, name in zip(found, self.names)]
         return found
 
     def store(self, values: Sequence[ir.Value], bases: Sequence[ir.Value], offset: ir.Value) -> None:
         b = self.f.builder
         for value, base, name in zip(values, bases, self.names):
             address = b.add(base, b.mul(offset, ir.Constant(I64, bytes_of(name))))
+            if self.widened:
+                value = vmath.convert(b, value, "f32", name)
             if isinstance(value.type, ir.VectorType):
                 memory.store_vector(b, value, address, name, None)
             else:
@@ -112,12 +128,13 @@ class _Strip:
 
 def emit_reduce(f: FunctionEmitter, op: Operation) -> None:
     assert isinstance(op, ReduceOp)
-    strip, combiner = _Strip(f, op), _Combiner(f, op.combine)
+    combiner = _Combiner(f, op.combine)
+    strip = _Strip(f, op, combiner)
     b = f.builder
     into = [f.value(v) for v in op.into]
     along = strip.inner == 1
     lanes = strip.lanes(strip.count if along else strip.inner, combiner)
-    slots = [f.local(vector(register_type(name), lanes)) for name in strip.names]
+    slots = [f.local(vector(register_type(name), lanes)) for name in strip.work]
     zero = ir.Constant(I64, 0)
     totals: list[ir.Value] = []
 
@@ -134,7 +151,7 @@ def emit_reduce(f: FunctionEmitter, op: Operation) -> None:
             b, ir.Constant(I64, step), ir.Constant(I64, strip.count), step,
             lambda at: fold(strip.load(strip.offset(outer, at, inner), lanes)),
         )  # fmt: skip
-        found = [b.load(slot, typ=vector(register_type(n), lanes)) for slot, n in zip(slots, strip.names)]
+        found = [b.load(slot, typ=vector(register_type(n), lanes)) for slot, n in zip(slots, strip.work)]
         if along:
             found = _across_lanes(b, combiner, found, lanes)
         if into:
@@ -172,11 +189,12 @@ def _across_lanes(b: ir.IRBuilder, combiner: _Combiner, values: list[ir.Value], 
 
 def emit_scan(f: FunctionEmitter, op: Operation) -> None:
     assert isinstance(op, ScanOp)
-    strip, combiner = _Strip(f, op), _Combiner(f, op.combine)
+    combiner = _Combiner(f, op.combine)
+    strip = _Strip(f, op, combiner)
     b = f.builder
     into = [f.value(v) for v in op.into]
     lanes = strip.lanes(strip.inner, combiner) if strip.inner > 1 else 1
-    slots = [f.local(vector(register_type(name), lanes)) for name in strip.names]
+    slots = [f.local(vector(register_type(name), lanes)) for name in strip.work]
     last = ir.Constant(I64, strip.count - 1)
 
     def position(at: ir.Value) -> ir.Value:
