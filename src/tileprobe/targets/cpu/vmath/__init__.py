@@ -34,7 +34,14 @@ from .registry import emit, lookup
 __all__ = ["arith", "call", "convert", "extern", "resolve", "supports"]
 
 # MLIR's names where they differ from ours
-_ALIASES = {"absf": "abs", "absi": "abs", "mulhiui": "umulhi", "isfinited": "isfinite", "finite": "isfinite"}
+_ALIASES = {
+    "absf": "abs",
+    "absi": "abs",
+    "mulhiui": "umulhi",
+    "powf": "pow",
+    "fpowi": "powi",
+    "finite": "isfinite",
+}
 
 
 def _canonical(name: str) -> str:
