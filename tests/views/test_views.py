@@ -68,6 +68,22 @@ def test_report_says_what_matters():
     assert "36 % of the time is in dot @ 35" in shown
 
 
+def test_report_of_nothing():
+    assert "the trace holds no kernel" in report(
+        Trace.build({"region": [], "start": [], "stop": []}, kernels=[], launches=[], regions=[]), 80
+    )
+    shown = report(attention(launches=0), 80)
+    assert "attention  on cpu" in shown
+    assert "nothing was recorded" in shown
+
+
+def test_a_terminal_without_unicode_gets_a_report(tmp_path):
+    with open(tmp_path / "out.txt", "w", encoding="ascii") as file:
+        trace = attention(launches=1)
+        print_report(trace, [load_tool("regions").read(trace)], make_console(file, 80))
+    assert "dot @ 35" in (tmp_path / "out.txt").read_text()
+
+
 def test_losses_are_shown():
     trace = attention(launches=1)
     trace.launches[0] = Launch(0, 0, (8,), losses=Losses(10, 20, 30))

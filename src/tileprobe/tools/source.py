@@ -33,8 +33,8 @@ class Source:
         result = Result(self.name)
         times = region_times(trace)
         for kernel in trace.kernels:
-            if kernel.source:
-                frame = line_times(trace, kernel, times)
+            frame = line_times(trace, kernel, times) if kernel.source else None
+            if frame is not None and frame["ns"].count():
                 result.tables.append(Table(kernel.name, frame, COLUMNS, kernel.id))
         return result
 

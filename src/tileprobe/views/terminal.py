@@ -6,6 +6,7 @@ terminal, and with as many columns as its width holds.
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from typing import IO
@@ -27,6 +28,9 @@ PLAIN_WIDTH = 120  # of a file or a pipe, where nobody says
 def make_console(file: IO[str] | None = None, width: int | None = None) -> Console:
     file = sys.stdout if file is None else file
     terminal = file is not None and file.isatty()
+    encoding = str(getattr(file, "encoding", None) or "utf-8").lower()
+    if "utf" not in encoding and isinstance(file, io.TextIOWrapper):
+        file.reconfigure(errors="replace")  # a report with question marks is better than none
     if width is None and not terminal and "COLUMNS" not in os.environ:
         width = PLAIN_WIDTH
     return Console(file=file, width=width, highlight=False, soft_wrap=False)
@@ -34,11 +38,14 @@ def make_console(file: IO[str] | None = None, width: int | None = None) -> Conso
 
 def print_report(trace: Trace, results: list[Result], console: Console) -> None:
     """Everything about one kernel together, then what is about none."""
+    if not trace.kernels:
+        console.print(Text("the trace holds no kernel", style="yellow"))
     for kernel in trace.kernels:
         mine = [(r, t) for r in results for t in r.tables if t.kernel == kernel.id]
-        if not mine:
-            continue
         print_header(trace, kernel, console)
+        if not any(table.frame.height for _, table in mine):
+            console.print(Text("nothing was recorded: no program ran, or none was sampled\n", style="yellow"))
+            continue
         for result, table in mine:
             _print(result, table, console)
     for result in results:
