@@ -4,4 +4,4 @@ Triton's module map sends `from triton.language.extra import libdevice` here. Th
 tt.extern_elementwise with CUDA's symbols (`__nv_tanhf`, ...), which `vmath.extern` serves.
 """
 
-from triton.language.extra.cuda.libdevice import *  # noqa: F403
+from triton.language.extra.cuda.libdevice import *  # noqa: F403  # pyright: ignore[reportWildcardImportFromLibrary]
