@@ -8,7 +8,8 @@ vector loop into a part where they all hold and a masked rest.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from math import prod
 from typing import TYPE_CHECKING
 
 from llvmlite import ir
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 # A value is wanted as a scalar of the first lane, as a vector, or as it is where the vector index is 0.
 FIRST, ALL, ORIGIN = "first", "all", "origin"
+# From this many plain loops inside each other they become one.
+DEEP = 4
 
 
 class NestEmitter:
@@ -81,6 +84,11 @@ class NestEmitter:
             self.accumulators.close()
 
     def _emit_scalar_axis(self, axis: int, depth: int) -> None:
+        run = self._scalar_run(depth)
+        if len(run) >= DEEP:
+            self._emit_joined(run, depth)
+            return
+
         def body(index: ir.Value) -> None:
             self._index[axis] = index
             with self._deeper():
@@ -90,6 +98,37 @@ class NestEmitter:
             body(ir.Constant(I32, 0))
         else:
             counted_loop(self.b, ir.Constant(I32, 0), ir.Constant(I32, self.dims[axis]), 1, body)
+
+    def _scalar_run(self, depth: int) -> list[int]:
+        """The axes from `depth` on that are plain loops with nothing between them."""
+        run = []
+        for place, axis in enumerate(self.order[depth:], depth):
+            opens = self.accumulators is not None and self.accumulators.depth == place
+            if axis in (self.axis, self.turn) or (opens and run):
+                break
+            run.append(axis)
+        return run
+
+    def _emit_joined(self, run: list[int], depth: int) -> None:
+        """Many short axes (a sorting network has one for each bit of the index) as one loop over all of them.
+
+        LLVM's analysis of induction variables takes time that grows steeply with the depth of a nest.
+        """
+
+        def body(index: ir.Value) -> None:
+            below = 1
+            with ExitStack() as levels:
+                for axis in reversed(run):
+                    size = self.dims[axis]
+                    shifted = self.b.udiv(index, ir.Constant(I32, below)) if below > 1 else index
+                    self._index[axis] = self.b.urem(shifted, ir.Constant(I32, size))
+                    below *= size
+                for _ in run:
+                    levels.enter_context(self._deeper())
+                self._emit_axis(depth + len(run))
+
+        count = prod(self.dims[axis] for axis in run)
+        counted_loop(self.b, ir.Constant(I32, 0), ir.Constant(I32, count), 1, body)
 
     def _emit_turned(self, axis: int) -> None:
         """Squares of vectors, turned in registers, for a buffer that lies along `axis`."""
