@@ -148,3 +148,25 @@ def test_printed_ir_reads_back(kernel):
     once.verify()
     again = Parser(context(), str(once)).parse_module()
     assert str(again) == str(once)
+
+
+@triton.jit
+def shift_kernel(x, y, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    here = tl.load(x + i)
+    left = tl.load(x + i - 1, mask=i > 0, other=0.0)
+    tl.store(x + i, here + left)
+    tl.store(y + i, left)
+
+
+def test_neighbours_are_read_before_they_are_overwritten():
+    import numpy as np
+
+    import tileprobe
+
+    x, y = np.arange(512, dtype=np.float32), np.zeros(512, np.float32)
+    left = np.concatenate([[0], x[:-1]])
+    want = x + left
+    shift_kernel[(1,)](tileprobe.array(x), tileprobe.array(y), BLOCK=512)
+    assert (x == want).all()
+    assert (y == left).all()

@@ -18,6 +18,7 @@ def lower_store(low: FunctionLowering, op: Operation) -> None:
         return
     for load in _loads_at_risk(low, op):
         low.keep(load, [Form(element_of(load.type))])
+    if low.open is not None and any(_may_meet(pointer, op.operands[0]) for pointer in low.open.loaded):
         low.close()
 
     def work(nest: NestBuilder) -> None:
@@ -34,7 +35,6 @@ def _loads_at_risk(low: FunctionLowering, store: Operation) -> list[SSAValue]:
 
     Element by element, such a load could see what an earlier element stored; all loads come first in Triton.
     """
-    target = _base(store.operands[0])
     found: list[SSAValue] = []
     seen: set[SSAValue] = set()
     todo = list(store.operands)
@@ -44,12 +44,19 @@ def _loads_at_risk(low: FunctionLowering, store: Operation) -> list[SSAValue]:
         if value in seen or value in low.buffers or op is None or not is_virtual(op_name(op)):
             continue
         seen.add(value)
-        if op_name(op) == "tt.load" and is_tensor(value) and op.operands[0] is not store.operands[0]:
-            if target is None or _base(op.operands[0]) in (None, target):
-                found.append(value)
-                continue
+        if op_name(op) == "tt.load" and is_tensor(value) and _may_meet(op.operands[0], store.operands[0]):
+            found.append(value)
+            continue
         todo.extend(v for v in op.operands if is_tensor(v))
     return found
+
+
+def _may_meet(loaded: SSAValue, stored: SSAValue) -> bool:
+    """May a load and a store of one stage touch the same memory at different points?"""
+    if loaded is stored:
+        return False
+    target = _base(stored)
+    return target is None or _base(loaded) in (None, target)
 
 
 def _base(pointer: SSAValue) -> SSAValue | None:

@@ -57,6 +57,7 @@ class NestBuilder:
         self.axis: int | None = None
         self.reductions: list[tuple[str, SSAValue, SSAValue | None]] = []  # combination, value, buffer
         self.stores = False
+        self.loaded: list[SSAValue] = []  # the pointers that were loaded from
         self.origin = Origin()
 
     # -- evaluating ------------------------------------------------------------------------------------------
@@ -274,6 +275,7 @@ def _wider(value: SSAValue) -> bool:
 def _load(nest: NestBuilder, op: Operation, value: SSAValue, indices: Indices) -> SSAValue:
     if nest.stores:
         raise NeedsClose
+    nest.loaded.append(op.operands[0])
     return nest.clone(op, [nest.value(v, indices) for v in op.operands])
 
 
