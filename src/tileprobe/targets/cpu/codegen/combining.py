@@ -176,7 +176,7 @@ def _over(b: ir.IRBuilder, strip: _Strip, lanes: int, one: object) -> None:
 def _across_lanes(b: ir.IRBuilder, combiner: _Combiner, values: list[ir.Value], lanes: int) -> list[ir.Value]:
     if lanes == 1:
         return values
-    while lanes > 1:
+    while lanes > 2:
         half = lanes // 2
         low = ir.Constant(ir.VectorType(I32, half), list(range(half)))
         high = ir.Constant(ir.VectorType(I32, half), list(range(half, lanes)))
@@ -184,7 +184,9 @@ def _across_lanes(b: ir.IRBuilder, combiner: _Combiner, values: list[ir.Value], 
             [b.shuffle_vector(v, v, low) for v in values], [b.shuffle_vector(v, v, high) for v in values]
         )
         lanes = half
-    return [b.extract_element(v, ir.Constant(I32, 0)) if isinstance(v.type, ir.VectorType) else v for v in values]
+    # one lane is a scalar, never a vector of one: constants of the function are scalars there
+    left, right = ([b.extract_element(v, ir.Constant(I32, lane)) for v in values] for lane in (0, 1))
+    return combiner(left, right)
 
 
 def emit_scan(f: FunctionEmitter, op: Operation) -> None:
