@@ -16,13 +16,19 @@ _PUBLIC = {
     "TileProbeError": "tileprobe.errors",
     "Trace": "tileprobe.trace",
     "array": "tileprobe.targets.cpu.tensors",
+    "profile": "tileprobe.session.profile",
+    "profiled": "tileprobe.session.profile",
     "use": "tileprobe.targets.cpu.use",
 }
 
-__all__ = ["__version__", *sorted(_PUBLIC)]
+_MODULES = ("language",)
+
+__all__ = ["__version__", *sorted((*_PUBLIC, *_MODULES))]
 
 
 def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return import_module(f"tileprobe.{name}")
     if name not in _PUBLIC:
         raise AttributeError(f"module 'tileprobe' has no attribute {name!r}")
     value = getattr(import_module(_PUBLIC[name]), name)
@@ -31,4 +37,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_PUBLIC})
+    return sorted({*globals(), *_PUBLIC, *_MODULES})

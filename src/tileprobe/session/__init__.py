@@ -1,1 +1,1 @@
-"""What decides what is probed: hooks into Triton, launches, parameters and record buffers."""
+"""The session: around launches it decides what is probed, and makes a trace of what was recorded."""

@@ -1,33 +1,32 @@
-"""The one file of the session that touches Triton's internals: which variant of a kernel a launch takes.
+"""The one file of the session that touches Triton's internals: compiling a probed variant, spotting tuning runs.
 
-Triton reads `knobs.compilation.instrumentation_mode` on every launch and keeps it in the kernel's key. While a
-session is on, the function below `JITFunction.run` chooses that mode for the launch at hand, for its thread
-alone; runs of the autotuner are told apart. Launch hooks, which other profilers share, are left alone.
+A launch on the CPU passes through our launcher, which asks the session's observer; the observer may answer with
+another variant of the same kernel, compiled here with the pass pipeline in its instrumentation mode. Triton's
+launch hooks, which other profilers share, and its knobs are left alone.
 """
 
 from __future__ import annotations
 
 import contextlib
+import sys
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import fields
 from typing import Any
 
 from tileprobe.errors import TileProbeError
 
 SUPPORTED = (3, 9)
-
-# Called with a JIT function, the arguments of the launch and its mode; returns a mode and what to remember.
-Choose = Callable[[Any, tuple[Any, ...], dict[str, Any], str], "tuple[str, Any]"]
+_INDUCTOR = "torch._inductor.runtime.triton_heuristics"
 
 
 class _Local(threading.local):
-    mode: str | None = None  # what the launch at hand uses; None: what the knob says
-    state: Any = None  # what `choose` remembered of it
-    tuning: int = 0
+    tuning: int = 0  # launches now are the autotuner's
 
 
 local = _Local()
-_installed: _Hooks | None = None
+_restore: list[Callable[[], None]] = []
+_wrapped: set[str] = set()
 
 
 def check_version() -> None:
@@ -42,19 +41,50 @@ def check_version() -> None:
         )
 
 
-def install(choose: Choose, observe: Callable[..., Any]) -> None:
-    """From now on `choose` decides about every launch of a JIT function, `observe` sees those on the CPU."""
-    global _installed
+def install(observe: Callable[..., Any]) -> None:
+    """From now on `observe` sees every launch on the CPU."""
+    from tileprobe.targets.cpu import launch
+
     check_version()
-    if _installed is None:
-        _installed = _Hooks(choose, observe)
+    if launch.observer is None:
+        launch.observer = observe
+        _restore.append(lambda: setattr(launch, "observer", None))
+    watch_tuning()
 
 
 def remove() -> None:
-    global _installed
-    if _installed is not None:
-        _installed.remove()
-        _installed = None
+    while _restore:
+        _restore.pop()()
+    _wrapped.clear()
+
+
+def watch_tuning() -> None:
+    """Tells the runs of autotuners from the user's: Triton's own, and Inductor's once that is loaded."""
+    from triton.runtime.autotuner import Autotuner
+
+    _wrap(Autotuner, "_bench")
+    if _INDUCTOR in sys.modules:
+        _wrap(sys.modules[_INDUCTOR].CachingAutotuner, "bench")
+
+
+def _wrap(kind: Any, name: str) -> None:
+    if f"{kind.__name__}.{name}" in _wrapped or not hasattr(kind, name):
+        return
+    original = getattr(kind, name)
+
+    def bench(*args: Any, **kwargs: Any) -> Any:
+        with tuning():
+            return original(*args, **kwargs)
+
+    def restore() -> None:
+        if (
+            getattr(kind, name) is bench
+        ):  # somebody may have wrapped it in the meantime; then ours stays inside
+            setattr(kind, name, original)
+
+    setattr(kind, name, bench)
+    _wrapped.add(f"{kind.__name__}.{name}")
+    _restore.append(restore)
 
 
 @contextlib.contextmanager
@@ -67,78 +97,20 @@ def tuning() -> Iterator[None]:
         local.tuning -= 1
 
 
-class _Hooks:
-    def __init__(self, choose: Choose, observe: Callable[..., Any]) -> None:
-        from triton import knobs
-        from triton.runtime.autotuner import Autotuner
-        from triton.runtime.jit import JITFunction
+def compile_variant(launcher: Any, mode: str) -> Any:
+    """The kernel of a launcher, compiled with another instrumentation mode."""
+    import triton
 
-        from tileprobe.targets.cpu import launch
+    from tileprobe.targets.cpu.options import CpuOptions
 
-        self.choose = choose
-        self.on = True
-        self.run, self.bench = JITFunction.run, Autotuner._bench
-        self.knobs = type(knobs.compilation)
-        knobs.compilation.__class__ = _aware(self.knobs)
-        self.our_run = JITFunction.run = _run(self, JITFunction.run)
-        self.our_bench = Autotuner._bench = _bench(Autotuner._bench)
-        launch.observer = observe
-
-    def remove(self) -> None:
-        """Puts everything back. What somebody has wrapped meanwhile stays, and passes straight through."""
-        from triton import knobs
-        from triton.runtime.autotuner import Autotuner
-        from triton.runtime.jit import JITFunction
-
-        from tileprobe.targets.cpu import launch
-
-        self.on = False
-        launch.observer = None
-        knobs.compilation.__class__ = self.knobs
-        if JITFunction.run is self.our_run:
-            JITFunction.run = self.run
-        if Autotuner._bench is self.our_bench:
-            Autotuner._bench = self.bench
+    metadata = launcher.metadata
+    known = {f.name: getattr(metadata, f.name) for f in fields(CpuOptions) if hasattr(metadata, f.name)}
+    options = {name: _hashable(value) for name, value in known.items() if value is not None}
+    return triton.compile(
+        launcher.src, target=metadata.target, options={**options, "instrumentation_mode": mode}
+    )
 
 
-def _aware(kind: type) -> type:
-    """Triton's compilation knobs, with a mode that a thread can have to itself."""
-
-    def get(knobs: Any) -> str:
-        if local.mode is not None:
-            return local.mode
-        return knobs.__dict__.get("instrumentation_mode", kind.instrumentation_mode)  # type: ignore[attr-defined]
-
-    def put(knobs: Any, value: str) -> None:
-        knobs.__dict__["instrumentation_mode"] = value
-
-    return type(kind.__name__, (kind,), {"instrumentation_mode": property(get, put)})
-
-
-def _run(hooks: _Hooks, original: Callable[..., Any]) -> Callable[..., Any]:
-    def run(self: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
-        if not hooks.on or local.tuning or warmup:
-            return original(self, *args, grid=grid, warmup=warmup, **kwargs)
-        from triton import knobs
-
-        before = local.mode, local.state
-        asked = knobs.compilation.instrumentation_mode
-        local.mode, local.state = hooks.choose(self, (grid, *args), kwargs, asked)
-        state = local.state
-        try:
-            kernel = original(self, *args, grid=grid, warmup=warmup, **kwargs)
-        finally:
-            local.mode, local.state = before
-        if state is not None and kernel is not None:
-            state.ran(kernel)
-        return kernel
-
-    return run
-
-
-def _bench(original: Callable[..., Any]) -> Callable[..., Any]:
-    def bench(self: Any, *args: Any, **kwargs: Any) -> Any:
-        with tuning():
-            return original(self, *args, **kwargs)
-
-    return bench
+def _hashable(value: Any) -> Any:
+    """Metadata has been through JSON, which knows no tuples."""
+    return tuple(map(_hashable, value)) if isinstance(value, list) else value

@@ -15,9 +15,10 @@ from tileprobe.targets.cpu import bounds, kernel_errors, pool
 from tileprobe.targets.cpu.launch_pack import make_convert, make_pack, slots_of
 from tileprobe.targets.cpu.pool_ir import STATUS_ERROR
 
-# Set by a profiling session: called with the launcher and the grid before every launch. It returns None or an
-# object with `parameters` (address of the profiling parameter block, or 0), `start()` and `stop()`.
-observer: Callable[[Launcher, tuple[int, int, int]], Any] | None = None
+# Set by a profiling session: called with the launcher, its function and the grid before every launch. It returns
+# None, or an object with `launcher` and `function` to run instead (a variant of the same kernel), `parameters`
+# (address of the profiling parameter block, or 0), `start()` and `stop()`.
+observer: Callable[[Any, Any, tuple[int, int, int]], Any] | None = None
 # Error blocks not in use. Each launch takes its own, as launches may overlap; list operations are atomic.
 _blocks: list[kernel_errors.ErrorBlock] = []
 
@@ -38,7 +39,7 @@ class Launcher:
         self._scratch_bytes = info["scratch_bytes"]
         self._sites = info["sites"]
         self.probing = info.get("probing")  # layout, regions and IR of a kernel with records
-        self.source, self.hash = fn, getattr(metadata, "hash", "")
+        self.src, self.metadata = src, metadata
         self._prints = bool(info.get("prints"))
         self._checks = bool(getattr(metadata, "check_bounds", False))
 
@@ -56,8 +57,10 @@ class Launcher:
         errors = ctypes.addressof(block)
         known, table = self._limits(args) if self._checks else (None, None)
         limits = ctypes.addressof(table) if table is not None else 0
-        watch = observer(self, (gx, gy, gz)) if observer is not None else None
-        parameters = watch.parameters if watch is not None else 0
+        watch = observer(self, function, (gx, gy, gz)) if observer is not None else None
+        parameters, running = 0, self
+        if watch is not None:
+            parameters, running, function = watch.parameters, watch.launcher, watch.function
         try:
             launch = self._pack(gx, gy, gz, errors, parameters, 0, limits, *args)
         except Exception:
@@ -69,7 +72,7 @@ class Launcher:
                 sys.stdout.flush()
             if watch is not None:
                 watch.start()
-            status = pool.current().run(function, launch, gx * gy * gz, self._scratch_bytes)
+            status = pool.current().run(function, launch, gx * gy * gz, running._scratch_bytes)
             if watch is not None:
                 watch.stop()
         finally:
@@ -78,7 +81,7 @@ class Launcher:
             if exit is not None:
                 exit(launch_metadata)
         if status:
-            self._raise(status, block, (gx, gy, gz), known)
+            running._raise(status, block, (gx, gy, gz), known)
         _blocks.append(block)
 
     def _limits(self, args: Any) -> tuple[Any, Any]:

@@ -1,0 +1,197 @@
+"""`tileprobe.profile` and `tileprobe.profiled`: a session around launches, and its trace afterwards.
+
+In comes what to profile and how closely; while the session is on, every launch on the CPU passes by its
+manager; out goes a `Trace`, and through it reports and files.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import functools
+import os
+from collections.abc import Callable, Sequence
+from functools import reduce
+from typing import Any, TypeVar
+
+from tileprobe.errors import TileProbeError
+from tileprobe.session.choices import Choice
+from tileprobe.session.collect import Collected, build_trace
+from tileprobe.session.manager import manager
+from tileprobe.session.progress import Progress
+from tileprobe.session.recorded import Recorded
+from tileprobe.session.works import Variant, Work
+from tileprobe.tools.base import Tool
+from tileprobe.tools.load import DEFAULT, load_tool
+from tileprobe.tools.plan import Plan
+from tileprobe.trace import Trace
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Session:
+    """One profiling session. Use it as a context manager; `trace` and `report()` are there afterwards."""
+
+    def __init__(
+        self,
+        kernels: str | Sequence[str] = "*",
+        *,
+        tools: Sequence[str | Tool] = DEFAULT,
+        plan: Plan | None = None,
+        skip: int = 0,
+        take: int | None = None,
+        programs: str = "auto",
+        iterations: str = "all",
+        capacity: int = 256,
+        alternate: bool = True,
+        max_overhead: float = 0.01,
+        launch_mb: float = 32.0,
+        total_mb: float = 256.0,
+        progress: bool = False,
+    ) -> None:
+        """Profiles the kernels whose names match.
+
+        tools: what to find out; decides what is probed, unless `plan` does.
+        skip, take: of each kernel's launches leave out the first, then look at so many.
+        programs: auto, all, 1%, random:16, or numbers such as 0,5,9.
+        iterations: all, every:4, first:8, last:8; `capacity` of a loop's iterations have room.
+        alternate: every other launch of the same work runs without probes, to measure what they cost.
+        max_overhead: the share of a launch's time that records may take with programs="auto".
+        launch_mb, total_mb: room for the records of one launch, and of the session.
+        """
+        self.patterns = (kernels,) if isinstance(kernels, str) else tuple(kernels)
+        if not self.patterns or skip < 0 or (take is not None and take < 1):
+            raise TileProbeError("a session needs a kernel pattern, skip of 0 or more and take of 1 or more")
+        self.tools = [load_tool(tool) if isinstance(tool, str) else tool for tool in tools]
+        self.plan = plan if plan is not None else reduce(lambda a, b: a | b, (t.plan() for t in self.tools))
+        self.skip, self.take = skip, take
+        self.choice = Choice(programs, iterations)
+        self.capacity, self.alternate, self.max_overhead = capacity, alternate, max_overhead
+        self.launch_bytes, self.total_bytes = int(launch_mb * 2**20), int(total_mb * 2**20)
+        self.progress = Progress(progress)
+        self.seen: dict[str, int] = {}  # every kernel launched, and how often
+        self._bytes = 0
+        self._collected = Collected()
+        self._trace: Trace | None = None
+        self._on = False
+
+    # -- asked by the manager --------------------------------------------------------------------------------
+
+    def selects(self, launcher: Any, grid: tuple[int, int, int]) -> bool:
+        """Whether this launch is to be looked at. Called once a launch."""
+        name = launcher.kernel
+        count = self.seen[name] = self.seen.get(name, 0) + 1
+        self.progress.launched(name)
+        if not matches(name, self.patterns):
+            return False
+        return self.skip < count and (self.take is None or count <= self.skip + self.take)
+
+    def spent(self) -> bool:
+        return self._bytes >= self.total_bytes
+
+    def add(self, work: Work, variant: Variant | None, recorded: Recorded, calibration: bool) -> None:
+        if recorded.words is not None:
+            self._bytes += recorded.words.nbytes
+        self._collected.add(work, variant, recorded, calibration)
+
+    # -- used as a context manager ---------------------------------------------------------------------------
+
+    def __enter__(self) -> Session:
+        if self._on or self._trace is not None:
+            raise TileProbeError("a session is used once; call tileprobe.profile(...) again for another")
+        manager.enter(self)
+        self._on = True
+        return self
+
+    def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:
+        manager.leave(self)
+        self._on = False
+        self.progress.end()
+        if kind is None:
+            self.check_patterns()
+
+    def check_patterns(self) -> None:
+        """A pattern that no kernel matched is a mistake, and the message lists what there was to match."""
+        missed = [p for p in self.patterns if p != "*" and not any(matches(n, (p,)) for n in self.seen)]
+        if missed:
+            seen = ", ".join(sorted(self.seen)) or "none"
+            raise TileProbeError(
+                f"no kernel that ran matches {', '.join(map(repr, missed))}; the kernels that ran: {seen}"
+            )
+
+    # -- afterwards ------------------------------------------------------------------------------------------
+
+    @property
+    def trace(self) -> Trace:
+        """What was recorded, decoded once. While the session is on: up to now."""
+        if self._trace is not None:
+            return self._trace
+        trace = build_trace(self._collected, {"kernels_seen": dict(self.seen)})
+        if not self._on:
+            self._trace, self._collected = trace, Collected()
+        return trace
+
+    def results(self) -> list[Any]:
+        """What each tool makes of the trace."""
+        return [tool.read(self.trace) for tool in self.tools]
+
+    def report(self, file: Any = None) -> None:
+        """Prints the tools' findings, with the annotated source."""
+        from tileprobe.views.terminal import make_console, print_report
+
+        print_report(self.trace, self.results(), make_console(file))
+
+    def to_json(self) -> dict[str, Any]:
+        from tileprobe.views.json_report import trace_to_json
+
+        return trace_to_json(self.trace)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        self.trace.save(path)
+
+    def _repr_html_(self) -> str:
+        """A notebook shows the report."""
+        from html import escape
+        from io import StringIO
+
+        out = StringIO()
+        self.report(out)
+        return f"<pre>{escape(out.getvalue())}</pre>"
+
+
+def matches(name: str, patterns: Sequence[str]) -> bool:
+    return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def profile(kernels: str | Sequence[str] = "*", **options: Any) -> Session:
+    """Profiles the kernels launched in a `with` block; see `Session` for the options.
+
+    >>> with tileprobe.profile() as p:
+    ...     kernel[grid](x, y, n)
+    >>> p.report()
+    """
+    return Session(kernels, **options)
+
+
+def profiled(function: F | None = None, **options: Any) -> Any:
+    """Profiles every call of a function and prints the report; `function.profile` is the last session.
+
+    >>> @tileprobe.profiled
+    ... def step(x): ...
+    """
+
+    def decorate(wrapped: Callable[..., Any]) -> Callable[..., Any]:
+        report = options.pop("report", True)
+
+        @functools.wraps(wrapped)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            session = Session(**options)
+            call.profile = session  # type: ignore[attr-defined]
+            with session:
+                result = wrapped(*args, **kwargs)
+            if report:
+                session.report()
+            return result
+
+        return call
+
+    return decorate if function is None else decorate(function)

@@ -1,0 +1,117 @@
+"""One observed launch: the buffer its programs record into, and what is left of it afterwards.
+
+A `Watch` goes along with a launch: it owns the parameter block and the buffer while the kernel runs. What it
+leaves is a `Recorded`: the words that were written, with all that decoding needs.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tileprobe.session import clock
+from tileprobe.targets.cpu import pool
+from tileprobe.trace.layout import Layout
+from tileprobe.trace.sampling import Sampling
+
+_epochs = itertools.count(1)
+_EPOCH_BITS = 31  # an epoch shares a word with a trip count
+_buffers: list[np.ndarray] = []
+_buffers_lock = threading.Lock()
+
+
+@dataclass
+class Recorded:
+    """A launch that is over. Without probes there are no words, only a duration."""
+
+    name: str
+    grid: tuple[int, ...]
+    start_ns: int
+    duration_ns: int
+    layout: Layout | None = None
+    sampling: Sampling | None = None
+    words: np.ndarray | None = None  # (blocks, words)
+    epoch: int = 0
+    begin: int = 0
+    dose: int = 0  # how often each record was written; 0 without probes
+
+    @property
+    def programs(self) -> int:
+        return int(np.prod(self.grid))
+
+
+class Watch:
+    """Handed to the launcher: what to run, where its parameters are, and when it starts and stops."""
+
+    def __init__(
+        self,
+        launcher: Any,
+        function: Any,
+        grid: tuple[int, int, int],
+        done: Callable[[Recorded], None],
+        layout: Layout | None = None,
+        sampling: Sampling | None = None,
+        dose: int = 0,
+    ) -> None:
+        self.launcher, self.function, self.parameters = launcher, function, 0
+        self.recorded = Recorded(launcher.kernel, grid, 0, 0, layout, sampling, dose=dose)
+        self._done = done
+        if layout is not None and sampling is not None:
+            self._open(layout, sampling)
+
+    def _open(self, layout: Layout, sampling: Sampling) -> None:
+        programs = self.recorded.programs
+        blocks = max(1, sampling.wanted(programs))
+        self.recorded.epoch = next(_epochs) & ((1 << _EPOCH_BITS) - 1)
+        self._buffer = take(blocks * layout.block_words)
+        self._blocks = self._buffer[: blocks * layout.block_words].reshape(blocks, layout.block_words)
+        self._map = sampling.program_map(programs, blocks)
+        self._parameters = sampling.parameters(
+            layout,
+            buffer=self._blocks.ctypes.data,
+            epoch=self.recorded.epoch,
+            programs=programs,
+            blocks=blocks,
+            program_map=0 if self._map is None else self._map.ctypes.data,
+        )
+        self.parameters = self._parameters.ctypes.data
+
+    def start(self) -> None:
+        pool.current()  # its threads are no part of the first launch
+        self.recorded.begin = clock.ticks()
+        self.recorded.start_ns = time.perf_counter_ns()
+
+    def stop(self) -> None:
+        recorded = self.recorded
+        recorded.duration_ns = time.perf_counter_ns() - recorded.start_ns
+        if self.parameters:
+            recorded.words = self._blocks.copy()
+            give_back(self._buffer)
+        self._done(recorded)
+
+
+def take(words: int) -> np.ndarray:
+    """A buffer of at least that many words, on a cache line of its own and with its pages in place: a page
+    fault in the kernel would be measured."""
+    with _buffers_lock:
+        fitting = [n for n, held in enumerate(_buffers) if len(held) >= words]
+        if fitting:
+            return _buffers.pop(min(fitting, key=lambda n: len(_buffers[n])))
+    raw = np.ones(words + 8, np.uint64)
+    skip = (-raw.ctypes.data % 64) // 8
+    buffer = raw[skip : skip + words]
+    buffer.fill(0)
+    return buffer
+
+
+def give_back(buffer: np.ndarray) -> None:
+    with _buffers_lock:
+        _buffers.append(buffer)
+        _buffers.sort(key=len)
+        del _buffers[:-4]
