@@ -1,0 +1,36 @@
+"""`python -m benchmarks [names]`: run the benchmarks one after another, each in a process of its own.
+
+Each prints its table and writes benchmarks/results/NAME.json. Exits with 1 if one of them fell below a floor.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+# What is measured first is what the README names.
+ORDER = ["cpu", "launch", "overhead", "accuracy", "trace", "cambricon", "cambricon_functional", "vmath", "dot", "dot_transpose"]
+QUICK = {"vmath": ["--quick"]}
+
+
+def main(names: list[str]) -> int:
+    known = {path.stem for path in HERE.glob("*.py") if not path.stem.startswith("_")}
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        print(f"no benchmark named {', '.join(unknown)}; there are {', '.join(sorted(known))}", file=sys.stderr)
+        return 2
+    failed = []
+    for name in names or [*(n for n in ORDER if n in known), *sorted(known - set(ORDER))]:
+        print(f"\n== {name} ==", flush=True)
+        command = [sys.executable, "-m", f"benchmarks.{name}", *QUICK.get(name, [])]
+        if subprocess.run(command, cwd=HERE.parent).returncode:
+            failed.append(name)
+    if failed:
+        print(f"\nbelow a floor or failed: {', '.join(failed)}", file=sys.stderr)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
