@@ -2,9 +2,10 @@
 
     python -m benchmarks.cambricon_functional speed
     python -m benchmarks.cambricon_functional ber --out build/ber [--seeds 5] [--tokens 1024]
+    python -m benchmarks.cambricon_functional report --out build/ber
 
-`ber` writes every run (runs.parquet), means and spreads (summary.json) and the plot of
-docs/cambricon-functional.md.
+`ber` writes every run (runs.parquet) and then does what `report` does from there: means and ranges
+(summary.json) and the plot of docs/cambricon-functional.md.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ def tokens_per_second(weights: str) -> float:
 def ber(out: Path, seeds: int, tokens: int) -> None:
     machine = load_machine("cambricon:s")
     text = (EXAMPLE / "heldout.txt").read_text(encoding="utf-8")
-    rows, tables = [], {}
+    rows = []
     for name, size in (("as trained", None), (f"outliers x{PLANTED:.0f}", PLANTED)):
         plan = experiment.Plan(
             EXAMPLE, machine, text, seeds=seeds, tokens=tokens, tile=FULL_PAGES, outliers=size
@@ -85,19 +86,25 @@ def ber(out: Path, seeds: int, tokens: int) -> None:
             done[0] += 1
             print(f"\r{name}: {done[0]} of {plan.runs} runs ({code})      ", end="", flush=True)
 
-        found = experiment.run(plan, progress)
+        rows += [{"model": name, **row} for row in experiment.run(plan, progress)]
         print()
-        tables[name] = experiment.summary(found)
-        rows += [{"model": name, **row} for row in found]
-        for row in tables[name]:
-            print(f"{row['ecc']:14}{row['rate']:8.0e}{row['perplexity']:14.4g}{100 * row['accuracy']:8.1f} %")
     for name, layer in (("plain layer", layers.PLAIN), ("layer with outliers", layers.OUTLIERS)):
         found = layers.run_layer(machine, layer, experiment.CODES, experiment.RATES, seeds)
-        tables[name] = layer_summary(found)
         rows += [{"model": name, **row} for row in found]
-        for row in tables[name]:
-            print(f"{name:22}{row['ecc']:14}{row['rate']:8.0e}{row['error']:10.4f}")
     pl.DataFrame(rows, infer_schema_length=None).write_parquet(_made(out) / "runs.parquet")
+    report(out)
+
+
+def report(out: Path) -> None:
+    """Tables and plot of the runs in a folder."""
+    rows = pl.read_parquet(out / "runs.parquet").to_dicts()
+    tables = {}
+    for name in dict.fromkeys(row["model"] for row in rows):
+        group = [row for row in rows if row["model"] == name]
+        tables[name] = experiment.summary(group) if group[0]["error"] is None else layer_summary(group)
+        print(f"\n{name}")
+        for row in tables[name]:
+            print(f"{row['ecc']:14}{row['rate']:8.0e}{row.get('perplexity', row.get('error')):14.4g}")
     write_whole(out / "summary.json", json.dumps(tables, indent=1).encode())
     write_whole(out / "cambricon-ber.svg", draw(tables).encode())
 
@@ -111,8 +118,8 @@ def layer_summary(rows: list[dict]) -> list[dict]:
     out = []
     for key in dict.fromkeys((r["ecc"], r["rate"]) for r in rows):
         errors = [r["error"] for r in rows if (r["ecc"], r["rate"]) == key]
-        spread = statistics.stdev(errors) if len(errors) > 1 else 0.0
-        out.append({"ecc": key[0], "rate": key[1], "error": statistics.fmean(errors), "spread": spread})
+        out.append({"ecc": key[0], "rate": key[1], "error": statistics.fmean(errors)})
+        out[-1] |= {"low": min(errors), "high": max(errors)}
     return out
 
 
@@ -123,7 +130,7 @@ def draw(tables: dict[str, list[dict]]) -> str:
         points = [
             (
                 r["rate"],
-                *(max(1e-4, v) for v in (r["error"], r["error"] - r["spread"], r["error"] + r["spread"])),
+                *(max(1e-4, r[key]) for key in ("error", "low", "high")),
             )
             for r in tables["layer with outliers"]
             if r["ecc"] == code
@@ -142,9 +149,12 @@ def main() -> None:
     sweep.add_argument("--out", type=Path, required=True)
     sweep.add_argument("--seeds", type=int, default=5)
     sweep.add_argument("--tokens", type=int, default=1024)
+    commands.add_parser("report").add_argument("--out", type=Path, required=True)
     args = parser.parse_args()
     if args.command == "speed":
         speed()
+    elif args.command == "report":
+        report(args.out)
     else:
         ber(args.out, args.seeds, args.tokens)
 

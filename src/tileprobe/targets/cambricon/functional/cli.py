@@ -249,9 +249,9 @@ def _print_table(table: list[dict[str, Any]]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    out = Table("ECC", "spare B", "BER", "perplexity", "+- 1 sigma", "next token right")
+    out = Table("ECC", "spare B", "BER", "perplexity", "seeds from, to", "next token right")
     for row in table:
-        spread = f"{row['perplexity_low']:.4g} to {row['perplexity_high']:.4g}"
+        spread = f"{row['perplexity_low']:.4g}, {row['perplexity_high']:.4g}"
         right = f"{100 * row['accuracy']:.1f} % +- {100 * row['accuracy_spread']:.1f}"
         rate = f"{row['rate']:.0e}" if row["rate"] else "0"
         out.add_row(row["ecc"], str(row["spare_bytes_used"]), rate, f"{row['perplexity']:.4g}", spread, right)

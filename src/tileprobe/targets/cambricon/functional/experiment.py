@@ -114,20 +114,19 @@ def _spare(model: FlashModel) -> Row:
 
 
 def summary(rows: list[Row]) -> list[Row]:
-    """Mean and spread over the seeds: the loss is averaged, so perplexity is the geometric mean."""
+    """Mean and range over the seeds: the loss is averaged, so perplexity is the geometric mean."""
     out = []
     for key in dict.fromkeys((r["ecc"], r["rate"]) for r in rows):
         group = [r for r in rows if (r["ecc"], r["rate"]) == key]
         losses, right = [r["loss"] for r in group], [r["accuracy"] for r in group]
-        mean, spread = statistics.fmean(losses), statistics.stdev(losses) if len(group) > 1 else 0.0
         out.append(
             {
                 "ecc": key[0],
                 "rate": key[1],
                 "seeds": len(group),
-                "perplexity": math.exp(mean),
-                "perplexity_low": math.exp(mean - spread),
-                "perplexity_high": math.exp(mean + spread),
+                "perplexity": math.exp(statistics.fmean(losses)),
+                "perplexity_low": math.exp(min(losses)),
+                "perplexity_high": math.exp(max(losses)),
                 "accuracy": statistics.fmean(right),
                 "accuracy_spread": statistics.stdev(right) if len(group) > 1 else 0.0,
                 "spare_bytes_used": group[0].get("spare_bytes_used", 0),

@@ -64,6 +64,11 @@ class _Axis:
         return self.start + (self.end - self.start) * math.log(value / self.low) / span
 
     def ticks(self) -> list[float]:
+        if self.high / self.low < 4:  # too few round decades: even steps
+            step = 10.0 ** math.floor(math.log10(self.high - self.low or 1.0))
+            step = step / 2 if (self.high - self.low) / step < 3 else step
+            first = math.ceil(self.low / step)
+            return [k * step for k in range(first, math.floor(self.high / step) + 1)]
         decades = range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)) + 1)
         steps = (1,) if self.high / self.low > 300 else (1, 2, 5)
         return [
