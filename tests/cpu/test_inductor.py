@@ -61,10 +61,10 @@ def test_forward_and_backward_match_eager(name, inductor, launches):
     assert worst["gradients"] < 1e-5
 
 
-def test_reductions_indexing_and_random_numbers(inductor, launches):
+def test_reductions_scans_and_indexing(inductor, launches):
     def work(x, index):
         rows = x[index].cumsum(1)
-        return rows.var(dim=1), rows.argmax(dim=1), torch.where(rows > 0, rows.exp(), rows.tanh()).amax(0)
+        return rows.var(dim=1), rows.argmax(dim=1), torch.where(rows > 0, rows.sqrt(), rows.tanh()).amax(0)
 
     x, index = torch.randn(70, 130), torch.randint(0, 70, (33,))
     with inductor.patch(cpu_backend="triton"):
@@ -80,6 +80,8 @@ def test_matmul_templates(inductor, launches):
 
     a, b, c = torch.randn(96, 64), torch.randn(64, 80), torch.randn(80)
     settings = {"max_autotune_gemm": True, "max_autotune_gemm_backends": "TRITON"}
+    # torch 2.13 writes Python that does not parse when it benchmarks fused kernels for the CPU
+    settings["benchmark_epilogue_fusion"] = False
     with inductor.patch(cpu_backend="triton", **settings):
         found = torch.compile(work)(a, b, c)
     assert launches
