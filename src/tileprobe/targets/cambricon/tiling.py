@@ -77,6 +77,8 @@ def cut_buffers(
     fitting = min(rows, left // (2 * sum_bytes))
     if fitting < 1:
         return None
+    parts = -(-rows // fitting)
+    fitting = -(-rows // parts)  # of one size: a small last part would hold a buffer that the next page wants
     inputs = 1 + (left - 2 * fitting * sum_bytes) // input_bytes
     return Buffers(min(inputs, most_inputs, MOST_INPUT_SLOTS), fitting, int(keep))
 

@@ -131,10 +131,12 @@ def run_group(c, op, t_in, mats, m0, m1, use_us, k, s, tracing, tr):
                 s.issued[c, q] = u + 1
                 if tracing:
                     record(tr, T_COMPUTE, c, q, op, start, end, part_rows * s.r_cols[c, slot])
-                # queue the result, in the order of time
+                # queue the result, in the order of time; of two at once, the one of the lower core
                 at = count
-                while at > 0 and s.q_time[c, (head + at - 1) & q_mask] > end:
+                while at > 0:
                     a, b = (head + at) & q_mask, (head + at - 1) & q_mask
+                    if s.q_time[c, b] < end or (s.q_time[c, b] == end and s.q_core[c, b] < q):
+                        break
                     s.q_time[c, a], s.q_core[c, a] = s.q_time[c, b], s.q_core[c, b]
                     s.q_bytes[c, a], s.q_mat[c, a] = s.q_bytes[c, b], s.q_mat[c, b]
                     at -= 1
