@@ -11,7 +11,18 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 # What is measured first is what the README names.
-ORDER = ["cpu", "launch", "overhead", "accuracy", "trace", "cambricon", "cambricon_functional", "vmath", "dot", "dot_transpose"]
+ORDER = [
+    "cpu",
+    "launch",
+    "overhead",
+    "accuracy",
+    "trace",
+    "cambricon",
+    "cambricon_functional",
+    "vmath",
+    "dot",
+    "dot_transpose",
+]
 QUICK = {"vmath": ["--quick"]}
 
 
@@ -19,7 +30,9 @@ def main(names: list[str]) -> int:
     known = {path.stem for path in HERE.glob("*.py") if not path.stem.startswith("_")}
     unknown = [name for name in names if name not in known]
     if unknown:
-        print(f"no benchmark named {', '.join(unknown)}; there are {', '.join(sorted(known))}", file=sys.stderr)
+        print(
+            f"no benchmark named {', '.join(unknown)}; there are {', '.join(sorted(known))}", file=sys.stderr
+        )
         return 2
     failed = []
     for name in names or [*(n for n in ORDER if n in known), *sorted(known - set(ORDER))]:

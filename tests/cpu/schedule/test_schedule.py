@@ -10,9 +10,7 @@ from triton.runtime.jit import MockTensor
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 from filechecking import assert_matches
-
 from tileprobe.ir.registry import context
-
 
 FLOATS, HALVES = MockTensor(tl.float32), MockTensor(tl.float16)
 
@@ -60,9 +58,7 @@ def matmul_kernel(a, b, c, k, stride, M: tl.constexpr, N: tl.constexpr, K: tl.co
 
 
 def test_products_carry_scalars_and_accumulate_in_place(tmp_path):
-    text = scheduled(
-        matmul_kernel, HALVES, HALVES, FLOATS, 64, 96, M=32, N=32, K=16
-    )
+    text = scheduled(matmul_kernel, HALVES, HALVES, FLOATS, 64, 96, M=32, N=32, K=16)
     checks = """
     // CHECK:      [[ACC:%.*]] = tile.alloc at 0 : !tile.buffer<[32, 32], f32>
     // CHECK:      "scf.for"

@@ -8,17 +8,28 @@ from llvmlite import ir
 
 from tileprobe.targets.cpu.codegen.elementwise import _INT_BINARY, float_op
 from tileprobe.targets.cpu.codegen.memory import pointer
-from tileprobe.targets.cpu.codegen.types import bytes_of, is_float, register_type
+from tileprobe.targets.cpu.codegen.types import Value, bytes_of, is_float, register_type
 
 # RMWOp of the tt dialect
-_OPS = {1: "and", 2: "or", 3: "xor", 4: "add", 5: "fadd", 6: "max", 7: "min", 8: "umax", 9: "umin", 10: "xchg"}
+_OPS = {
+    1: "and",
+    2: "or",
+    3: "xor",
+    4: "add",
+    5: "fadd",
+    6: "max",
+    7: "min",
+    8: "umax",
+    9: "umin",
+    10: "xchg",
+}
 _INTS = {"add": "addi", "max": "maxsi", "min": "minsi", "umax": "maxui", "umin": "minui"}
 _ORDER = {1: "monotonic", 2: "acquire", 3: "release", 4: "acq_rel"}
 
 
 def read_modify_write(
-    b: ir.IRBuilder, code: int, address: ir.Value, value: ir.Value, name: str, order: int
-) -> ir.Value:
+    b: ir.IRBuilder, code: int, address: Value, value: Value, name: str, order: int
+) -> Value:
     """The old value at `address`, which becomes its combination with `value`."""
     kind = _OPS[code]
     ordering = _ORDER.get(order, "acq_rel")
@@ -29,7 +40,7 @@ def read_modify_write(
         old = b.atomic_rmw("xchg", pointer(b, address), bits, ordering)
         return b.bitcast(old, register_type(name))
 
-    def combine(old: ir.Value) -> ir.Value:
+    def combine(old: Value) -> Value:
         if not is_float(name):
             return _INT_BINARY[_INTS.get(kind, f"{kind}i")](b, old, value)
         if kind == "fadd":
@@ -39,7 +50,7 @@ def read_modify_write(
     return _retry(b, address, name, combine)
 
 
-def _retry(b: ir.IRBuilder, address: ir.Value, name: str, combine: Callable[[ir.Value], ir.Value]) -> ir.Value:
+def _retry(b: ir.IRBuilder, address: Value, name: str, combine: Callable[[Value], Value]) -> Value:
     """Compare and swap until nobody came between."""
     bits = ir.IntType(8 * bytes_of(name))
     place = pointer(b, address)
@@ -58,9 +69,7 @@ def _retry(b: ir.IRBuilder, address: ir.Value, name: str, combine: Callable[[ir.
     return b.bitcast(old, register_type(name))
 
 
-def compare_and_swap(
-    b: ir.IRBuilder, address: ir.Value, expected: ir.Value, value: ir.Value, name: str
-) -> ir.Value:
+def compare_and_swap(b: ir.IRBuilder, address: Value, expected: Value, value: Value, name: str) -> Value:
     bits = ir.IntType(8 * bytes_of(name))
     want, put = (b.bitcast(v, bits) for v in (expected, value))
     pair = b.cmpxchg(pointer(b, address), want, put, "acq_rel", "acquire")

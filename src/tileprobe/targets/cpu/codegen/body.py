@@ -157,7 +157,9 @@ class BodyFacts:
             for value in op.results:
                 name = elem_type(value.type)
                 if self.depends(value, axis) and name != "ptr" and name != "index":
-                    sizes.append(bytes_of(name) if name[0] == "f" or name == "bf16" else min(bytes_of(name), 8))
+                    sizes.append(
+                        bytes_of(name) if name[0] == "f" or name == "bf16" else min(bytes_of(name), 8)
+                    )
         return max(sizes)
 
 

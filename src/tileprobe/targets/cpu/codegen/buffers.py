@@ -9,14 +9,23 @@ from xdsl.ir import SSAValue
 
 from tileprobe.targets.cpu.codegen import memory
 from tileprobe.targets.cpu.codegen.dot_layout import Panel
-from tileprobe.targets.cpu.codegen.types import I64, bytes_of, constant, elem_type, lanes_of, splat, vector
+from tileprobe.targets.cpu.codegen.types import (
+    I64,
+    Value,
+    bytes_of,
+    constant,
+    elem_type,
+    lanes_of,
+    splat,
+    vector,
+)
 from tileprobe.targets.cpu.dialect import BufferType, ReadOp, WriteOp
 
 if TYPE_CHECKING:
     from tileprobe.targets.cpu.codegen.nest import NestEmitter
 
 
-def emit_read(nest: NestEmitter, op: ReadOp, form: str) -> ir.Value:
+def emit_read(nest: NestEmitter, op: ReadOp, form: str) -> Value:
     kind = op.buffer.type
     assert isinstance(kind, BufferType)
     name = elem_type(kind.element)
@@ -58,7 +67,7 @@ def emit_write(nest: NestEmitter, op: WriteOp) -> None:
         memory.store_strided(nest.b, value, first, name, stride * bytes_of(name))
 
 
-def store_column(nest: NestEmitter, value: ir.Value, op: WriteOp, point: list[ir.Value]) -> None:
+def store_column(nest: NestEmitter, value: Value, op: WriteOp, point: list[Value]) -> None:
     """Store a vector that lies side by side in the buffer, from `point` on."""
     kind = op.buffer.type
     assert isinstance(kind, BufferType)
@@ -67,7 +76,7 @@ def store_column(nest: NestEmitter, value: ir.Value, op: WriteOp, point: list[ir
     memory.store_vector(nest.b, value, _at(nest.b, base, linear(nest.b, kind, point), name), name, None)
 
 
-def write_result(nest: NestEmitter, value: ir.Value, buffer: SSAValue, axis: int) -> None:
+def write_result(nest: NestEmitter, value: Value, buffer: SSAValue, axis: int) -> None:
     """Store the result of a reduction along `axis` at the nest's other indices."""
     kind = buffer.type
     assert isinstance(kind, BufferType)
@@ -124,7 +133,7 @@ def _scales(kind: BufferType) -> list[int]:
     return scales[::-1] + inner
 
 
-def linear(b: ir.IRBuilder, kind: BufferType, indices: list[ir.Value]) -> ir.Value:
+def linear(b: ir.IRBuilder, kind: BufferType, indices: list[Value]) -> Value:
     """Element offset (i64) of an element, or of one per lane."""
     lanes = max((lanes_of(i) for i in indices), default=1)
     wide = [_widen(b, i, lanes) for i in indices]
@@ -140,21 +149,21 @@ def linear(b: ir.IRBuilder, kind: BufferType, indices: list[ir.Value]) -> ir.Val
     return b.add(total, b.add(b.mul(row, width), inside))
 
 
-def _sum(b: ir.IRBuilder, indices: list[ir.Value], scales: list[int], lanes: int) -> ir.Value:
-    total: ir.Value = constant(I64, 0, lanes)
+def _sum(b: ir.IRBuilder, indices: list[Value], scales: list[int], lanes: int) -> Value:
+    total: Value = constant(I64, 0, lanes)
     for index, scale in zip(indices, scales):
         total = b.add(total, index if scale == 1 else b.mul(index, constant(I64, scale, lanes)))
     return total
 
 
-def _widen(b: ir.IRBuilder, index: ir.Value, lanes: int) -> ir.Value:
+def _widen(b: ir.IRBuilder, index: Value, lanes: int) -> Value:
     scalar = index.type.element if isinstance(index.type, ir.VectorType) else index.type
     if scalar.width < 64:
         index = b.zext(index, vector(I64, lanes_of(index)))
     return splat(b, index, lanes) if lanes_of(index) < lanes else index
 
 
-def _at(b: ir.IRBuilder, base: ir.Value, offset: ir.Value, name: str) -> ir.Value:
+def _at(b: ir.IRBuilder, base: Value, offset: Value, name: str) -> Value:
     lanes = lanes_of(offset)
     size = bytes_of(name)
     scaled = offset if size == 1 else b.mul(offset, constant(I64, size, lanes))

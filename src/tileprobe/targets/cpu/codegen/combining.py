@@ -17,7 +17,16 @@ from tileprobe.ir.accessors import op_name
 from tileprobe.targets.cpu import vmath
 from tileprobe.targets.cpu.codegen import elementwise, memory
 from tileprobe.targets.cpu.codegen.loops import counted_loop
-from tileprobe.targets.cpu.codegen.types import I32, I64, bytes_of, elem_type, register_type, splat, vector
+from tileprobe.targets.cpu.codegen.types import (
+    I32,
+    I64,
+    Value,
+    bytes_of,
+    elem_type,
+    register_type,
+    splat,
+    vector,
+)
 from tileprobe.targets.cpu.dialect import BufferType, ReduceOp, ScanOp
 from tileprobe.targets.cpu.schedule.ttir import is_elementwise, numel
 
@@ -41,14 +50,14 @@ class _Combiner:
             op_name(op) in (*_RETURNS, "arith.constant") or is_elementwise(op_name(op)) for op in ops
         )
 
-    def __call__(self, left: Sequence[ir.Value], right: Sequence[ir.Value]) -> list[ir.Value]:
+    def __call__(self, left: Sequence[Value], right: Sequence[Value]) -> list[Value]:
         f = self.f
         if self.widened is not None:
             return [elementwise.float_op(f.builder, self.widened, [left[0], right[0]], "f32", f.fuse)]
         saved = dict(f.values)
         f.values.update(zip(self.block.args, (*left, *right)))
         lanes = left[0].type.count if isinstance(left[0].type, ir.VectorType) else 1
-        results: list[ir.Value] = []
+        results: list[Value] = []
         for op in self.block.ops:
             if op_name(op) in _RETURNS:
                 results = [_spread(f.builder, f.value(v), lanes) for v in op.operands]
@@ -67,7 +76,7 @@ def _is_small(op: Operation) -> bool:
     return elem_type(op.results[0].type) in ("f16", "bf16")
 
 
-def _spread(b: ir.IRBuilder, value: ir.Value, lanes: int) -> ir.Value:
+def _spread(b: ir.IRBuilder, value: Value, lanes: int) -> Value:
     return value if isinstance(value.type, ir.VectorType) else splat(b, value, lanes)
 
 
@@ -82,17 +91,21 @@ class _Strip:
         assert isinstance(kind, BufferType)
         self.dims = kind.dims
         axis = op.axis.data
-        self.outer, self.count, self.inner = numel(self.dims[:axis]), self.dims[axis], numel(self.dims[axis + 1 :])
+        self.outer, self.count, self.inner = (
+            numel(self.dims[:axis]),
+            self.dims[axis],
+            numel(self.dims[axis + 1 :]),
+        )
         self.names = [elem_type(v.type.element) for v in self.sources]  # type: ignore[attr-defined]
         self.bases = [f.value(v) for v in self.sources]
         self.work = ["f32"] if self.widened else self.names
 
-    def offset(self, outer: ir.Value, at: ir.Value, inner: ir.Value) -> ir.Value:
+    def offset(self, outer: Value, at: Value, inner: Value) -> Value:
         b = self.f.builder
         row = b.add(b.mul(outer, ir.Constant(I64, self.count)), at)
         return b.add(b.mul(row, ir.Constant(I64, self.inner)), inner)
 
-    def load(self, offset: ir.Value, lanes: int) -> list[ir.Value]:
+    def load(self, offset: Value, lanes: int) -> list[Value]:
         b = self.f.builder
         found = []
         for base, name in zip(self.bases, self.names):
@@ -106,7 +119,7 @@ class _Strip:
             found = [vmath.convert(b, value, name, "f32") for value, name in zip(found, self.names)]
         return found
 
-    def store(self, values: Sequence[ir.Value], bases: Sequence[ir.Value], offset: ir.Value) -> None:
+    def store(self, values: Sequence[Value], bases: Sequence[Value], offset: Value) -> None:
         b = self.f.builder
         for value, base, name in zip(values, bases, self.names):
             address = b.add(base, b.mul(offset, ir.Constant(I64, bytes_of(name))))
@@ -136,14 +149,14 @@ def emit_reduce(f: FunctionEmitter, op: Operation) -> None:
     lanes = strip.lanes(strip.count if along else strip.inner, combiner)
     slots = [f.local(vector(register_type(name), lanes)) for name in strip.work]
     zero = ir.Constant(I64, 0)
-    totals: list[ir.Value] = []
+    totals: list[Value] = []
 
-    def fold(values: list[ir.Value]) -> None:
+    def fold(values: list[Value]) -> None:
         held = [b.load(slot, typ=value.type) for slot, value in zip(slots, values)]
         for slot, value in zip(slots, combiner(held, values)):
             b.store(value, slot)
 
-    def one(outer: ir.Value, inner: ir.Value) -> None:
+    def one(outer: Value, inner: Value) -> None:
         for slot, value in zip(slots, strip.load(strip.offset(outer, zero, inner), lanes)):
             b.store(value, slot)
         step = lanes if along else 1
@@ -173,7 +186,7 @@ def _over(b: ir.IRBuilder, strip: _Strip, lanes: int, one: object) -> None:
     )  # fmt: skip
 
 
-def _across_lanes(b: ir.IRBuilder, combiner: _Combiner, values: list[ir.Value], lanes: int) -> list[ir.Value]:
+def _across_lanes(b: ir.IRBuilder, combiner: _Combiner, values: list[Value], lanes: int) -> list[Value]:
     if lanes == 1:
         return values
     while lanes > 2:
@@ -199,17 +212,17 @@ def emit_scan(f: FunctionEmitter, op: Operation) -> None:
     slots = [f.local(vector(register_type(name), lanes)) for name in strip.work]
     last = ir.Constant(I64, strip.count - 1)
 
-    def position(at: ir.Value) -> ir.Value:
+    def position(at: Value) -> Value:
         return b.sub(last, at) if op.reverse.data else at
 
-    def one(outer: ir.Value, inner: ir.Value) -> None:
+    def one(outer: Value, inner: Value) -> None:
         first = strip.offset(outer, position(ir.Constant(I64, 0)), inner)
         values = strip.load(first, lanes)
         strip.store(values, into, first)
         for slot, value in zip(slots, values):
             b.store(value, slot)
 
-        def step(at: ir.Value) -> None:
+        def step(at: Value) -> None:
             place = strip.offset(outer, position(at), inner)
             items = strip.load(place, lanes)
             held = [b.load(slot, typ=item.type) for slot, item in zip(slots, items)]

@@ -9,7 +9,7 @@ from llvmlite import ir
 from xdsl.ir import Operation, SSAValue
 
 from tileprobe.ir.accessors import attr_value, bool_attr, op_name
-from tileprobe.targets.cpu.codegen.types import I32, I64, elem_type, register_type
+from tileprobe.targets.cpu.codegen.types import I32, I64, Value, elem_type, register_type
 from tileprobe.targets.cpu.dialect import BufferType
 
 if TYPE_CHECKING:
@@ -50,10 +50,10 @@ def _if(f: FunctionEmitter, op: Operation) -> None:
     after = f.function.append_basic_block("if.end")
     arms = [f.function.append_basic_block("if") for _ in range(2)]
     b.cbranch(f.value(op.operands[0]), arms[0], arms[1])
-    incoming: list[tuple[ir.Block, list[ir.Value]]] = []
+    incoming: list[tuple[ir.Block, list[Value]]] = []
     for arm, region in zip(arms, op.regions):
         b.position_at_end(arm)
-        values: list[ir.Value] = []
+        values: list[Value] = []
         if region.blocks:
             f.emit_block(region.block)
             last = region.block.last_op
@@ -129,7 +129,7 @@ def _return(f: FunctionEmitter, op: Operation) -> None:
     if isinstance(kind, ir.IntType):
         f.builder.ret(ir.Constant(I32, 0))
         return
-    result: ir.Value = ir.Constant(kind, None)
+    result: Value = ir.Constant(kind, None)
     for number, value in enumerate(op.operands):
         result = f.builder.insert_value(result, f.value(value), number + 1)
     f.builder.ret(result)

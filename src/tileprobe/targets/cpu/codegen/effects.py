@@ -9,7 +9,7 @@ from xdsl.ir import Operation, SSAValue
 
 from tileprobe.ir.accessors import op_name
 from tileprobe.targets.cpu.codegen import memory
-from tileprobe.targets.cpu.codegen.types import bytes_of, pointee_name
+from tileprobe.targets.cpu.codegen.types import Value, bytes_of, pointee_name
 
 if TYPE_CHECKING:
     from tileprobe.targets.cpu.codegen.nest import NestEmitter
@@ -26,12 +26,14 @@ def is_scalar_only(op: Operation) -> bool:
     return op_name(op).startswith(_SCALAR_ONLY)
 
 
-def emit_load(nest: NestEmitter, op: Operation, form: str) -> ir.Value:
+def emit_load(nest: NestEmitter, op: Operation, form: str) -> Value:
     pointer, mask, other = load_operands(op)
     name = pointee_name(pointer.type)
     held = mask is None or mask in nest.true_masks
     if form != "all" or nest.lanes == 1:
-        address = nest.function.checked(nest.get(pointer, form), op, None if mask is None else nest.get(mask, form))
+        address = nest.function.checked(
+            nest.get(pointer, form), op, None if mask is None else nest.get(mask, form)
+        )
         return memory.load_scalar(
             nest.b,
             address,
@@ -55,7 +57,7 @@ def emit_load(nest: NestEmitter, op: Operation, form: str) -> ir.Value:
 
 def _load_row(
     nest: NestEmitter, pointer: SSAValue, mask: SSAValue, other: SSAValue | None, name: str
-) -> ir.Value:
+) -> Value:
     """A vector whose lanes are all on or all off: one address or a dummy's."""
     b = nest.b
     on = nest.get(mask, "first")
@@ -90,7 +92,9 @@ def _emit_store(nest: NestEmitter, op: Operation) -> None:
     if nest.lanes == 1:
         condition = None if mask is None else nest.get(mask, "first")
         address = nest.function.checked(nest.get(pointer, "first"), op, condition)
-        memory.store_scalar(b, nest.get(value), address, name, None if held else condition, nest.function.dummy)
+        memory.store_scalar(
+            b, nest.get(value), address, name, None if held else condition, nest.function.dummy
+        )
         return
     stride = nest.stride(pointer)
     if mask is not None and not held and nest.uniform(mask) and stride == bytes_of(name):

@@ -20,6 +20,8 @@ from tileprobe.targets.cpu.codegen.types import (
     F64,
     I1,
     I64,
+    Kind,
+    Value,
     bytes_of,
     constant,
     elem_type,
@@ -30,15 +32,30 @@ from tileprobe.targets.cpu.codegen.types import (
     vector,
 )
 
-Emitter = Callable[[ir.IRBuilder, Operation, list[ir.Value], str, str], ir.Value]
+Emitter = Callable[[ir.IRBuilder, Operation, list[Value], str, str], Value]
 _CMPI = ["eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge"]
-_CMPF = "false oeq ogt oge olt ole one ord ueq ugt uge ult ule une uno true".split()
+_CMPF = [
+    "false",
+    "oeq",
+    "ogt",
+    "oge",
+    "olt",
+    "ole",
+    "one",
+    "ord",
+    "ueq",
+    "ugt",
+    "uge",
+    "ult",
+    "ule",
+    "une",
+    "uno",
+    "true",
+]
 _ORDER = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 
 
-def emit(
-    builder: ir.IRBuilder, op: Operation, args: Sequence[ir.Value], fuse: bool = True
-) -> ir.Value:
+def emit(builder: ir.IRBuilder, op: Operation, args: Sequence[Value], fuse: bool = True) -> Value:
     """The result of an elementwise op. `fuse` allows a product and a sum to round once."""
     name = op_name(op)
     source = elem_type(op.operands[0].type) if op.operands else ""
@@ -94,7 +111,7 @@ _FLOAT_BINARY: dict[str, Callable[..., Any]] = {
 }
 
 
-def float_op(builder: ir.IRBuilder, name: str, args: list[ir.Value], kind: str, fuse: bool = True) -> ir.Value:
+def float_op(builder: ir.IRBuilder, name: str, args: list[Value], kind: str, fuse: bool = True) -> Value:
     work = _FLOAT_BINARY[name]
     flags = ("contract",) if fuse else ()
     if name == "negf" and kind not in ("f32", "f64"):
@@ -105,7 +122,7 @@ def float_op(builder: ir.IRBuilder, name: str, args: list[ir.Value], kind: str, 
     return vmath.convert(builder, work(builder, *wide, ()), "f32", kind)
 
 
-def _flip_sign(builder: ir.IRBuilder, value: ir.Value, kind: str) -> ir.Value:
+def _flip_sign(builder: ir.IRBuilder, value: Value, kind: str) -> Value:
     bits = ir.IntType(8 * bytes_of(kind))
     lanes = lanes_of(value)
     raw = builder.bitcast(value, vector(bits, lanes))
@@ -113,21 +130,21 @@ def _flip_sign(builder: ir.IRBuilder, value: ir.Value, kind: str) -> ir.Value:
     return builder.bitcast(flipped, value.type)
 
 
-def maxnum(b: ir.IRBuilder, x: ir.Value, y: ir.Value, largest: bool) -> ir.Value:
+def maxnum(b: ir.IRBuilder, x: Value, y: Value, largest: bool) -> Value:
     """The larger (or smaller) one; a NaN counts only if both are."""
     better = b.fcmp_ordered(">" if largest else "<", x, y)
     chosen = b.select(better, x, y)  # one max instruction; y when either is NaN
     return b.select(b.fcmp_unordered("uno", y, y), x, chosen)
 
 
-def maximum(b: ir.IRBuilder, x: ir.Value, y: ir.Value, largest: bool) -> ir.Value:
+def maximum(b: ir.IRBuilder, x: Value, y: Value, largest: bool) -> Value:
     """The larger (or smaller) one; NaN if either is."""
     better = b.fcmp_ordered(">" if largest else "<", x, y)
     chosen = b.select(better, x, y)
     return b.select(b.fcmp_unordered("uno", x, x), x, chosen)
 
 
-def _math(builder: ir.IRBuilder, name: str, args: list[ir.Value], kind: str) -> ir.Value:
+def _math(builder: ir.IRBuilder, name: str, args: list[Value], kind: str) -> Value:
     if name == "absf":
         return _abs(builder, args[0], kind)
     if name == "absi":
@@ -138,14 +155,16 @@ def _math(builder: ir.IRBuilder, name: str, args: list[ir.Value], kind: str) -> 
     return vmath.call(builder, f"math.{name}", args, kind)
 
 
-def _abs(builder: ir.IRBuilder, value: ir.Value, kind: str) -> ir.Value:
+def _abs(builder: ir.IRBuilder, value: Value, kind: str) -> Value:
     bits = ir.IntType(8 * bytes_of(kind))
     lanes = lanes_of(value)
     raw = builder.bitcast(value, vector(bits, lanes))
     return builder.bitcast(builder.and_(raw, constant(bits, (1 << (bits.width - 1)) - 1, lanes)), value.type)
 
 
-def intrinsic(builder: ir.IRBuilder, name: str, result: ir.Type, args: Sequence[ir.Value], suffix: str | None = None) -> Any:
+def intrinsic(
+    builder: ir.IRBuilder, name: str, result: Kind, args: Sequence[Value], suffix: str | None = None
+) -> Any:
     """Call an LLVM intrinsic, named after the result type unless `suffix` is given."""
     full = f"{name}.{type_suffix(result) if suffix is None else suffix}" if suffix != "" else name
     module = builder.module
@@ -155,7 +174,7 @@ def intrinsic(builder: ir.IRBuilder, name: str, result: ir.Type, args: Sequence[
     return builder.call(function, list(args))
 
 
-def type_suffix(kind: ir.Type) -> str:
+def type_suffix(kind: Kind) -> str:
     if isinstance(kind, ir.VectorType):
         return f"v{kind.count}{type_suffix(kind.element)}"
     if isinstance(kind, ir.IntType):
@@ -168,8 +187,8 @@ def type_suffix(kind: ir.Type) -> str:
 # -- integers ------------------------------------------------------------------------------------------------
 
 
-def _divide(signed: bool, remainder: bool) -> Callable[[ir.IRBuilder, ir.Value, ir.Value], ir.Value]:
-    def work(b: ir.IRBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
+def _divide(signed: bool, remainder: bool) -> Callable[[ir.IRBuilder, Value, Value], Value]:
+    def work(b: ir.IRBuilder, x: Value, y: Value) -> Value:
         scalar = x.type.element if isinstance(x.type, ir.VectorType) else x.type
         y = _never_zero(b, y)
         if isinstance(x.type, ir.VectorType) and scalar.width <= 32 and not _is_constant(y):
@@ -190,11 +209,11 @@ def _divide(signed: bool, remainder: bool) -> Callable[[ir.IRBuilder, ir.Value, 
     return work
 
 
-def _is_constant(value: ir.Value) -> bool:
+def _is_constant(value: Value) -> bool:
     return isinstance(value, ir.Constant)
 
 
-def _never_zero(b: ir.IRBuilder, y: ir.Value) -> ir.Value:
+def _never_zero(b: ir.IRBuilder, y: Value) -> Value:
     """Division by zero is undefined in Triton; it must not kill the process."""
     if _is_constant(y):
         return y
@@ -203,7 +222,7 @@ def _never_zero(b: ir.IRBuilder, y: ir.Value) -> ir.Value:
     return b.select(zero, constant(scalar, 1, lanes_of(y)), y)
 
 
-def _divide_by_double(b: ir.IRBuilder, x: ir.Value, y: ir.Value, signed: bool, remainder: bool) -> ir.Value:
+def _divide_by_double(b: ir.IRBuilder, x: Value, y: Value, signed: bool, remainder: bool) -> Value:
     """Vectors have no integer division; doubles divide 32-bit integers exactly once truncated."""
     wide = ir.VectorType(F64, lanes_of(x))
     to, back = (b.sitofp, b.fptosi) if signed else (b.uitofp, b.fptoui)
@@ -213,10 +232,10 @@ def _divide_by_double(b: ir.IRBuilder, x: ir.Value, y: ir.Value, signed: bool, r
     return b.sub(x, b.mul(q, y)) if remainder else q
 
 
-def _shift(name: str) -> Callable[[ir.IRBuilder, ir.Value, ir.Value], ir.Value]:
+def _shift(name: str) -> Callable[[ir.IRBuilder, Value, Value], Value]:
     """Shifts by the width or more give 0 (or the sign), as on the machines Triton is written for."""
 
-    def work(b: ir.IRBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
+    def work(b: ir.IRBuilder, x: Value, y: Value) -> Value:
         scalar = x.type.element if isinstance(x.type, ir.VectorType) else x.type
         lanes = lanes_of(x)
         top = constant(scalar, scalar.width - 1, lanes)
@@ -230,15 +249,15 @@ def _shift(name: str) -> Callable[[ir.IRBuilder, ir.Value, ir.Value], ir.Value]:
     return work
 
 
-def _pick(predicate: str, signed: bool) -> Callable[[ir.IRBuilder, ir.Value, ir.Value], ir.Value]:
-    def work(b: ir.IRBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
+def _pick(predicate: str, signed: bool) -> Callable[[ir.IRBuilder, Value, Value], Value]:
+    def work(b: ir.IRBuilder, x: Value, y: Value) -> Value:
         compare = b.icmp_signed if signed else b.icmp_unsigned
         return b.select(compare(predicate, x, y), x, y)
 
     return work
 
 
-_INT_BINARY: dict[str, Callable[[ir.IRBuilder, ir.Value, ir.Value], ir.Value]] = {
+_INT_BINARY: dict[str, Callable[[ir.IRBuilder, Value, Value], Value]] = {
     "addi": lambda b, x, y: b.add(x, y),
     "subi": lambda b, x, y: b.sub(x, y),
     "muli": lambda b, x, y: b.mul(x, y),
@@ -262,7 +281,7 @@ _INT_BINARY: dict[str, Callable[[ir.IRBuilder, ir.Value, ir.Value], ir.Value]] =
 # -- everything else -----------------------------------------------------------------------------------------
 
 
-def _cmpi(b: ir.IRBuilder, op: Operation, args: list[ir.Value], source: str, result: str) -> ir.Value:
+def _cmpi(b: ir.IRBuilder, op: Operation, args: list[Value], source: str, result: str) -> Value:
     predicate = _CMPI[int_attr(op, "predicate")]
     if predicate in ("eq", "ne"):
         return b.icmp_signed(_ORDER[predicate], *args)
@@ -270,7 +289,7 @@ def _cmpi(b: ir.IRBuilder, op: Operation, args: list[ir.Value], source: str, res
     return compare(_ORDER[predicate[1:]], *args)
 
 
-def _cmpf(b: ir.IRBuilder, op: Operation, args: list[ir.Value], source: str, result: str) -> ir.Value:
+def _cmpf(b: ir.IRBuilder, op: Operation, args: list[Value], source: str, result: str) -> Value:
     predicate = _CMPF[int_attr(op, "predicate")]
     if source not in ("f32", "f64"):
         args = [vmath.convert(b, a, source, "f32") for a in args]
@@ -283,31 +302,31 @@ def _cmpf(b: ir.IRBuilder, op: Operation, args: list[ir.Value], source: str, res
     return compare(_ORDER[predicate[1:]], *args)
 
 
-def _select(b: ir.IRBuilder, op: Operation, args: list[ir.Value], source: str, result: str) -> ir.Value:
+def _select(b: ir.IRBuilder, op: Operation, args: list[Value], source: str, result: str) -> Value:
     return b.select(*args)
 
 
 def _convert(signed: bool) -> Emitter:
-    def work(b: ir.IRBuilder, op: Operation, args: list[ir.Value], source: str, result: str) -> ir.Value:
+    def work(b: ir.IRBuilder, op: Operation, args: list[Value], source: str, result: str) -> Value:
         return vmath.convert(b, args[0], source, result, signed=signed)
 
     return work
 
 
-def _fp_to_fp(b: ir.IRBuilder, op: Operation, args: list[ir.Value], source: str, result: str) -> ir.Value:
+def _fp_to_fp(b: ir.IRBuilder, op: Operation, args: list[Value], source: str, result: str) -> Value:
     mode = attr_value(op, "rounding", attr_value(op, "roundingmode"))
     rounding = "rtz" if mode == 0 and mode is not None and not isinstance(mode, bool) else "rtne"
     return vmath.convert(b, args[0], source, result, rounding=rounding)
 
 
-def _bitcast(b: ir.IRBuilder, op: Operation, args: list[ir.Value], source: str, result: str) -> ir.Value:
+def _bitcast(b: ir.IRBuilder, op: Operation, args: list[Value], source: str, result: str) -> Value:
     kind = vector(register_type(result), lanes_of(args[0]))
     if args[0].type == kind:
         return args[0]
     return b.bitcast(args[0], kind)
 
 
-def _addptr(b: ir.IRBuilder, op: Operation, args: list[ir.Value], source: str, result: str) -> ir.Value:
+def _addptr(b: ir.IRBuilder, op: Operation, args: list[Value], source: str, result: str) -> Value:
     pointer, offset = args
     lanes = lanes_of(pointer)
     scalar = offset.type.element if isinstance(offset.type, ir.VectorType) else offset.type
@@ -321,11 +340,11 @@ def _addptr(b: ir.IRBuilder, op: Operation, args: list[ir.Value], source: str, r
     return b.add(pointer, offset)
 
 
-def _same(b: ir.IRBuilder, op: Operation, args: list[ir.Value], source: str, result: str) -> ir.Value:
+def _same(b: ir.IRBuilder, op: Operation, args: list[Value], source: str, result: str) -> Value:
     return args[0]
 
 
-def _clampf(b: ir.IRBuilder, op: Operation, args: list[ir.Value], source: str, result: str) -> ir.Value:
+def _clampf(b: ir.IRBuilder, op: Operation, args: list[Value], source: str, result: str) -> Value:
     nan = int_attr(op, "propagateNan", 0) != 0
     wide = args if source in ("f32", "f64") else [vmath.convert(b, a, source, "f32") for a in args]
     x, low, high = wide
@@ -334,15 +353,15 @@ def _clampf(b: ir.IRBuilder, op: Operation, args: list[ir.Value], source: str, r
     return y if source in ("f32", "f64") else vmath.convert(b, y, "f32", source)
 
 
-def _sqrt(b: ir.IRBuilder, op: Operation, args: list[ir.Value], source: str, result: str) -> ir.Value:
+def _sqrt(b: ir.IRBuilder, op: Operation, args: list[Value], source: str, result: str) -> Value:
     return vmath.call(b, "math.sqrt", args, source)
 
 
-def _divf(b: ir.IRBuilder, op: Operation, args: list[ir.Value], source: str, result: str) -> ir.Value:
+def _divf(b: ir.IRBuilder, op: Operation, args: list[Value], source: str, result: str) -> Value:
     return float_op(b, "divf", args, source)
 
 
-def _mulhi(b: ir.IRBuilder, op: Operation, args: list[ir.Value], source: str, result: str) -> ir.Value:
+def _mulhi(b: ir.IRBuilder, op: Operation, args: list[Value], source: str, result: str) -> Value:
     width = bytes_of(source) * 8
     lanes = lanes_of(args[0])
     wide = vector(ir.IntType(2 * width), lanes)
@@ -351,7 +370,7 @@ def _mulhi(b: ir.IRBuilder, op: Operation, args: list[ir.Value], source: str, re
     return b.trunc(high, args[0].type)
 
 
-def _extern(b: ir.IRBuilder, op: Operation, args: list[ir.Value], source: str, result: str) -> ir.Value:
+def _extern(b: ir.IRBuilder, op: Operation, args: list[Value], source: str, result: str) -> Value:
     symbol = str(attr_value(op, "symbol", ""))
     types = [elem_type(v.type) for v in op.operands]
     return vmath.extern(b, symbol, args, types)

@@ -10,7 +10,18 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from tileprobe.ir.accessors import attr, int_attr, op_name
 from tileprobe.targets.cpu.codegen import control, elementwise, memory, records, scalar_effects, stages
-from tileprobe.targets.cpu.codegen.types import I8, I32, I64, PTR, bytes_of, elem_type, pointee_name, register_type
+from tileprobe.targets.cpu.codegen.types import (
+    I8,
+    I32,
+    I64,
+    PTR,
+    Kind,
+    Value,
+    bytes_of,
+    elem_type,
+    pointee_name,
+    register_type,
+)
 from tileprobe.targets.cpu.dialect import AllocOp, BufferType, ReadOp, ViewOp
 
 if TYPE_CHECKING:
@@ -32,7 +43,7 @@ class FunctionEmitter:
         self.vector_bytes: int = module.vector_bytes
         self.scalar_only: bool = module.options.check_bounds
         self.fuse: bool = module.options.enable_fp_fusion
-        self.values: dict[SSAValue, ir.Value] = {}
+        self.values: dict[SSAValue, Value] = {}
         self.blocks: dict[Block, ir.Block] = {}
         self.entry = function.append_basic_block("entry")
         self.builder = ir.IRBuilder(self.entry)
@@ -47,21 +58,21 @@ class FunctionEmitter:
 
     # -- values ----------------------------------------------------------------------------------------------
 
-    def value(self, value: SSAValue) -> ir.Value:
+    def value(self, value: SSAValue) -> Value:
         return self.values[value]
 
-    def buffer_address(self, buffer: SSAValue) -> ir.Value:
+    def buffer_address(self, buffer: SSAValue) -> Value:
         """Address (i64) of a buffer's first element."""
         return self.values[buffer]
 
-    def local(self, kind: ir.Type) -> ir.Value:
+    def local(self, kind: Kind) -> Value:
         """A stack slot, allocated once on entry however often the code around runs."""
         with self.builder.goto_entry_block():
             slot = self.builder.alloca(kind)
             slot.align = 64
         return slot
 
-    def checked(self, address: ir.Value, op: Operation, mask: ir.Value | None) -> ir.Value:
+    def checked(self, address: Value, op: Operation, mask: Value | None) -> Value:
         """The address, or that of a dummy if it is outside every known tensor (then the error is recorded)."""
         if not self.module.options.check_bounds:
             return address
@@ -92,7 +103,7 @@ class FunctionEmitter:
             self.builder.position_at_end(self.failed)
             self.builder.ret(self._failure())
 
-    def _failure(self) -> ir.Value:
+    def _failure(self) -> Value:
         kind = self.function.function_type.return_type
         if isinstance(kind, ir.IntType):
             return ir.Constant(kind, 1)
@@ -152,16 +163,16 @@ class FunctionEmitter:
         else:
             self.values[op.results[0]] = elementwise.emit(self.builder, op, args, self.fuse)
 
-    def effect(self, op: Operation, args: list[ir.Value]) -> list[ir.Value]:
+    def effect(self, op: Operation, args: list[Value]) -> list[Value]:
         return scalar_effects.emit(self, op, args)
 
-    def _load(self, op: Operation, args: list[ir.Value]) -> ir.Value:
+    def _load(self, op: Operation, args: list[Value]) -> Value:
         element = pointee_name(op.operands[0].type)
         rest: list[Any] = [*args[1:], None, None]
         address = self.checked(args[0], op, rest[0])
         return memory.load_scalar(self.builder, address, element, rest[0], rest[1], self.dummy)
 
-    def _read(self, op: ReadOp, args: list[ir.Value]) -> ir.Value:
+    def _read(self, op: ReadOp, args: list[Value]) -> Value:
         from tileprobe.targets.cpu.codegen import buffers
 
         kind = op.buffer.type
@@ -171,11 +182,11 @@ class FunctionEmitter:
         address = self.builder.add(args[0], self.builder.mul(offset, ir.Constant(I64, bytes_of(name))))
         return memory.load_scalar(self.builder, address, name, None, None, self.dummy)
 
-    def _grid(self, axis: int) -> ir.Value:
+    def _grid(self, axis: int) -> Value:
         slot = self.builder.gep(self.launch, [ir.Constant(I64, axis)], source_etype=I64)
         return self.builder.trunc(self.builder.load(slot, typ=I64), I32)
 
-    def _table(self, op: Operation) -> ir.Value:
+    def _table(self, op: Operation) -> Value:
         data = attr(op, "value")
         assert isinstance(data, DenseIntOrFPElementsAttr)
         raw = data.data.data

@@ -15,7 +15,7 @@ from tileprobe.ir.accessors import op_name
 from tileprobe.targets.cpu.codegen import elementwise
 from tileprobe.targets.cpu.codegen.body import BodyFacts
 from tileprobe.targets.cpu.codegen.dot import Ahead
-from tileprobe.targets.cpu.codegen.types import I32, bytes_of, pointee_name
+from tileprobe.targets.cpu.codegen.types import I32, Value, bytes_of, pointee_name
 from tileprobe.targets.cpu.dialect import DotOp, NestOp, WriteOp
 from tileprobe.targets.cpu.schedule.ttir import is_elementwise
 
@@ -59,7 +59,10 @@ def _tile(f: FunctionEmitter, loop: Operation, nest: NestOp, load: Operation) ->
     facts = BodyFacts(nest.body.block)
     pointer = load.operands[0]
     size = bytes_of(pointee_name(pointer.type))
-    along = next((axis for axis in (1, 0) if facts.stride(pointer, axis, frozenset(facts.remainders(axis))) == size), None)
+    along = next(
+        (axis for axis in (1, 0) if facts.stride(pointer, axis, frozenset(facts.remainders(axis))) == size),
+        None,
+    )
     if along is None:
         return None
     across = 1 - along
@@ -78,16 +81,16 @@ class _Follower:
         self.f = f
         self.loop = loop
         self.body = loop.regions[0].block
-        self.known: dict[SSAValue, ir.Value] = {}
+        self.known: dict[SSAValue, Value] = {}
         for axis, arg in enumerate(nest.body.block.args):
             self.known[arg] = ir.Constant(I32, indices[axis])
 
-    def value(self, value: SSAValue) -> ir.Value:
+    def value(self, value: SSAValue) -> Value:
         if value not in self.known:
             self.known[value] = self._follow(value)
         return self.known[value]
 
-    def _follow(self, value: SSAValue) -> ir.Value:
+    def _follow(self, value: SSAValue) -> Value:
         if not isinstance(value, OpResult):
             return self._argument(value)
         op = value.op
@@ -102,7 +105,7 @@ class _Follower:
     def _inside(self, op: Operation) -> bool:
         return self.loop.is_ancestor(op)
 
-    def _argument(self, value: SSAValue) -> ir.Value:
+    def _argument(self, value: SSAValue) -> Value:
         if value.owner is not self.body:
             owner = value.owner
             if isinstance(owner, Block) and self.loop.is_ancestor(owner):
@@ -126,9 +129,9 @@ class _Now(_Follower):
         self.body = loop.regions[0].block
         self.known = {}
 
-    def _follow(self, value: SSAValue) -> ir.Value:
+    def _follow(self, value: SSAValue) -> Value:
         emitted = self.f.values.get(value)
         return emitted if emitted is not None else super()._follow(value)
 
-    def _argument(self, value: SSAValue) -> ir.Value:
+    def _argument(self, value: SSAValue) -> Value:
         return self.f.value(value)

@@ -6,9 +6,11 @@ from collections.abc import Callable
 
 from llvmlite import ir
 
+from tileprobe.targets.cpu.codegen.types import Value
+
 
 def counted_loop(
-    b: ir.IRBuilder, start: ir.Value, stop: ir.Value, step: int, body: Callable[[ir.Value], None]
+    b: ir.IRBuilder, start: Value, stop: Value, step: int, body: Callable[[Value], None]
 ) -> None:
     """`for index in range(start, stop, step)`; a loop of one known iteration is just its body."""
     if isinstance(start, ir.Constant) and isinstance(stop, ir.Constant):

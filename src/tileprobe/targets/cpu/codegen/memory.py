@@ -9,10 +9,23 @@ from __future__ import annotations
 from llvmlite import ir
 
 from tileprobe.targets.cpu.codegen.elementwise import intrinsic, type_suffix
-from tileprobe.targets.cpu.codegen.types import I1, I8, I32, I64, PTR, bytes_of, constant, lanes_of, memory_type, register_type, vector
+from tileprobe.targets.cpu.codegen.types import (
+    I1,
+    I8,
+    I32,
+    I64,
+    PTR,
+    Value,
+    bytes_of,
+    constant,
+    lanes_of,
+    memory_type,
+    register_type,
+    vector,
+)
 
 
-def to_register(b: ir.IRBuilder, value: ir.Value, name: str) -> ir.Value:
+def to_register(b: ir.IRBuilder, value: Value, name: str) -> Value:
     """A value as it is computed with, from how it lies in memory."""
     if name == "i1":
         return b.icmp_unsigned("!=", value, constant(I8, 0, lanes_of(value)))
@@ -20,13 +33,13 @@ def to_register(b: ir.IRBuilder, value: ir.Value, name: str) -> ir.Value:
     return value if value.type == want else b.bitcast(value, want)
 
 
-def to_memory(b: ir.IRBuilder, value: ir.Value, name: str) -> ir.Value:
+def to_memory(b: ir.IRBuilder, value: Value, name: str) -> Value:
     if name == "i1":
         return b.zext(value, vector(I8, lanes_of(value)))
     return value
 
 
-def pointer(b: ir.IRBuilder, address: ir.Value) -> ir.Value:
+def pointer(b: ir.IRBuilder, address: Value) -> Value:
     return b.inttoptr(address, vector(PTR, lanes_of(address)))
 
 
@@ -34,8 +47,8 @@ def pointer(b: ir.IRBuilder, address: ir.Value) -> ir.Value:
 
 
 def load_scalar(
-    b: ir.IRBuilder, address: ir.Value, name: str, mask: ir.Value | None, other: ir.Value | None, dummy: ir.Value
-) -> ir.Value:
+    b: ir.IRBuilder, address: Value, name: str, mask: Value | None, other: Value | None, dummy: Value
+) -> Value:
     if mask is not None:
         address = b.select(mask, address, dummy)
     loaded = b.load(pointer(b, address), align=bytes_of(name), typ=memory_type(name))
@@ -46,7 +59,7 @@ def load_scalar(
 
 
 def store_scalar(
-    b: ir.IRBuilder, value: ir.Value, address: ir.Value, name: str, mask: ir.Value | None, dummy: ir.Value
+    b: ir.IRBuilder, value: Value, address: Value, name: str, mask: Value | None, dummy: Value
 ) -> None:
     if mask is not None:
         address = b.select(mask, address, dummy)
@@ -57,8 +70,8 @@ def store_scalar(
 
 
 def load_vector(
-    b: ir.IRBuilder, address: ir.Value, name: str, lanes: int, mask: ir.Value | None, other: ir.Value | None
-) -> ir.Value:
+    b: ir.IRBuilder, address: Value, name: str, lanes: int, mask: Value | None, other: Value | None
+) -> Value:
     kind = vector(memory_type(name), lanes)
     if mask is None:
         return to_register(b, b.load(pointer(b, address), align=bytes_of(name), typ=kind), name)
@@ -69,7 +82,7 @@ def load_vector(
     return to_register(b, loaded, name)
 
 
-def store_vector(b: ir.IRBuilder, value: ir.Value, address: ir.Value, name: str, mask: ir.Value | None) -> None:
+def store_vector(b: ir.IRBuilder, value: Value, address: Value, name: str, mask: Value | None) -> None:
     raw = to_memory(b, value, name)
     if mask is None:
         b.store(raw, pointer(b, address), align=bytes_of(name))
@@ -81,9 +94,7 @@ def store_vector(b: ir.IRBuilder, value: ir.Value, address: ir.Value, name: str,
 # -- vectors of addresses ------------------------------------------------------------------------------------
 
 
-def gather(
-    b: ir.IRBuilder, addresses: ir.Value, name: str, mask: ir.Value | None, other: ir.Value | None
-) -> ir.Value:
+def gather(b: ir.IRBuilder, addresses: Value, name: str, mask: Value | None, other: Value | None) -> Value:
     lanes = lanes_of(addresses)
     kind = vector(memory_type(name), lanes)
     if mask is None:
@@ -94,16 +105,18 @@ def gather(
     return to_register(b, intrinsic(b, "llvm.masked.gather", kind, [pointers, mask, rest], suffix), name)
 
 
-def _gather_all(b: ir.IRBuilder, addresses: ir.Value, name: str, lanes: int) -> ir.Value:
-    result: ir.Value = ir.Constant(vector(memory_type(name), lanes), ir.Undefined)
+def _gather_all(b: ir.IRBuilder, addresses: Value, name: str, lanes: int) -> Value:
+    result: Value = ir.Constant(vector(memory_type(name), lanes), ir.Undefined)
     for lane in range(lanes):
         place = ir.Constant(I32, lane)
-        one = b.load(pointer(b, b.extract_element(addresses, place)), align=bytes_of(name), typ=memory_type(name))
+        one = b.load(
+            pointer(b, b.extract_element(addresses, place)), align=bytes_of(name), typ=memory_type(name)
+        )
         result = b.insert_element(result, one, place)
     return to_register(b, result, name)
 
 
-def scatter(b: ir.IRBuilder, value: ir.Value, addresses: ir.Value, name: str, mask: ir.Value | None) -> None:
+def scatter(b: ir.IRBuilder, value: Value, addresses: Value, name: str, mask: Value | None) -> None:
     lanes = lanes_of(addresses)
     raw = to_memory(b, value, name)
     if mask is None:
@@ -119,9 +132,9 @@ def scatter(b: ir.IRBuilder, value: ir.Value, addresses: ir.Value, name: str, ma
 # -- vectors with a constant stride --------------------------------------------------------------------------
 
 
-def load_strided(b: ir.IRBuilder, address: ir.Value, name: str, lanes: int, stride: int) -> ir.Value:
+def load_strided(b: ir.IRBuilder, address: Value, name: str, lanes: int, stride: int) -> Value:
     """Lane l from `address + l * stride` (bytes)."""
-    result: ir.Value = ir.Constant(vector(memory_type(name), lanes), ir.Undefined)
+    result: Value = ir.Constant(vector(memory_type(name), lanes), ir.Undefined)
     for lane in range(lanes):
         place = b.add(address, ir.Constant(I64, lane * stride))
         one = b.load(pointer(b, place), align=bytes_of(name), typ=memory_type(name))
@@ -129,11 +142,21 @@ def load_strided(b: ir.IRBuilder, address: ir.Value, name: str, lanes: int, stri
     return to_register(b, result, name)
 
 
-def store_strided(b: ir.IRBuilder, value: ir.Value, address: ir.Value, name: str, stride: int) -> None:
+def store_strided(b: ir.IRBuilder, value: Value, address: Value, name: str, stride: int) -> None:
     raw = to_memory(b, value, name)
     for lane in range(lanes_of(raw)):
         place = b.add(address, ir.Constant(I64, lane * stride))
         b.store(b.extract_element(raw, ir.Constant(I32, lane)), pointer(b, place), align=bytes_of(name))
 
 
-__all__ = ["I1", "gather", "load_scalar", "load_strided", "load_vector", "scatter", "store_scalar", "store_strided", "store_vector"]
+__all__ = [
+    "I1",
+    "gather",
+    "load_scalar",
+    "load_strided",
+    "load_vector",
+    "scatter",
+    "store_scalar",
+    "store_strided",
+    "store_vector",
+]

@@ -13,7 +13,19 @@ from tileprobe.ir.accessors import attr, attr_value, op_name
 from tileprobe.ir.locations import source_location
 from tileprobe.targets.cpu.codegen import records
 from tileprobe.targets.cpu.codegen.function import FunctionEmitter
-from tileprobe.targets.cpu.codegen.types import F32, F64, I1, I32, I64, PTR, bytes_of, elem_type, register_type
+from tileprobe.targets.cpu.codegen.types import (
+    F32,
+    F64,
+    I1,
+    I32,
+    I64,
+    PTR,
+    Kind,
+    Value,
+    bytes_of,
+    elem_type,
+    register_type,
+)
 from tileprobe.targets.cpu.dialect import BufferType
 from tileprobe.trace.layout import Layout
 
@@ -32,16 +44,18 @@ class ModuleEmitter:
         self.prints = False
         self._ops = [op for op in tile.ops if op_name(op) == "tt.func"]
         self._scratch: dict[str, int] = {}
-        self.probed: tuple[ir.Function, Layout] | None = None  # the kernel with its records
+        self.layout: Layout | None = None  # of the kernel's records, if it has any
 
     def emit(self) -> dict[str, Any]:
         """Emit everything; returns what the launcher has to know."""
-        for op in self._ops:
-            self.functions[_name(op)] = self._declare(op)
-        for op in self._ops:
-            FunctionEmitter(self, op, self.functions[_name(op)]).emit_function()
         kernel = next(op for op in self._ops if _name(op) == self.llvm.name)
-        self._emit_probed(kernel)
+        self.layout = records.layout_in(kernel)
+        for op in self._ops:
+            block = [I64] if op is kernel and self.layout is not None else []
+            self.functions[_name(op)] = self._declare(op, block)
+        for op in self._ops:
+            layout = self.layout if op is kernel else None
+            FunctionEmitter(self, op, self.functions[_name(op)], layout).emit_function()
         symbol = self._entry(kernel)
         return {
             "symbol": symbol,
@@ -53,22 +67,13 @@ class ModuleEmitter:
             "prints": self.prints,
         }
 
-    def _emit_probed(self, kernel: Operation) -> None:
-        """The kernel once more with its records, if it has any."""
-        layout = records.layout_in(kernel)
-        if layout is None:
-            return
-        function = self._declare(kernel, ".probed", [I64])
-        self.probed = (function, layout)
-        FunctionEmitter(self, kernel, function, layout).emit_function()
-
-    def _declare(self, op: Operation, suffix: str = "", more: Sequence[ir.Type] = ()) -> ir.Function:
+    def _declare(self, op: Operation, more: Sequence[Kind] = ()) -> ir.Function:
         inputs = [_llvm_type(a.type) for a in op.regions[0].blocks[0].args]
         kind = attr(op, "function_type")
         outputs = [_llvm_type(t) for t in kind.outputs] if isinstance(kind, FunctionType) else []
         result = ir.LiteralStructType([I32, *outputs]) if outputs else I32
         kind = ir.FunctionType(result, [PTR, PTR, I32, I32, I32, *inputs, *more])
-        function = ir.Function(self.llvm, kind, f"tile.{_name(op)}{suffix}")
+        function = ir.Function(self.llvm, kind, f"tile.{_name(op)}")
         function.linkage = "internal"
         function.args[1].add_attribute("noalias")
         return function
@@ -88,7 +93,9 @@ class ModuleEmitter:
             for inner in op.walk():
                 if op_name(inner) == "tt.call":
                     callee = str(attr_value(inner, "callee"))
-                    deepest = max(deepest, self._total_scratch(next(o for o in self._ops if _name(o) == callee)))
+                    deepest = max(
+                        deepest, self._total_scratch(next(o for o in self._ops if _name(o) == callee))
+                    )
             self._scratch[name] = self.scratch_of(op) + deepest
         return self._scratch[name]
 
@@ -105,7 +112,9 @@ class ModuleEmitter:
             self._argument(b, launch, _ARGUMENTS + n, a.type)
             for n, a in enumerate(kernel.regions[0].blocks[0].args)
         ]
-        loop, body, step, done, bad = (function.append_basic_block(n) for n in ("loop", "body", "step", "done", "bad"))
+        loop, body, step, done, bad = (
+            function.append_basic_block(n) for n in ("loop", "body", "step", "done", "bad")
+        )
         entry = b.block
         b.branch(loop)
         b.position_at_end(loop)
@@ -116,15 +125,18 @@ class ModuleEmitter:
         x, rest = b.urem(program, grid[0]), b.udiv(program, grid[0])
         y, z = b.urem(rest, grid[1]), b.udiv(rest, grid[1])
         passed = [launch, scratch, *(b.trunc(v, I32) for v in (x, y, z)), *args]
-        if self.probed is None:
+        after = None
+        if self.layout is None:
             status = b.call(self.functions[symbol], passed)
         else:
-            status = records.call_one(b, self.functions[symbol], *self.probed, program, passed)
+            status, after = records.call_program(
+                b, self.functions[symbol], self.layout, program, last, passed
+            )
         if self.options.check_bounds:
             status = b.or_(status, self._error_state(b, launch))
         b.cbranch(b.icmp_signed("==", status, ir.Constant(I32, 0)), step, bad)
         b.position_at_end(step)
-        program.add_incoming(b.add(program, ir.Constant(I64, 1)), step)
+        program.add_incoming(after or b.add(program, ir.Constant(I64, 1)), step)
         b.branch(loop)
         b.position_at_end(done)
         b.ret(ir.Constant(I32, 0))
@@ -132,10 +144,10 @@ class ModuleEmitter:
         b.ret(ir.Constant(I32, 1))
         return symbol
 
-    def _slot(self, b: ir.IRBuilder, launch: ir.Value, number: int, kind: ir.Type) -> ir.Value:
+    def _slot(self, b: ir.IRBuilder, launch: Value, number: int, kind: Kind) -> Value:
         return b.load(b.gep(launch, [ir.Constant(I64, number)], source_etype=I64), typ=kind, align=8)
 
-    def _argument(self, b: ir.IRBuilder, launch: ir.Value, number: int, kind: object) -> ir.Value:
+    def _argument(self, b: ir.IRBuilder, launch: Value, number: int, kind: object) -> Value:
         name = elem_type(kind)  # type: ignore[arg-type]
         want = register_type(name)
         if want in (F32, F64):
@@ -161,13 +173,13 @@ class ModuleEmitter:
             self.sites.append(entry)
         return self.sites.index(entry)
 
-    def linear_program(self, f: FunctionEmitter) -> ir.Value:
+    def linear_program(self, f: FunctionEmitter) -> Value:
         b = f.builder
         x, y, z = (b.zext(p, I64) for p in f.program)
         gx, gy = (self._slot(b, f.launch, n, I64) for n in range(2))
         return b.add(x, b.mul(gx, b.add(y, b.mul(gy, z))))
 
-    def record_failure(self, f: FunctionEmitter, site: int, values: list[ir.Value]) -> None:
+    def record_failure(self, f: FunctionEmitter, site: int, values: list[Value]) -> None:
         """Fill the launch's error block, if this is the first failure."""
         b = f.builder
         wide = [b.sext(v, I64) if v.type != I64 else v for v in values][:6]
@@ -195,7 +207,7 @@ class ModuleEmitter:
         b.ret_void()
         return function
 
-    def _error_state(self, b: ir.IRBuilder, launch: ir.Value) -> ir.Value:
+    def _error_state(self, b: ir.IRBuilder, launch: Value) -> Value:
         block = b.inttoptr(self._slot(b, launch, _ERRORS, I64), PTR)
         return b.load_atomic(block, "monotonic", 4, typ=I32)
 
@@ -212,7 +224,9 @@ class ModuleEmitter:
         launch, address, size, site, program, active, dummy = function.args
         b = ir.IRBuilder(function.append_basic_block("entry"))
         good, bad = function.append_basic_block("good"), function.append_basic_block("bad")
-        search, test, next_, have = (function.append_basic_block(n) for n in ("search", "test", "next", "have"))
+        search, test, next_, have = (
+            function.append_basic_block(n) for n in ("search", "test", "next", "have")
+        )
         b.cbranch(active, have, good)
         b.position_at_end(have)
         raw = self._slot(b, launch, _BOUNDS, I64)
@@ -246,7 +260,7 @@ def _name(op: Operation) -> str:
     return str(attr_value(op, "sym_name"))
 
 
-def _llvm_type(kind: object) -> ir.Type:
+def _llvm_type(kind: object) -> Kind:
     if isinstance(kind, BufferType):
         return I64
     return register_type(elem_type(kind))  # type: ignore[arg-type]

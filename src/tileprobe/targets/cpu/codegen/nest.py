@@ -22,7 +22,7 @@ from tileprobe.targets.cpu.codegen.loops import counted_loop
 from tileprobe.targets.cpu.codegen.ranges import vector_ranges
 from tileprobe.targets.cpu.codegen.reducing import Accumulators
 from tileprobe.targets.cpu.codegen.transpose import turn
-from tileprobe.targets.cpu.codegen.types import I32, bytes_of, constant, elem_type, splat, vector
+from tileprobe.targets.cpu.codegen.types import I32, Value, bytes_of, constant, elem_type, splat, vector
 from tileprobe.targets.cpu.dialect import NestOp, ReadOp, WriteOp, YieldOp
 
 if TYPE_CHECKING:
@@ -53,14 +53,14 @@ class NestEmitter:
         self.linear: frozenset[SSAValue] = frozenset()
         self.true_masks: frozenset[SSAValue] = frozenset()
         self.level = -1
-        self._cache: list[dict[tuple[SSAValue, str], ir.Value]] = []
+        self._cache: list[dict[tuple[SSAValue, str], Value]] = []
         self._prologues: list[ir.Block] = []
-        self._index: dict[int, ir.Value] = {}
+        self._index: dict[int, Value] = {}
         self.accumulators = Accumulators(self) if nest.reduce is not None else None
 
     # -- emitting the loops ----------------------------------------------------------------------------------
 
-    def emit(self) -> list[ir.Value]:
+    def emit(self) -> list[Value]:
         """Emit the nest; returns its scalar results."""
         with self._deeper():
             self._emit_axis(0)
@@ -89,7 +89,7 @@ class NestEmitter:
             self._emit_joined(run, depth)
             return
 
-        def body(index: ir.Value) -> None:
+        def body(index: Value) -> None:
             self._index[axis] = index
             with self._deeper():
                 self._emit_axis(depth + 1)
@@ -115,7 +115,7 @@ class NestEmitter:
         LLVM's analysis of induction variables takes time that grows steeply with the depth of a nest.
         """
 
-        def body(index: ir.Value) -> None:
+        def body(index: Value) -> None:
             below = 1
             with ExitStack() as levels:
                 for axis in reversed(run):
@@ -135,7 +135,7 @@ class NestEmitter:
         write = self.facts.effects()[0]
         assert isinstance(write, WriteOp)
 
-        def body(index: ir.Value) -> None:
+        def body(index: Value) -> None:
             rows = []
             for row in range(self.lanes):
                 self._index[axis] = self.b.add(index, ir.Constant(I32, row))
@@ -164,7 +164,7 @@ class NestEmitter:
             with otherwise, self._deeper():
                 self._emit_ranges(depth)
 
-    def _none_wraps(self, remainders: frozenset[SSAValue]) -> ir.Value:
+    def _none_wraps(self, remainders: frozenset[SSAValue]) -> Value:
         """Does no remainder start anew within the tile?"""
         b, result = self.b, ir.Constant(ir.IntType(1), 1)
         for value in [v for v in self.facts.varies if v in remainders]:
@@ -181,7 +181,7 @@ class NestEmitter:
         for piece in vector_ranges(self):
             saved, self.true_masks = self.true_masks, piece.true_masks
 
-            def body(index: ir.Value) -> None:
+            def body(index: Value) -> None:
                 self._index[self.axis] = index
                 with self._deeper():
                     self._emit_axis(depth + 1)
@@ -240,12 +240,12 @@ class NestEmitter:
         if level == self.body_level or self.b.block is self._prologues[level]:
             yield
             return
-        block, anchor = self.b._block, self.b._anchor  # noqa: SLF001
+        block, anchor = self.b._block, self.b._anchor
         self.b.position_before(self._prologues[level].terminator)  # type: ignore[arg-type]
         saved, self.level = self.level, level
         yield
         self.level = saved
-        self.b._block, self.b._anchor = block, anchor  # noqa: SLF001
+        self.b._block, self.b._anchor = block, anchor
 
     def _level_of(self, value: SSAValue, form: str) -> int:
         bits = self.facts.varies.get(value, 0)
@@ -262,7 +262,7 @@ class NestEmitter:
 
     # -- values ----------------------------------------------------------------------------------------------
 
-    def get(self, value: SSAValue, form: str = ALL) -> ir.Value:
+    def get(self, value: SSAValue, form: str = ALL) -> Value:
         """`value` for the current point(s) of the nest."""
         if value not in self.facts.varies:
             return self._outer(value, form)
@@ -273,7 +273,7 @@ class NestEmitter:
             form = FIRST
         return self._cached(value, form)
 
-    def define(self, value: SSAValue, emitted: ir.Value) -> None:
+    def define(self, value: SSAValue, emitted: Value) -> None:
         """Record the result of an op with effects, emitted in the body."""
         self._cache[self.body_level][(value, FIRST)] = emitted
 
@@ -283,17 +283,17 @@ class NestEmitter:
     def stride(self, value: SSAValue) -> int | None:
         return self.facts.stride(value, self.axis, self.linear)
 
-    def _outer(self, value: SSAValue, form: str) -> ir.Value:
+    def _outer(self, value: SSAValue, form: str) -> Value:
         scalar = self.function.value(value)
-        if form != ALL or self.lanes == 1 or not isinstance(scalar, ir.Value):
+        if form != ALL or self.lanes == 1 or False:
             return scalar
         return self._memo(value, ALL, 0, lambda: splat(self.b, scalar, self.lanes))
 
-    def _cached(self, value: SSAValue, form: str) -> ir.Value:
+    def _cached(self, value: SSAValue, form: str) -> Value:
         level = self._level_of(value, form)
         return self._memo(value, form, level, lambda: self._emit_value(value, form))
 
-    def _memo(self, value: SSAValue, form: str, level: int, make: Callable[[], ir.Value]) -> ir.Value:
+    def _memo(self, value: SSAValue, form: str, level: int, make: Callable[[], Value]) -> Value:
         key = (value, form)
         known = self._cache[level].get(key)
         if known is None:
@@ -302,7 +302,7 @@ class NestEmitter:
             self._cache[level][key] = known
         return known
 
-    def _emit_value(self, value: SSAValue, form: str) -> ir.Value:
+    def _emit_value(self, value: SSAValue, form: str) -> Value:
         if form == ALL and not self.facts.depends(value, self.axis):
             return splat(self.b, self.get(value, FIRST), self.lanes)
         if not isinstance(value, OpResult):
@@ -330,7 +330,7 @@ class NestEmitter:
         args = [self.get(v, form) for v in op.operands]
         return elementwise.emit(self.b, op, args, self.function.fuse)
 
-    def _affine(self, value: SSAValue) -> ir.Value | None:
+    def _affine(self, value: SSAValue) -> Value | None:
         """An index expression as its first lane plus a known step."""
         stride = self.stride(value)
         kind = self.get(value, FIRST).type if stride is not None else None
@@ -339,7 +339,7 @@ class NestEmitter:
         steps = ir.Constant(ir.VectorType(kind, self.lanes), [lane * stride for lane in range(self.lanes)])
         return self.b.add(splat(self.b, self.get(value, FIRST), self.lanes), steps)
 
-    def _emit_index(self, value: SSAValue, form: str) -> ir.Value:
+    def _emit_index(self, value: SSAValue, form: str) -> Value:
         axis = list(self.nest.body.block.args).index(value)  # type: ignore[arg-type]
         if axis != self.axis:
             return self._index[axis]
@@ -350,7 +350,7 @@ class NestEmitter:
         steps = ir.Constant(vector(I32, self.lanes), list(range(self.lanes)))
         return self.b.add(splat(self.b, self._index[axis], self.lanes), steps)
 
-    def _emit_linear(self, value: SSAValue, form: str) -> ir.Value:
+    def _emit_linear(self, value: SSAValue, form: str) -> Value:
         """A remainder known not to wrap within the tile."""
         start = self.get(value, ORIGIN)
         index = self._index[self.axis]
@@ -360,7 +360,7 @@ class NestEmitter:
         steps = ir.Constant(ir.VectorType(start.type, self.lanes), list(range(self.lanes)))
         return self.b.add(splat(self.b, first, self.lanes), steps)
 
-    def _emit_constant(self, op: Operation, form: str) -> ir.Value:
+    def _emit_constant(self, op: Operation, form: str) -> Value:
         scalar = elementwise.constant_value(op)
         return splat(self.b, scalar, self.lanes) if form == ALL else scalar
 

@@ -9,13 +9,13 @@ from xdsl.ir import Operation
 
 from tileprobe.ir.accessors import attr_value
 from tileprobe.targets.cpu import vmath
-from tileprobe.targets.cpu.codegen.types import F64, I8, I32, I64, PTR, elem_type, is_float
+from tileprobe.targets.cpu.codegen.types import F64, I8, I32, I64, PTR, Value, elem_type, is_float
 
 if TYPE_CHECKING:
     from tileprobe.targets.cpu.codegen.function import FunctionEmitter
 
 
-def emit(f: FunctionEmitter, op: Operation, args: list[ir.Value]) -> None:
+def emit(f: FunctionEmitter, op: Operation, args: list[Value]) -> None:
     """`pid (x, y, z) idx (i, j) prefix value`. Behind the op's own operands come the indices, if it has any."""
     prefix = str(attr_value(op, "prefix", ""))
     as_hex = bool(attr_value(op, "hex", False))
@@ -33,11 +33,11 @@ def emit(f: FunctionEmitter, op: Operation, args: list[ir.Value]) -> None:
         _printf(f, text, [*f.program, *indices, item])
 
 
-def _idx(indices: list[ir.Value]) -> str:
+def _idx(indices: list[Value]) -> str:
     return f" idx ({', '.join('%u' for _ in indices)})" if indices else " "
 
 
-def _format(f: FunctionEmitter, value: ir.Value, name: str, as_hex: bool, signed: bool) -> tuple[str, ir.Value]:
+def _format(f: FunctionEmitter, value: Value, name: str, as_hex: bool, signed: bool) -> tuple[str, Value]:
     b = f.builder
     if name == "ptr":
         return "0x%016llx", value
@@ -54,7 +54,7 @@ def _format(f: FunctionEmitter, value: ir.Value, name: str, as_hex: bool, signed
     return ("%lld" if signed and width > 1 else "%llu"), item
 
 
-def _printf(f: FunctionEmitter, text: str, values: list[ir.Value]) -> None:
+def _printf(f: FunctionEmitter, text: str, values: list[Value]) -> None:
     module = f.module.llvm
     function = module.globals.get("printf")
     if function is None:

@@ -10,7 +10,7 @@ from xdsl.ir import OpResult, SSAValue
 
 from tileprobe.ir.accessors import op_name
 from tileprobe.targets.cpu.codegen.body import Bound
-from tileprobe.targets.cpu.codegen.types import I32, I64
+from tileprobe.targets.cpu.codegen.types import I32, I64, Value
 
 if TYPE_CHECKING:
     from tileprobe.targets.cpu.codegen.nest import NestEmitter
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 class Range:
     """Vector indices from `start` to `stop`; `true_masks` are known to hold for all lanes there."""
 
-    start: ir.Value
-    stop: ir.Value
+    start: Value
+    stop: Value
     true_masks: frozenset[SSAValue]
 
 
@@ -80,7 +80,7 @@ def _holding(nest: NestEmitter, leaves: frozenset[SSAValue]) -> frozenset[SSAVal
     return frozenset(found)
 
 
-def _span(nest: NestEmitter, bound: Bound, extent: int) -> tuple[ir.Value | None, ir.Value | None]:
+def _span(nest: NestEmitter, bound: Bound, extent: int) -> tuple[Value | None, Value | None]:
     """Lowest and highest index (i64, within the extent) for which a bound holds."""
     from tileprobe.targets.cpu.codegen.nest import ORIGIN
 
@@ -98,12 +98,12 @@ def _span(nest: NestEmitter, bound: Bound, extent: int) -> tuple[ir.Value | None
 
 
 def _last_needed(
-    nest: NestEmitter, spans: dict[SSAValue, tuple[ir.Value | None, ir.Value | None]], end: ir.Value
-) -> ir.Value:
+    nest: NestEmitter, spans: dict[SSAValue, tuple[Value | None, Value | None]], end: Value
+) -> Value:
     """Where the loop may stop: if all a nest does is store, behind the last lane that is stored."""
     if nest.accumulators is not None:
         return end
-    highs: list[ir.Value] = []
+    highs: list[Value] = []
     for op in nest.facts.effects():
         if op_name(op) != "tt.store" or len(op.operands) < 3:
             return end
@@ -117,7 +117,7 @@ def _last_needed(
     return _align(nest.b, nest.b.trunc(last, I32), nest.lanes, up=True)
 
 
-def _align(b: ir.IRBuilder, value: ir.Value, lanes: int, up: bool) -> ir.Value:
+def _align(b: ir.IRBuilder, value: Value, lanes: int, up: bool) -> Value:
     if lanes == 1:
         return value
     if up:
@@ -125,15 +125,15 @@ def _align(b: ir.IRBuilder, value: ir.Value, lanes: int, up: bool) -> ir.Value:
     return b.and_(value, ir.Constant(I32, -lanes))
 
 
-def _min(b: ir.IRBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
+def _min(b: ir.IRBuilder, x: Value, y: Value) -> Value:
     return b.select(b.icmp_signed("<", x, y), x, y)
 
 
-def _max(b: ir.IRBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
+def _max(b: ir.IRBuilder, x: Value, y: Value) -> Value:
     return b.select(b.icmp_signed(">", x, y), x, y)
 
 
-def _extreme(b: ir.IRBuilder, values: list[ir.Value], largest: bool) -> ir.Value | None:
+def _extreme(b: ir.IRBuilder, values: list[Value], largest: bool) -> Value | None:
     if not values:
         return None
     result = values[0]

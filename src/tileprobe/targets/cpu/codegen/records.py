@@ -1,8 +1,8 @@
 """Records as LLVM: a block for each recorded program, and in it a clock at a place known at compile time.
 
-A kernel with records is emitted twice, without and with them, and the entry chooses for each program: one that
-is not recorded runs the code it would run without a session. What is decided at run time (programs, every n-th
-iteration) is read from the launch's parameter block, once a program.
+Programs without a block go to the plain kernel, whose address the parameter block holds: they run the code
+they would run without a session. What is decided at run time (programs, every n-th iteration) is read from
+the launch's parameter block once a program.
 
 A clock stands between two memory barriers of the compiler, so no load or store crosses it; the scalars that
 the stage before it made are tied to it, since arithmetic in registers would be free to sink below.
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from tileprobe.targets.cpu.codegen.function import FunctionEmitter
 
 PARAMETERS = 4  # slot of the launch block
+PLAIN = 6  # word of the parameter block: the entry of the same kernel without records, or 0
 _HOW = TileStructure()
 
 
@@ -111,7 +112,7 @@ class Recorder:
 
     def _open(self, op: OpenOp) -> None:
         b = self.f.builder
-        parameters = b.inttoptr(load_word(b, self.f.launch, PARAMETERS), PTR)
+        parameters = _parameters(b, self.f.launch, self.layout)
         epoch = load_word(b, parameters, LAUNCH_EPOCH)
         self.high = b.shl(epoch, self._const(32))
         self.sampling = {
@@ -267,30 +268,45 @@ def _wide(b: ir.IRBuilder, value: ir.Value) -> ir.Value:
     return value if value.type == I64 else b.sext(value, I64)
 
 
-def call_one(
+def call_program(
     b: ir.IRBuilder,
-    plain: ir.Function,
     probed: ir.Function,
     layout: Layout,
     program: ir.Value,
+    last: ir.Value,
     args: list[ir.Value],
-) -> ir.Value:
-    """Runs a program with records if it has a block, and without them otherwise."""
-    block = b.call(_block_function(b.module, layout), [args[0], program])
-    function = b.function
-    record, bare, after = (function.append_basic_block(n) for n in ("recorded", "bare", "ran"))
-    b.cbranch(b.icmp_unsigned("!=", block, ir.Constant(I64, 0)), record, bare)
-    b.position_at_end(record)
-    first = b.call(probed, [*args, block])
+) -> tuple[ir.Value, ir.Value]:
+    """Runs a program that is recorded, or those up to the next one that is; returns a status and who is next."""
+    function, launch, scratch = b.function, args[0], args[1]
+    names = ("recorded", "left_out", "plain", "nowhere", "ran")
+    record, out, plain, nowhere, after = (function.append_basic_block(n) for n in names)
+    block = b.call(_block_function(b.module, layout), [launch, program])
+    came_from = b.block
+    b.cbranch(b.icmp_unsigned("!=", block, ir.Constant(I64, 0)), record, out)
+    b.position_at_end(out)
+    entry = load_word(b, _parameters(b, launch, layout), PLAIN)
+    b.cbranch(b.icmp_unsigned("!=", entry, ir.Constant(I64, 0)), plain, nowhere)
+    b.position_at_end(plain)
+    until = b.call(_until_function(b.module), [launch, program, last])
+    kind = ir.FunctionType(I32, [PTR, PTR, I64, I64])
+    bare = b.call(b.inttoptr(entry, ir.PointerType(kind)), [launch, scratch, program, until])
     b.branch(after)
-    b.position_at_end(bare)
-    second = b.call(plain, args)
+    b.position_at_end(nowhere)  # launched by somebody who knows nothing of records
+    anywhere = b.ptrtoint(_nowhere(b.module, layout), I64)
+    b.branch(record)
+    b.position_at_end(record)
+    place = b.phi(I64)
+    place.add_incoming(block, came_from)
+    place.add_incoming(anywhere, nowhere)
+    status = b.call(probed, [*args, place])
+    one = b.add(program, ir.Constant(I64, 1))
     b.branch(after)
     b.position_at_end(after)
-    status = b.phi(I32)
-    status.add_incoming(first, record)
-    status.add_incoming(second, bare)
-    return status
+    outcome, following = b.phi(I32), b.phi(I64)
+    for phi, values in ((outcome, (status, bare)), (following, (one, until))):
+        phi.add_incoming(values[0], record)
+        phi.add_incoming(values[1], plain)
+    return outcome, following
 
 
 def _block_function(module: ir.Module, layout: Layout) -> ir.Function:
@@ -332,3 +348,50 @@ def _block_function(module: ir.Module, layout: Layout) -> ir.Function:
     b.position_at_end(none)
     b.ret(zero)
     return function
+
+
+def _until_function(module: ir.Module) -> ir.Function:
+    """`i64 tile.until(launch, program, last)`: the next recorded program after one that is not, or `last`."""
+    function = ir.Function(module, ir.FunctionType(I64, [PTR, I64, I64]), "tile.until")
+    function.linkage = "internal"
+    function.attributes.add("alwaysinline")
+    launch, program, last = function.args
+    one, zero = ir.Constant(I64, 1), ir.Constant(I64, 0)
+    b = ir.IRBuilder(function.append_basic_block("entry"))
+    parameters = b.inttoptr(load_word(b, launch, PARAMETERS), PTR)
+    words = (PROGRAM_STRIDE, PROGRAM_PHASE, PROGRAM_LIMIT, PROGRAM_MAP)
+    stride, phase, limit, table = (load_word(b, parameters, n) for n in words)
+    offset = b.sub(program, phase)
+    early = b.icmp_signed("<", offset, zero)
+    number = b.select(early, zero, b.add(b.sdiv(offset, stride), one))
+    following = b.add(phase, b.mul(number, stride))
+    following = b.select(b.icmp_signed("<", number, limit), following, last)
+    following = b.select(b.icmp_unsigned("!=", table, zero), b.add(program, one), following)
+    b.ret(b.select(b.icmp_signed("<", following, last), following, last))
+    return function
+
+
+def _parameters(b: ir.IRBuilder, launch: ir.Value, layout: Layout) -> ir.Value:
+    """The parameter block, or one that keeps no iteration when the launch brings none."""
+    given = load_word(b, launch, PARAMETERS)
+    default = b.module.globals.get("tile.parameters")
+    if default is None:
+        words = [0] * (FIRST_LOOP + LOOP_WORDS * len(layout.loops))
+        for loop in layout.loops:
+            words[FIRST_LOOP + LOOP_WORDS * loop.id + LOOP_STRIDE] = 1
+        default = _global(b.module, "tile.parameters", words)
+        default.global_constant = True
+    return b.select(b.icmp_unsigned("!=", given, ir.Constant(I64, 0)), b.inttoptr(given, PTR), default)
+
+
+def _nowhere(module: ir.Module, layout: Layout) -> ir.Value:
+    """A block that is written and never read."""
+    return module.globals.get("tile.nowhere") or _global(module, "tile.nowhere", [0] * layout.block_words)
+
+
+def _global(module: ir.Module, name: str, words: list[int]) -> ir.GlobalVariable:
+    kind = ir.ArrayType(I64, len(words))
+    made = ir.GlobalVariable(module, kind, name)
+    made.linkage, made.align = "internal", 64
+    made.initializer = ir.Constant(kind, words if any(words) else None)
+    return made

@@ -15,7 +15,16 @@ from xdsl.ir import SSAValue
 from tileprobe.targets.cpu import vmath
 from tileprobe.targets.cpu.codegen import buffers
 from tileprobe.targets.cpu.codegen.elementwise import _INT_BINARY, float_op
-from tileprobe.targets.cpu.codegen.types import I32, bytes_of, constant, elem_type, is_float, register_type, vector
+from tileprobe.targets.cpu.codegen.types import (
+    I32,
+    Value,
+    bytes_of,
+    constant,
+    elem_type,
+    is_float,
+    register_type,
+    vector,
+)
 
 if TYPE_CHECKING:
     from tileprobe.targets.cpu.codegen.nest import NestEmitter
@@ -36,16 +45,14 @@ class Accumulators:
         self.work = ["f32" if is_float(n) and bytes_of(n) < 4 else n for n in self.names]
         self.depth = nest.order.index(self.axis)
         self.along = self.axis == nest.axis
-        self.slots: list[ir.Value] = []
-        self.results: list[ir.Value] = []
+        self.slots: list[Value] = []
+        self.results: list[Value] = []
 
     def open(self) -> None:
         """Set the accumulators to the neutral elements."""
         nest = self.nest
         if not self.slots:
-            self.slots = [
-                nest.function.local(vector(register_type(w), nest.lanes)) for w in self.work
-            ]
+            self.slots = [nest.function.local(vector(register_type(w), nest.lanes)) for w in self.work]
         for kind, work, slot in zip(self.kinds, self.work, self.slots):
             nest.b.store(neutral(kind, work, nest.lanes), slot)
 
@@ -76,13 +83,13 @@ class Accumulators:
             buffers.write_result(nest, total, next(into), self.axis)
 
 
-def combine(b: ir.IRBuilder, kind: str, work: str, x: ir.Value, y: ir.Value) -> ir.Value:
+def combine(b: ir.IRBuilder, kind: str, work: str, x: Value, y: Value) -> Value:
     if is_float(work):
         return float_op(b, kind, [x, y], work)
     return _INT_BINARY[kind](b, x, y)
 
 
-def across_lanes(b: ir.IRBuilder, kind: str, work: str, total: ir.Value) -> ir.Value:
+def across_lanes(b: ir.IRBuilder, kind: str, work: str, total: Value) -> Value:
     """All lanes of a vector combined, halves with halves."""
     lanes = total.type.count if isinstance(total.type, ir.VectorType) else 1
     while lanes > 1:

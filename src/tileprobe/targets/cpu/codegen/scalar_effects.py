@@ -9,7 +9,17 @@ from xdsl.ir import Operation
 
 from tileprobe.ir.accessors import attr_value, int_attr, op_name, operand_groups
 from tileprobe.targets.cpu.codegen import atomics, memory, printing
-from tileprobe.targets.cpu.codegen.types import I1, I32, I64, bytes_of, elem_type, pointee_name, register_type
+from tileprobe.targets.cpu.codegen.types import (
+    I1,
+    I32,
+    I64,
+    Kind,
+    Value,
+    bytes_of,
+    elem_type,
+    pointee_name,
+    register_type,
+)
 
 if TYPE_CHECKING:
     from tileprobe.targets.cpu.codegen.function import FunctionEmitter
@@ -30,12 +40,12 @@ def handles(name: str) -> bool:
     return name in _NAMES
 
 
-def emit(f: FunctionEmitter, op: Operation, args: list[ir.Value]) -> list[ir.Value]:
+def emit(f: FunctionEmitter, op: Operation, args: list[Value]) -> list[Value]:
     """Emit an op with effects; returns its results."""
     return _EMITTERS[op_name(op)](f, op, args)
 
 
-def _guarded(f: FunctionEmitter, mask: ir.Value | None, kind: ir.Type, work: object) -> ir.Value:
+def _guarded(f: FunctionEmitter, mask: Value | None, kind: Kind, work: object) -> Value:
     """`work()` where the mask is set, zero where it is not."""
     b = f.builder
     if mask is None:
@@ -54,35 +64,35 @@ def _guarded(f: FunctionEmitter, mask: ir.Value | None, kind: ir.Type, work: obj
     return phi
 
 
-def _rmw(f: FunctionEmitter, op: Operation, args: list[ir.Value]) -> list[ir.Value]:
+def _rmw(f: FunctionEmitter, op: Operation, args: list[Value]) -> list[Value]:
     name = pointee_name(op.operands[0].type)
     mask = args[2] if len(args) > 2 else None
     address = f.checked(args[0], op, mask)
     code, order = int_attr(op, "atomic_rmw_op"), int_attr(op, "sem", 4)
 
-    def work() -> ir.Value:
+    def work() -> Value:
         return atomics.read_modify_write(f.builder, code, address, args[1], name, order)
 
     return [_guarded(f, mask, register_type(name), work)]
 
 
-def _cas(f: FunctionEmitter, op: Operation, args: list[ir.Value]) -> list[ir.Value]:
+def _cas(f: FunctionEmitter, op: Operation, args: list[Value]) -> list[Value]:
     name = pointee_name(op.operands[0].type)
     mask = args[3] if len(args) > 3 else None
     address = f.checked(args[0], op, mask)
 
-    def work() -> ir.Value:
+    def work() -> Value:
         return atomics.compare_and_swap(f.builder, address, args[1], args[2], name)
 
     return [_guarded(f, mask, register_type(name), work)]
 
 
-def _load(f: FunctionEmitter, op: Operation, args: list[ir.Value]) -> list[ir.Value]:
+def _load(f: FunctionEmitter, op: Operation, args: list[Value]) -> list[Value]:
     name = pointee_name(op.operands[0].type)
     mask = args[1] if len(args) > 1 else None
     address = f.checked(args[0], op, mask)
 
-    def work() -> ir.Value:
+    def work() -> Value:
         bits = ir.IntType(8 * bytes_of(name))
         place = memory.pointer(f.builder, address)
         loaded = f.builder.load_atomic(place, "acquire", bytes_of(name), typ=bits)
@@ -94,12 +104,12 @@ def _load(f: FunctionEmitter, op: Operation, args: list[ir.Value]) -> list[ir.Va
     return [value]
 
 
-def _store(f: FunctionEmitter, op: Operation, args: list[ir.Value]) -> list[ir.Value]:
+def _store(f: FunctionEmitter, op: Operation, args: list[Value]) -> list[Value]:
     name = pointee_name(op.operands[0].type)
     mask = args[2] if len(args) > 2 else None
     address = f.checked(args[0], op, mask)
 
-    def work() -> ir.Value:
+    def work() -> Value:
         bits = f.builder.bitcast(memory.to_memory(f.builder, args[1], name), ir.IntType(8 * bytes_of(name)))
         f.builder.atomic_rmw("xchg", memory.pointer(f.builder, address), bits, "acq_rel")
         return ir.Constant(I1, 0)
@@ -108,7 +118,7 @@ def _store(f: FunctionEmitter, op: Operation, args: list[ir.Value]) -> list[ir.V
     return []
 
 
-def _poll(f: FunctionEmitter, op: Operation, args: list[ir.Value]) -> list[ir.Value]:
+def _poll(f: FunctionEmitter, op: Operation, args: list[Value]) -> list[Value]:
     """Wait until memory holds the expected value."""
     b = f.builder
     name = pointee_name(op.operands[0].type)
@@ -123,13 +133,13 @@ def _poll(f: FunctionEmitter, op: Operation, args: list[ir.Value]) -> list[ir.Va
     return [b.bitcast(seen, register_type(name))] if op.results else []
 
 
-def _print(f: FunctionEmitter, op: Operation, args: list[ir.Value]) -> list[ir.Value]:
+def _print(f: FunctionEmitter, op: Operation, args: list[Value]) -> list[Value]:
     f.module.prints = True
     printing.emit(f, op, args)
     return []
 
 
-def _assert(f: FunctionEmitter, op: Operation, args: list[ir.Value]) -> list[ir.Value]:
+def _assert(f: FunctionEmitter, op: Operation, args: list[Value]) -> list[Value]:
     b = f.builder
     site = f.module.site("assert", op, str(attr_value(op, "message", "")))
     bad, good = f.function.append_basic_block("assert"), f.function.append_basic_block("holds")
@@ -141,7 +151,7 @@ def _assert(f: FunctionEmitter, op: Operation, args: list[ir.Value]) -> list[ir.
     return []
 
 
-def _map(f: FunctionEmitter, op: Operation, args: list[ir.Value]) -> list[ir.Value]:
+def _map(f: FunctionEmitter, op: Operation, args: list[Value]) -> list[Value]:
     """Emit a scalar function inline; it may have control flow of its own."""
     region = op.regions[0]
     b = f.builder
@@ -156,7 +166,7 @@ def _map(f: FunctionEmitter, op: Operation, args: list[ir.Value]) -> list[ir.Val
         for arg in block.args:
             f.values[arg] = b.phi(register_type(elem_type(arg.type)))
     b.position_at_end(saved)
-    exits: list[tuple[ir.Block, list[ir.Value]]] = []
+    exits: list[tuple[ir.Block, list[Value]]] = []
     for number, block in enumerate(blocks):
         if number:
             b.position_at_end(f.blocks[block])
@@ -176,7 +186,7 @@ def _map(f: FunctionEmitter, op: Operation, args: list[ir.Value]) -> list[ir.Val
     return results
 
 
-def checked_address(f: FunctionEmitter, address: ir.Value, op: Operation, mask: ir.Value | None) -> ir.Value:
+def checked_address(f: FunctionEmitter, address: Value, op: Operation, mask: Value | None) -> Value:
     """`address`, or a dummy's if the access is outside every known tensor; the first such access is recorded."""
     b = f.builder
     access = {"tt.load": "load", "tt.store": "store"}.get(op_name(op), "atomic")

@@ -113,7 +113,11 @@ def _lanes(facts: BodyFacts, nest: NestOp, axis: int, vector_bytes: int) -> int:
     while lanes > extent or extent % lanes:
         lanes //= 2
     for op in nest.body.block.ops:  # a vector must not run over the end of a panel
-        if isinstance(op, ReadOp | WriteOp) and isinstance(op.buffer.type, BufferType) and op.buffer.type.panel:
+        if (
+            isinstance(op, ReadOp | WriteOp)
+            and isinstance(op.buffer.type, BufferType)
+            and op.buffer.type.panel
+        ):
             while lanes > 1 and op.buffer.type.panel[1] % lanes:
                 lanes //= 2
     return max(1, lanes)

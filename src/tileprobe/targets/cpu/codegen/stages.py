@@ -13,7 +13,7 @@ from tileprobe.targets.cpu.codegen.dot_plan import plan
 from tileprobe.targets.cpu.codegen.lookahead import tiles_ahead
 from tileprobe.targets.cpu.codegen.loops import counted_loop
 from tileprobe.targets.cpu.codegen.nest import NestEmitter
-from tileprobe.targets.cpu.codegen.types import I32, I64, PTR, bytes_of, elem_type, memory_type
+from tileprobe.targets.cpu.codegen.types import I32, I64, PTR, Value, bytes_of, elem_type, memory_type
 from tileprobe.targets.cpu.dialect import BufferType, DotOp, HistogramOp, NestOp
 from tileprobe.targets.cpu.schedule.products import registers
 from tileprobe.targets.cpu.schedule.scratch import buffer_elements
@@ -39,11 +39,14 @@ def _dot(f: FunctionEmitter, op: Operation) -> None:
     inputs = ["i8", "i8"] if names[2][0] == "i" and names[0] == "f32" else names[:2]
     chosen = plan(m, n, k, *inputs, names[2], f.vector_bytes, registers())
     builder = f.builder
-    sizes = [buffer_elements(kind) // numel(kind.dims[:-2]) * bytes_of(name) for kind, name in zip((a, b, c), names)]
+    sizes = [
+        buffer_elements(kind) // numel(kind.dims[:-2]) * bytes_of(name)
+        for kind, name in zip((a, b, c), names)
+    ]
 
     ahead = tiles_ahead(f, op)
 
-    def one(batch: ir.Value) -> None:
+    def one(batch: Value) -> None:
         places = []
         for value, size in zip((op.a, op.b, op.c), sizes):
             offset = builder.mul(builder.zext(batch, I64), ir.Constant(I64, size))
@@ -62,10 +65,10 @@ def _histogram(f: FunctionEmitter, op: Operation) -> None:
     bins, place = numel(into.dims), b.inttoptr(f.value(op.into), PTR)
     zero, one = ir.Constant(counter, 0), ir.Constant(counter, 1)
 
-    def clear(i: ir.Value) -> None:
+    def clear(i: Value) -> None:
         b.store(zero, b.gep(place, [i], source_etype=counter))
 
-    def count(i: ir.Value) -> None:
+    def count(i: Value) -> None:
         held = b.load(b.gep(b.inttoptr(f.value(op.source), PTR), [i], source_etype=kind), typ=kind)
         inside = b.icmp_unsigned("<", held, ir.Constant(kind, min(bins, (1 << kind.width) - 1)))
         if bins >= 1 << kind.width:

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from llvmlite import ir
 from xdsl.ir import Attribute
 
 from tileprobe.ir.accessors import elem_type, pointee
+
+# llvmlite has no types for what a value or a type can do
+Value = Any
+Kind = Any
 
 I1, I8, I16, I32, I64 = (ir.IntType(n) for n in (1, 8, 16, 32, 64))
 F16, F32, F64 = ir.HalfType(), ir.FloatType(), ir.DoubleType()
 PTR = ir.PointerType()
 VOID = ir.VoidType()
 
-_FLOATS: dict[str, ir.Type] = {"f16": F16, "f32": F32, "f64": F64, "bf16": I16}
+_FLOATS: dict[str, Kind] = {"f16": F16, "f32": F32, "f64": F64, "bf16": I16}
 
 
-def register_type(name: str) -> ir.Type:
+def register_type(name: str) -> Kind:
     """The LLVM scalar of an element type's name; pointers are integers of their width."""
     if name == "ptr":
         return I64
@@ -28,7 +34,7 @@ def register_type(name: str) -> ir.Type:
     return ir.IntType(int(name[1:]))
 
 
-def memory_type(name: str) -> ir.Type:
+def memory_type(name: str) -> Kind:
     """The LLVM type an element has in memory: a bool takes a byte."""
     return I8 if name == "i1" else register_type(name)
 
@@ -47,15 +53,15 @@ def is_float(name: str) -> bool:
     return name in _FLOATS or name.startswith("f8")
 
 
-def vector(kind: ir.Type, lanes: int) -> ir.Type:
+def vector(kind: Kind, lanes: int) -> Kind:
     return kind if lanes == 1 else ir.VectorType(kind, lanes)
 
 
-def lanes_of(value: ir.Value) -> int:
+def lanes_of(value: Value) -> int:
     return value.type.count if isinstance(value.type, ir.VectorType) else 1
 
 
-def splat(builder: ir.IRBuilder, value: ir.Value, lanes: int) -> ir.Value:
+def splat(builder: ir.IRBuilder, value: Value, lanes: int) -> Value:
     """`value` in every lane."""
     if lanes == 1:
         return value
@@ -67,7 +73,7 @@ def splat(builder: ir.IRBuilder, value: ir.Value, lanes: int) -> ir.Value:
     return builder.shuffle_vector(one, ir.Constant(kind, ir.Undefined), zeros)
 
 
-def constant(kind: ir.Type, number: int | float, lanes: int = 1) -> ir.Constant:
+def constant(kind: Kind, number: int | float, lanes: int = 1) -> ir.Constant:
     one = ir.Constant(kind, number)
     return one if lanes == 1 else ir.Constant(ir.VectorType(kind, lanes), [one] * lanes)
 
@@ -89,6 +95,8 @@ __all__ = [
     "I64",
     "PTR",
     "VOID",
+    "Kind",
+    "Value",
     "bytes_of",
     "constant",
     "elem_type",

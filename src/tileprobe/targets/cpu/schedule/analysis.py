@@ -112,15 +112,15 @@ class Analysis:
 
     def _decide(self, op: Operation) -> None:
         name = op_name(op)
-        if name == "tt.reshape" and not only_unit_dims(op) and self.touches_memory(op.operands[0]):
-            self.keep(op.operands[0])
-        elif name == "tt.gather":
+        if (
+            name == "tt.reshape" and not only_unit_dims(op) and self.touches_memory(op.operands[0])
+        ) or name == "tt.gather":
             self.keep(op.operands[0])
         elif name in ("scf.yield", "scf.condition"):
             for value in op.operands:
-                if is_tensor(value) and self.touches_memory(value):
-                    self.keep(value)
-                elif is_tensor(value) and owner_op(value) is not None and self._cost(value) > 2:
+                if (is_tensor(value) and self.touches_memory(value)) or (
+                    is_tensor(value) and owner_op(value) is not None and self._cost(value) > 2
+                ):
                     self.keep(value)
         if not is_virtual(name) or name == "arith.constant":
             return

@@ -25,7 +25,6 @@ from tileprobe.targets.cpu.schedule.ttir import (
 )
 
 
-
 def simplify_carried(root: Operation) -> None:
     """Rewrite every `scf.for` below `root`, the inner ones first."""
     loops = [op for op in root.walk() if op_name(op) == "scf.for"]
@@ -82,7 +81,10 @@ class _Advance:
             ops.append(_widened(step, tile, like))
             ops.append(make("arith.muli", [ops[0].results[0], ops[1].results[0]], [tile], like=like))
             if sign < 0:
-                return [*ops, make("arith.subi", [self.init, ops[-1].results[0]], [self.init.type], like=like)]
+                return [
+                    *ops,
+                    make("arith.subi", [self.init, ops[-1].results[0]], [self.init.type], like=like),
+                ]
         add = "tt.addptr" if self.pointer else "arith.addi"
         return [*ops, make(add, [self.init, ops[-1].results[0]], [self.init.type], like=like)]
 
@@ -99,7 +101,14 @@ class _Advance:
             else:
                 assert source is not None
                 ops.append(_widened(source, self.kind, like))
-            ops.append(make("arith.addi" if sign > 0 else "arith.subi", [counter, ops[-1].results[0]], [self.kind], like=like))
+            ops.append(
+                make(
+                    "arith.addi" if sign > 0 else "arith.subi",
+                    [counter, ops[-1].results[0]],
+                    [self.kind],
+                    like=like,
+                )
+            )
             counter = ops[-1].results[0]
         return ops
 
@@ -197,7 +206,13 @@ def _invariant(value: SSAValue, loop: Operation) -> bool:
     if not loop.is_ancestor(op):
         return True
     name = op_name(op)
-    pure = is_elementwise(name) or name in ("arith.constant", "tt.splat", "tt.broadcast", "tt.expand_dims", "tt.make_range")
+    pure = is_elementwise(name) or name in (
+        "arith.constant",
+        "tt.splat",
+        "tt.broadcast",
+        "tt.expand_dims",
+        "tt.make_range",
+    )
     if not pure or not all(_invariant(operand, loop) for operand in op.operands):
         return False
     op.detach()

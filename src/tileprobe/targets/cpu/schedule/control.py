@@ -95,7 +95,10 @@ def assign(low: FunctionLowering, values: list[SSAValue], targets: list[SSAValue
         others = [t for t in overwritten if t is not target]
         (later if _depends(low, value, others) else direct).append((value, target))
     # What reads a buffer that is overwritten here is computed before that happens.
-    held = [(low.dense(value) if low.buffers.get(value) not in overwritten else _copy(low, value), target, value) for value, target in later]
+    held = [
+        (low.dense(value) if low.buffers.get(value) not in overwritten else _copy(low, value), target, value)
+        for value, target in later
+    ]
     low.close()
     for value, target in direct:
         low.fill(value, target)

@@ -60,7 +60,9 @@ class FunctionLowering:
         self.edges: list[Block] = []  # blocks added between a conditional branch and its targets
         self.return_buffers: list[SSAValue] = []  # where the tiles go that the function returns
         self.block = Block()
-        self.entry: Block | None = None  # where buffers live that outlast a block of unstructured control flow
+        self.entry: Block | None = (
+            None  # where buffers live that outlast a block of unstructured control flow
+        )
         self.open: NestBuilder | None = None
         self.finished: set[Operation] = set()
         self._views: dict[tuple[SSAValue, tuple[int, ...]], SSAValue] = {}
@@ -116,7 +118,9 @@ class FunctionLowering:
     def alloc(self, shape: tuple[int, ...], element: Attribute, layout: str = "row") -> SSAValue:
         op = AllocOp.create(result_types=[BufferType.of(shape, element, layout)])
         if self.entry is not None:
-            self.entry.insert_op_before(op, self.entry.first_op) if self.entry.first_op else self.entry.add_op(op)
+            self.entry.insert_op_before(
+                op, self.entry.first_op
+            ) if self.entry.first_op else self.entry.add_op(op)
         else:
             self.block.add_op(op)
         return op.results[0]
@@ -148,7 +152,9 @@ class FunctionLowering:
         held = constant_of(op)
         kind = element_of(op.results[0].type)
         if not held.splat:
-            table = make("tile.table", [], [BufferType.of(held.shape or (), kind)], {"value": attr(op, "value")})  # type: ignore[dict-item]
+            table = make(
+                "tile.table", [], [BufferType.of(held.shape or (), kind)], {"value": attr(op, "value")}
+            )  # type: ignore[dict-item]
             if op.results[0] not in self.buffers:
                 self.block.add_op(table)
                 self.buffers[op.results[0]] = table.results[0]

@@ -7,7 +7,15 @@ from xdsl.ir import Operation, SSAValue
 from tileprobe.targets.cpu.schedule.analysis import Form
 from tileprobe.targets.cpu.schedule.lower import FunctionLowering, handler
 from tileprobe.targets.cpu.schedule.nest import NestBuilder
-from tileprobe.targets.cpu.schedule.ttir import element_of, is_tensor, is_virtual, make, op_name, owner_op, shape_of
+from tileprobe.targets.cpu.schedule.ttir import (
+    element_of,
+    is_tensor,
+    is_virtual,
+    make,
+    op_name,
+    owner_op,
+    shape_of,
+)
 
 
 @handler("tt.store")
@@ -65,7 +73,14 @@ def _base(pointer: SSAValue) -> SSAValue | None:
         op = owner_op(pointer)
         if op is None:
             return None if is_tensor(pointer) else pointer
-        if op_name(op) not in ("tt.addptr", "tt.splat", "tt.broadcast", "tt.expand_dims", "tt.bitcast", "tt.reshape"):
+        if op_name(op) not in (
+            "tt.addptr",
+            "tt.splat",
+            "tt.broadcast",
+            "tt.expand_dims",
+            "tt.bitcast",
+            "tt.reshape",
+        ):
             return None if is_tensor(pointer) else pointer
         pointer = op.operands[0]
 
@@ -103,7 +118,13 @@ def lower_message(low: FunctionLowering, op: Operation) -> None:
     low.close()
 
 
-@handler("ttg.barrier", "gpu.barrier", "ttg.local_barrier", "tt.grid_dependency_wait", "tt.grid_dependency_launch_dependents")
+@handler(
+    "ttg.barrier",
+    "gpu.barrier",
+    "ttg.local_barrier",
+    "tt.grid_dependency_wait",
+    "tt.grid_dependency_launch_dependents",
+)
 def lower_barrier(low: FunctionLowering, op: Operation) -> None:
     """A program runs on one core, stage after stage: a barrier only ends the stage."""
     low.close()

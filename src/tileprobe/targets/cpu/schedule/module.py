@@ -118,6 +118,7 @@ def _drop_dead_ops(function: Operation) -> bool:
 
 def _empty(nest: Operation) -> bool:
     return not nest.operands and not any(
-        isinstance(op, WriteOp) or op_name(op).startswith(("tt.store", "tt.atomic", "tt.print", "tt.assert", "tt.map_"))
+        isinstance(op, WriteOp)
+        or op_name(op).startswith(("tt.store", "tt.atomic", "tt.print", "tt.assert", "tt.map_"))
         for op in nest.regions[0].block.ops
     )

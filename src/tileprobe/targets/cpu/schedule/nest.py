@@ -38,7 +38,7 @@ Index = SSAValue | int
 Indices = tuple[Index, ...]
 
 
-class NeedsClose(Exception):  # noqa: N818
+class NeedsClose(Exception):
     """A value is wanted that the nest under construction is still to produce."""
 
 
@@ -143,7 +143,8 @@ class NestBuilder:
         """Does the body read `buffer` at another point than its own?"""
         point = [self.index(i) for i in self.identity]
         return any(
-            isinstance(op, ReadOp) and op.buffer is buffer and list(op.indices) != point for op in self.block.ops
+            isinstance(op, ReadOp) and op.buffer is buffer and list(op.indices) != point
+            for op in self.block.ops
         )
 
     # -- transactions ----------------------------------------------------------------------------------------

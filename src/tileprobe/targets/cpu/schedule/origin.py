@@ -12,8 +12,19 @@ from tileprobe.ir.locations import source_location
 
 # Ops that only compute addresses, masks or types say nothing about what a stage does.
 _SILENT = frozenset(
-    "arith.constant arith.cmpi arith.cmpf arith.extsi arith.extui arith.trunci arith.andi tt.addptr tt.bitcast "
-    "arith.bitcast arith.index_cast".split()
+    [
+        "arith.constant",
+        "arith.cmpi",
+        "arith.cmpf",
+        "arith.extsi",
+        "arith.extui",
+        "arith.trunci",
+        "arith.andi",
+        "tt.addptr",
+        "tt.bitcast",
+        "arith.bitcast",
+        "arith.index_cast",
+    ]
 )
 _NAMES = {
     "addf": "add", "addi": "add", "subf": "sub", "subi": "sub", "mulf": "mul", "muli": "mul", "divf": "div",

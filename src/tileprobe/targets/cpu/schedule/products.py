@@ -134,7 +134,11 @@ def _accumulator(low: FunctionLowering, op: Operation, acc: SSAValue, wide: obje
     result = op.results[0]
     preferred = low.preferred.get(result)
     if zero:
-        if preferred is not None and low.free_to_overwrite(preferred[1], result) and _same_type(preferred[0], wide):
+        if (
+            preferred is not None
+            and low.free_to_overwrite(preferred[1], result)
+            and _same_type(preferred[0], wide)
+        ):
             return preferred[0]
         return low.alloc(shape_of(acc), wide)  # type: ignore[arg-type]
     own = low.buffers.get(acc)
@@ -173,10 +177,26 @@ def lower_dot_scaled(low: FunctionLowering, op: Operation) -> None:
     chosen = plan_for(m, n, k, "f32", "f32", str(element_of(c.type)))
     batch = shape_of(result)[:-2]
     left = lower_scaled_operand(
-        low, op, a, a_scale, int(attr_value(op, "a_elem_type")), (*batch, m, k), True, lhs_pack, layout_name(chosen.a_layout)
+        low,
+        op,
+        a,
+        a_scale,
+        int(attr_value(op, "a_elem_type")),
+        (*batch, m, k),
+        True,
+        lhs_pack,
+        layout_name(chosen.a_layout),
     )
     right = lower_scaled_operand(
-        low, op, b, b_scale, int(attr_value(op, "b_elem_type")), (*batch, k, n), False, rhs_pack, layout_name(chosen.b_layout)
+        low,
+        op,
+        b,
+        b_scale,
+        int(attr_value(op, "b_elem_type")),
+        (*batch, k, n),
+        False,
+        rhs_pack,
+        layout_name(chosen.b_layout),
     )
     emit_dot(low, op, chosen, left, right, c)
 

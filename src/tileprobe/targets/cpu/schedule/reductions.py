@@ -14,7 +14,23 @@ from tileprobe.targets.cpu.schedule.ttir import bool_attr, element_of, int_attr,
 # Combinations with a neutral element: these join the nest that computes what is reduced.
 _SIMPLE = frozenset(
     f"arith.{n}"
-    for n in "addf mulf maxnumf minnumf maximumf minimumf addi muli maxsi minsi maxui minui andi ori xori".split()
+    for n in [
+        "addf",
+        "mulf",
+        "maxnumf",
+        "minnumf",
+        "maximumf",
+        "minimumf",
+        "addi",
+        "muli",
+        "maxsi",
+        "minsi",
+        "maxui",
+        "minui",
+        "andi",
+        "ori",
+        "xori",
+    ]
 )
 
 

@@ -7,18 +7,51 @@ from collections.abc import Iterable, Sequence
 from xdsl.dialects.builtin import IntegerAttr, IntegerType, TensorType
 from xdsl.ir import Attribute, Operation, OpResult, Region, SSAValue
 
-from tileprobe.ir.accessors import attr, attr_value, bool_attr, constant_of, int_attr, int_list_attr, op_name, operand_groups
+from tileprobe.ir.accessors import (
+    attr,
+    attr_value,
+    bool_attr,
+    constant_of,
+    int_attr,
+    int_list_attr,
+    op_name,
+    operand_groups,
+)
 from tileprobe.ir.reader import op_class, parse_attribute, parse_type
 
 I1, I8, I32, I64 = IntegerType(1), IntegerType(8), IntegerType(32), IntegerType(64)
 
 # Pure ops that work element by element and have no operand or result of another shape.
 _ELEMENTWISE_TT = frozenset(
-    "int_to_ptr ptr_to_int bitcast fp_to_fp clampf precise_sqrt precise_divf approx_divf mulhiui addptr "
-    "extern_elementwise elementwise_inline_asm".split()
+    [
+        "int_to_ptr",
+        "ptr_to_int",
+        "bitcast",
+        "fp_to_fp",
+        "clampf",
+        "precise_sqrt",
+        "precise_divf",
+        "approx_divf",
+        "mulhiui",
+        "addptr",
+        "extern_elementwise",
+        "elementwise_inline_asm",
+    ]
 )
 SHAPE_OPS = frozenset(
-    f"tt.{n}" for n in "splat expand_dims broadcast trans reshape join split cat make_range gather".split()
+    f"tt.{n}"
+    for n in [
+        "splat",
+        "expand_dims",
+        "broadcast",
+        "trans",
+        "reshape",
+        "join",
+        "split",
+        "cat",
+        "make_range",
+        "gather",
+    ]
 )
 # Computing these again costs more than keeping the result.
 _HEAVY_ARITH = frozenset(["arith.divf", "arith.remf"])
@@ -116,8 +149,8 @@ __all__ = [
     "attr",
     "attr_value",
     "bool_attr",
-    "constant_of",
     "constant",
+    "constant_of",
     "element_of",
     "int_attr",
     "int_list_attr",
