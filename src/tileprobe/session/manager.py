@@ -76,7 +76,7 @@ class Manager:
         programs = grid[0] * grid[1] * grid[2]
         sampling = first.choice.sampling(programs, work.count - 1, work.stride)
         sampling = sampling.within(variant.layout, programs, first.launch_bytes)
-        return Watch(kernel.run, kernel.function, grid, done, variant.layout, sampling, dose)
+        return Watch(kernel.run, kernel.function, grid, done, variant.layout, sampling, dose, function)
 
     def _variant(self, work: Work, sessions: list[Session], dose: int) -> Variant:
         """The kernel with the probes of all these sessions; compiled when it is first asked for."""

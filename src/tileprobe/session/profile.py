@@ -10,7 +10,9 @@ import fnmatch
 import functools
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import reduce
+from operator import or_
 from typing import Any, TypeVar
 
 from tileprobe.errors import TileProbeError
@@ -24,6 +26,9 @@ from tileprobe.tools.base import Tool
 from tileprobe.tools.load import DEFAULT, load_tool
 from tileprobe.tools.plan import Plan
 from tileprobe.trace import Trace
+
+# Elementary operations: about 50 ns, four records. Time spent in less shows up as the region around it.
+WORTHWHILE = 1024.0
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -42,6 +47,7 @@ class Session:
         programs: str = "auto",
         iterations: str = "all",
         capacity: int = 256,
+        min_cost: float = WORTHWHILE,
         alternate: bool = True,
         max_overhead: float = 0.01,
         launch_mb: float = 32.0,
@@ -53,6 +59,7 @@ class Session:
         tools: what to find out; decides what is probed, unless `plan` does.
         skip, take: of each kernel's launches leave out the first, then look at so many.
         programs: auto, all, 1%, random:16, or numbers such as 0,5,9.
+        min_cost: stages with fewer elementary operations than this get no probes of their own.
         iterations: all, every:4, first:8, last:8; `capacity` of a loop's iterations have room.
         alternate: every other launch of the same work runs without probes, to measure what they cost.
         max_overhead: the share of a launch's time that records may take with programs="auto".
@@ -62,7 +69,7 @@ class Session:
         if not self.patterns or skip < 0 or (take is not None and take < 1):
             raise TileProbeError("a session needs a kernel pattern, skip of 0 or more and take of 1 or more")
         self.tools = [load_tool(tool) if isinstance(tool, str) else tool for tool in tools]
-        self.plan = plan if plan is not None else reduce(lambda a, b: a | b, (t.plan() for t in self.tools))
+        self.plan = plan or replace(reduce(or_, (tool.plan() for tool in self.tools)), min_cost=min_cost)
         self.skip, self.take = skip, take
         self.choice = Choice(programs, iterations)
         self.capacity, self.alternate, self.max_overhead = capacity, alternate, max_overhead

@@ -17,6 +17,7 @@ import numpy as np
 
 from tileprobe.session import clock
 from tileprobe.targets.cpu import pool
+from tileprobe.targets.cpu.codegen.records import PLAIN
 from tileprobe.trace.layout import Layout
 from tileprobe.trace.sampling import Sampling
 
@@ -58,14 +59,16 @@ class Watch:
         layout: Layout | None = None,
         sampling: Sampling | None = None,
         dose: int = 0,
+        plain: int = 0,
     ) -> None:
+        """`plain` is the address of the kernel without records, where programs go that are left out."""
         self.launcher, self.function, self.parameters = launcher, function, 0
         self.recorded = Recorded(launcher.kernel, grid, 0, 0, layout, sampling, dose=dose)
         self._done = done
         if layout is not None and sampling is not None:
-            self._open(layout, sampling)
+            self._open(layout, sampling, plain)
 
-    def _open(self, layout: Layout, sampling: Sampling) -> None:
+    def _open(self, layout: Layout, sampling: Sampling, plain: int) -> None:
         programs = self.recorded.programs
         blocks = max(1, sampling.wanted(programs))
         self.recorded.epoch = next(_epochs) & ((1 << _EPOCH_BITS) - 1)
@@ -80,6 +83,7 @@ class Watch:
             blocks=blocks,
             program_map=0 if self._map is None else self._map.ctypes.data,
         )
+        self._parameters[PLAIN] = plain
         self.parameters = self._parameters.ctypes.data
 
     def start(self) -> None:

@@ -25,6 +25,8 @@ class TileStructure(ScfStructure):
         if isinstance(op, STAGES):
             sizes = [math.prod(v.type.dims) for v in op.operands if isinstance(v.type, BufferType)]
             return float(max(sizes, default=1))
+        if op_name(op) == "tt.call":
+            return None  # whatever the function does
         return 1.0 if self.kinds(op) else None
 
     def is_free(self, op: Operation) -> bool:
