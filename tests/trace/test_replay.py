@@ -69,6 +69,25 @@ def test_corrected_times_are_those_without_probes():
     assert corrected[columns["region"] == 2].mean() == pytest.approx(TRUE[3], rel=0.001)
 
 
+def test_a_machine_that_is_never_equally_fast_twice():
+    """Launches differ by several percent, which behind 3,000 ticks of work is more than any record costs."""
+    rng = np.random.default_rng(3)
+    costs = dict.fromkeys(range(5), 30)
+    doses = {}
+    for dose in (1, 2, 3):
+        launches = [run(costs, dose, noise=3.0, seed=10 * n) for n in range(4)]
+        for words in launches:
+            clock = words[:, LAYOUT.clock_words()].astype(float)
+            scaled = (clock - clock[:, :1]) * rng.normal(1.0, 0.05) + clock[:, :1]
+            words[:, LAYOUT.clock_words()] = scaled.round().astype(np.uint64)
+        stacked = np.stack(launches)
+        doses[dose] = read_rows(stacked, LAYOUT, epochs=[1] * 4, begins=[1] * 4, programs=30)[0]
+    found = calibrate(doses)
+    assert found.cost_ticks == pytest.approx(30, abs=10)
+    assert found.slots[3] < 60
+    assert found.error_ticks > 1
+
+
 def test_interrupts_do_not_become_costs():
     costs = dict.fromkeys(range(5), 30)
     found = calibrate({dose: rows(run(costs, dose, noise=20.0)) for dose in (1, 2, 3)})

@@ -11,6 +11,7 @@ wait only use up time that would have been waited anyway.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -92,56 +93,88 @@ def push_delays(pushed: Pushed, calibration: Calibration, layout: Layout) -> np.
     return total - np.repeat(total[first], np.diff(np.r_[first, len(total)]))
 
 
-def gaps(rows: Rows) -> tuple[np.ndarray, np.ndarray]:
-    """Ticks from each record to the next in its program, and the slot of the later one."""
+def gaps(rows: Rows) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Ticks from each record to the next in its program, the slot of the later one, and the launch."""
     words = slot_words(rows.layout)
     row, at = np.nonzero((rows.clocks >= 0) & (words >= 0))
     clock = rows.clocks[row, at]
     same = row[1:] == row[:-1]
-    return np.diff(clock)[same], words[at[1:]][same]
+    return np.diff(clock)[same], words[at[1:]][same], rows.launch[row[1:]][same]
 
 
 def calibrate(doses: Mapping[int, Rows]) -> Calibration:
     """The cost of a record from runs of the same work at two or more doses (`probe-to-record{copies=...}`).
 
-    The cost at a slot is the slope of the median gap before it over the doses. A slope is drawn towards the
-    mean of all slots the less certain it is, so that noise at a rarely passed slot does not become a cost.
+    Rows of several launches a dose, the doses taking turns, make it robust: a machine is never equally fast
+    twice, and that must not be taken for a cost. The cost at a slot is the slope of the median gap before it
+    over the doses. A slope is drawn towards the mean of all slots the less certain it is, and behind long
+    work it is hardly certain at all.
     """
     if len(doses) < 2:
         raise TileProbeError(f"a calibration needs runs at two doses or more, got {sorted(doses)}")
     layout = next(iter(doses.values())).layout
-    medians, errors, counts = _medians(doses, len(layout.slots))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # a slot that was never passed has no mean
+        medians, errors = _medians(doses, len(layout.slots))
     dose = np.array(sorted(doses), float)
-    known = np.isfinite(medians).all(axis=0) & (counts.min(axis=0) >= 3)
+    known = np.isfinite(medians).all(axis=0)
     if not known.any():
         return Calibration(doses=tuple(sorted(doses)))
     centred = dose - dose.mean()
     weights = centred / (centred**2).sum()
     slopes = weights @ medians[:, known]
     variances = (weights**2) @ errors[:, known] ** 2
-    passes = counts[:, known].sum(axis=0)
-    mean = float((slopes * passes).sum() / passes.sum())
-    error = float(np.sqrt((variances * passes**2).sum()) / passes.sum())
-    spread = max(0.0, float(np.var(slopes) - variances.mean()))
-    trust = spread / (spread + variances) if spread else np.zeros(len(slopes))
+    mean, error, spread = _random_effects(slopes, variances)
+    trust = spread / (spread + variances)
     costs = np.maximum(mean + trust * (slopes - mean), 0.0)
     slots = {int(slot): float(cost) for slot, cost in zip(np.flatnonzero(known), costs)}
     return Calibration(max(mean, 0.0), error, slots, tuple(sorted(doses)))
 
 
-def _medians(doses: Mapping[int, Rows], slots: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """For each dose and slot the median gap, its standard error, and how many gaps there were."""
-    shape = (len(doses), slots)
-    medians, errors, counts = np.full(shape, np.nan), np.full(shape, np.nan), np.zeros(shape, int)
-    for n, dose in enumerate(sorted(doses)):
-        ticks, slot = gaps(doses[dose])
-        order = np.argsort(slot, kind="stable")
-        present, first = np.unique(slot[order], return_index=True)
-        for number, part in zip(present, np.split(ticks[order], first[1:])):
-            median = np.median(part)
-            # 1.4826 MAD estimates the deviation of a normal sample, and sqrt(pi / 2) is what the error of a
-            # median is larger than that of a mean by.
-            deviation = 1.4826 * np.median(np.abs(part - median))
-            medians[n, number], counts[n, number] = median, len(part)
-            errors[n, number] = np.sqrt(np.pi / 2) * max(deviation, 0.5) / np.sqrt(len(part))
-    return medians, errors, counts
+def _random_effects(slopes: np.ndarray, variances: np.ndarray) -> tuple[float, float, float]:
+    """Mean, its standard error, and how much the slopes truly differ (a variance): the estimate of
+    DerSimonian and Laird for studies of unequal certainty."""
+    w = 1.0 / variances
+    fixed = (w * slopes).sum() / w.sum()
+    excess = (w * (slopes - fixed) ** 2).sum() - (len(slopes) - 1)
+    room = w.sum() - (w**2).sum() / w.sum()
+    spread = max(0.0, float(excess / room)) if room > 0 else 0.0
+    w = 1.0 / (variances + spread)
+    return float((w * slopes).sum() / w.sum()), float(1.0 / np.sqrt(w.sum())), spread
+
+
+def _medians(doses: Mapping[int, Rows], slots: int) -> tuple[np.ndarray, np.ndarray]:
+    """For each dose and slot the median gap over launches, and its standard error."""
+    runs = [_launch_medians(doses[dose], slots) for dose in sorted(doses)]
+    medians = np.array([np.nanmean(m, axis=0) if len(m) else np.full(slots, np.nan) for m, _ in runs])
+    within = np.array([np.sqrt(np.nanmean(e**2, axis=0) / max(len(e), 1)) for _, e in runs])
+    several = [m for m, _ in runs if len(m) > 1]
+    if not several:
+        return medians, within
+    # How much launches differ: what each slot shows, or what is usual for work of its length.
+    shares = [np.nanstd(m, axis=0, ddof=1) / np.nanmean(m, axis=0) for m in several]
+    usual = float(np.nanmedian(np.concatenate(shares)))
+    own = np.nanmax(np.array(shares), axis=0)
+    between = medians * np.fmax(own, usual) / np.sqrt([[max(len(m), 1)] for m, _ in runs])
+    return medians, np.hypot(within, between)
+
+
+def _launch_medians(rows: Rows, slots: int) -> tuple[np.ndarray, np.ndarray]:
+    """For each launch and slot the median gap and its standard error; NaN where fewer than three are known."""
+    ticks, slot, launch = gaps(rows)
+    launches = np.unique(launch)
+    medians = np.full((len(launches), slots), np.nan)
+    errors = medians.copy()
+    key = np.searchsorted(launches, launch) * slots + slot
+    order = np.argsort(key, kind="stable")
+    present, first = np.unique(key[order], return_index=True)
+    for number, part in zip(present, np.split(ticks[order], first[1:])):
+        if len(part) < 3:
+            continue
+        median = np.median(part)
+        # 1.4826 MAD estimates the deviation of a normal sample, and sqrt(pi / 2) is what the error of a
+        # median is larger than that of a mean by. Whole ticks are never surer than half a tick.
+        deviation = max(1.4826 * np.median(np.abs(part - median)), 0.5)
+        medians.flat[number] = median
+        errors.flat[number] = np.sqrt(np.pi / 2) * deviation / np.sqrt(len(part))
+    return medians, errors
