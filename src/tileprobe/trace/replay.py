@@ -160,7 +160,7 @@ def _medians(doses: Mapping[int, Rows], slots: int) -> tuple[np.ndarray, np.ndar
 
 
 def _launch_medians(rows: Rows, slots: int) -> tuple[np.ndarray, np.ndarray]:
-    """For each launch and slot the median gap and its standard error; NaN where fewer than three are known."""
+    """For each launch and slot the median gap and its standard error; NaN for fewer than three."""
     ticks, slot, launch = gaps(rows)
     launches = np.unique(launch)
     medians = np.full((len(launches), slots), np.nan)
