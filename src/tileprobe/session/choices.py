@@ -1,4 +1,4 @@
-"""Which programs and iterations to record, as a user writes it: `1%`, `random:16`, `0,5,9`; `every:4`, `last:8`.
+"""Which programs and iterations to record, as a user writes it: `1%`, `random:16`, `0,5,9`; `every:4`.
 
 In come the two texts; out goes the `Sampling` of a launch, once the size of its grid is known.
 """

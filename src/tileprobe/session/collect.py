@@ -14,7 +14,7 @@ import numpy as np
 from tileprobe.session import clock
 from tileprobe.session.recorded import Recorded
 from tileprobe.session.works import DOSED, PROBED, Variant, Work
-from tileprobe.trace import Clock, Kernel, Launch, Losses, Region, Trace, Unit
+from tileprobe.trace import Clock, Kernel, Launch, Region, Trace, Unit
 from tileprobe.trace.decode import decode, read_rows
 from tileprobe.trace.model import from_json
 from tileprobe.trace.replay import Calibration, calibrate
@@ -82,7 +82,7 @@ def _kernel(number: int, seen: Observed, hz: float, calibration: Calibration) ->
     levels = {level: asm[level] for level in ("ttir", "tile", "llir") if level in asm}
     known = calibration.to_json()
     known["floor_ticks"] = clock.floor_ticks()
-    if not calibration.doses:
+    if calibration.cost_ticks <= 2 * calibration.error_ticks:
         known["cost_ticks"] = known["floor_ticks"]  # nothing better is known; good enough for an estimate
     return Kernel(
         id=number,
@@ -188,6 +188,3 @@ def _rows(runs: list[Recorded]):
         programs=[run.programs for run in runs],
     )
     return rows
-
-
-__all__ = ["Collected", "Losses", "build_trace"]

@@ -1,8 +1,8 @@
-"""The one file of the session that touches Triton's internals: compiling a probed variant, spotting tuning runs.
+"""The one file of the session that touches Triton's internals: it compiles variants and spots tuning runs.
 
-A launch on the CPU passes through our launcher, which asks the session's observer; the observer may answer with
-another variant of the same kernel, compiled here with the pass pipeline in its instrumentation mode. Triton's
-launch hooks, which other profilers share, and its knobs are left alone.
+A launch on the CPU passes through our launcher, which asks the session's observer; the observer may answer
+with another variant of the same kernel, compiled here with the pass pipeline in its instrumentation mode.
+Triton's launch hooks, which other profilers share, and its knobs are left alone.
 """
 
 from __future__ import annotations

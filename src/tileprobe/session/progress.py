@@ -1,4 +1,4 @@
-"""Progress of a long run, on a terminal's standard error: which kernel is compiled, how many launches were seen."""
+"""Progress of a long run, on a terminal's standard error: what is compiled, how many launches there were."""
 
 from __future__ import annotations
 

@@ -1,0 +1,107 @@
+"""Profile every Triton kernel that a program launches, with no edit to it.
+
+Examples:
+  tileprobe run train.py --epochs 1
+  tileprobe run --kernel '*attn*' --take 10 --trace attn.parquet script.py
+  tileprobe run --device-map cuda=cpu --json - script.py
+  tileprobe run -m package.module
+  tileprobe run -- pytest tests/test_kernels.py
+"""
+
+from __future__ import annotations
+
+import argparse
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.usage = "tileprobe run [options] script.py [args] | -m module [args] | -- command [args]"
+    what = parser.add_argument_group("what to look at")
+    what.add_argument(
+        "--kernel", action="append", metavar="PATTERN", help="kernels whose names match, such as '*attn*'"
+    )
+    what.add_argument(
+        "--skip", type=int, default=0, metavar="N", help="leave out each kernel's first launches"
+    )
+    what.add_argument("--take", type=int, metavar="N", help="then look at so many launches")
+    what.add_argument(
+        "--tool", action="append", metavar="NAME", help="regions, source, iterations, programs, file.py:Class"
+    )
+    what.add_argument("--lines", action="append", metavar="A-B", help="only loops and stages on these lines")
+    what.add_argument("--dense", action="store_true", help="probe every stage, however short")
+    how = parser.add_argument_group("how much to record")
+    how.add_argument(
+        "--programs", default="auto", metavar="WHICH", help="auto, all, 1%%, random:16, or 0,5,9"
+    )
+    how.add_argument("--iterations", default="all", metavar="WHICH", help="all, every:4, first:8, last:8")
+    how.add_argument("--capacity", type=int, default=256, metavar="N", help="iterations of a loop with room")
+    how.add_argument("--budget-mb", type=float, default=256.0, metavar="MB", help="room for all records")
+    how.add_argument(
+        "--no-alternate", action="store_true", help="probe every launch; the overhead is then only estimated"
+    )
+    where = parser.add_argument_group("where to run")
+    where.add_argument("--target", default="cpu", help="the target; cpu")
+    where.add_argument("--threads", type=int, metavar="N", help="threads of the CPU target")
+    where.add_argument("--device-map", metavar="A=B", help="cuda=cpu: a script written for CUDA runs here")
+    out = parser.add_argument_group("what to keep")
+    out.add_argument("--trace", metavar="FILE", help="save the trace (Parquet); tileprobe report reads it")
+    out.add_argument("--json", metavar="FILE", help="write the figures as JSON; - is the standard output")
+    out.add_argument("--chrome", metavar="FILE", help="write a timeline that ui.perfetto.dev opens")
+    out.add_argument("--quiet", action="store_true", help="print no report")
+    parser.add_argument("-m", dest="module", nargs=argparse.REMAINDER, help="run a module")
+    parser.add_argument("program", nargs=argparse.REMAINDER, help="the program and its arguments")
+
+
+def run(args: argparse.Namespace) -> int:
+    import sys
+
+    import tileprobe
+    from tileprobe.errors import TileProbeError
+    from tileprobe.session import outputs, script
+    from tileprobe.session.device_map import device_map
+    from tileprobe.session.profile import Session
+
+    words = ["-m", *args.module] if args.module is not None else list(args.program)
+    words = words[1:] if words[:1] == ["--"] else words
+    outputs.check(args.trace, args.json, args.chrome)
+    script.resolve(words)
+    tileprobe.use(args.target, threads=args.threads)
+    session = Session(**session_options(args), progress=True)
+    with device_map(args.device_map):
+        try:
+            session.__enter__()
+            code = script.run(words)
+        finally:
+            session.__exit__(TileProbeError, None, None)  # patterns are checked below, after the report
+    failed = outputs.write(session, args)
+    try:
+        session.check_patterns()
+    except TileProbeError as error:
+        print(f"tileprobe: {error}", file=sys.stderr)
+        failed = True
+    return code or (2 if failed else 0)
+
+
+def session_options(args: argparse.Namespace) -> dict:
+    """What `Session` takes, from the options of a command."""
+    from dataclasses import replace
+    from functools import reduce
+    from operator import or_
+
+    from tileprobe.session.profile import WORTHWHILE
+    from tileprobe.tools.load import DEFAULT, load_tool
+
+    tools = [load_tool(name) for name in args.tool or DEFAULT]
+    plan = reduce(or_, (tool.plan() for tool in tools))
+    plan = replace(plan, lines=tuple(args.lines or ()), min_cost=0.0 if args.dense else WORTHWHILE)
+    return {
+        "kernels": tuple(args.kernel or ("*",)),
+        "tools": tools,
+        "plan": plan,
+        "skip": args.skip,
+        "take": args.take,
+        "programs": args.programs,
+        "iterations": args.iterations,
+        "capacity": args.capacity,
+        "alternate": not args.no_alternate,
+        "total_mb": args.budget_mb,
+    }

@@ -1,0 +1,121 @@
+"""Runs a user's program inside this process: a script, a module, or a command such as pytest.
+
+In comes the command line after the options; out goes the exit code. The program sees the `sys.argv` and the
+`sys.path` it would have on its own, and its exceptions are shown without our frames.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import runpy
+import shutil
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from tileprobe.errors import TileProbeError
+
+
+def resolve(words: Sequence[str]) -> tuple[Callable[[], Any], list[str]]:
+    """What to run and the `sys.argv` it gets, for `script.py ...`, `-m package ...` or a command's name."""
+    words = list(words)
+    if words and os.path.basename(words[0]).startswith("python") and len(words) > 1 and _is_python(words[0]):
+        words = words[1:]
+    if not words:
+        raise TileProbeError("nothing to run; write a script, `-m package` or `-- command`")
+    if words[0] == "-m":
+        if len(words) < 2:
+            raise TileProbeError("-m needs the name of a module")
+        return _module(words[1]), words[1:]
+    if words[0].startswith("-"):
+        raise TileProbeError(f"{words[0]} is no option of tileprobe run; options come before the script")
+    path = Path(words[0])
+    if path.is_file() or path.suffix == ".py" or (path / "__main__.py").is_file():
+        return _script(path), words
+    return _command(words[0]), words
+
+
+def _is_python(word: str) -> bool:
+    found = shutil.which(word)
+    return found is not None and not Path(word).suffix
+
+
+def _script(path: Path) -> Callable[[], Any]:
+    if not path.exists():
+        raise TileProbeError(f"there is no script {path}")
+
+    def run() -> None:
+        sys.path[0:0] = [str(path.parent.resolve())] if path.is_file() else []
+        runpy.run_path(str(path), run_name="__main__")
+
+    return run
+
+
+def _module(name: str) -> Callable[[], Any]:
+    if importlib.util.find_spec(name.split(".")[0]) is None and not Path(name.split(".")[0]).exists():
+        raise TileProbeError(f"there is no module {name}")
+
+    def run() -> None:
+        sys.path.insert(0, os.getcwd())
+        runpy.run_module(name, run_name="__main__", alter_sys=True)
+
+    return run
+
+
+def _command(name: str) -> Callable[[], Any]:
+    """A command that is a Python script, as pip installs them."""
+    found = shutil.which(name)
+    if found is not None:
+        with open(found, "rb") as file:
+            first = file.readline(256)
+        if first.startswith(b"#!") and b"python" in first:
+            return _script(Path(found))
+    if importlib.util.find_spec(name) is not None:
+        return _module(name)
+    what = "no Python program" if found else "not found"
+    raise TileProbeError(f"the command {name} is {what}; kernels are profiled inside this process only")
+
+
+def run(words: Sequence[str]) -> int:
+    """Runs the program to its end and returns its exit code; an exception is shown and gives 1."""
+    go, argv = resolve(words)
+    before, path = sys.argv, list(sys.path)
+    sys.argv = argv
+    try:
+        go()
+        return 0
+    except SystemExit as end:
+        return _code(end.code)
+    except KeyboardInterrupt:
+        print("tileprobe: the program was interrupted", file=sys.stderr)
+        return 130
+    except BaseException as error:
+        _show(error)
+        return 1
+    finally:
+        sys.argv, sys.path[:] = before, path
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+
+
+def _code(code: Any) -> int:
+    if code is None:
+        return 0
+    if isinstance(code, int):
+        return code
+    print(code, file=sys.stderr)
+    return 1
+
+
+def _show(error: BaseException) -> None:
+    """The traceback as the program alone would have shown it."""
+    frame = error.__traceback__
+    ours = (__file__, runpy.__file__)
+    while frame is not None and (
+        frame.tb_frame.f_code.co_filename in ours or "runpy" in frame.tb_frame.f_code.co_filename
+    ):
+        frame = frame.tb_next
+    traceback.print_exception(type(error), error, frame)
