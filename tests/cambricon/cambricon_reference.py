@@ -79,7 +79,7 @@ class Reference:
         self.done_at, self.last_result = [INF] * len(groups), [0.0] * len(groups)
         self.wait, self.slices = 0.0, 0
 
-    # -- rules: each returns whether it changed anything --------------------------------------------------------
+    # -- rules: each returns whether it changed anything
 
     def flash(self):
         changed = False

@@ -127,10 +127,11 @@ def _trace(
     from tileprobe.targets.cambricon.engine import state as s
 
     declared = [op for op in module.walk() if isinstance(op, RegionOp)]
-    regions = [
-        Region(op.region.data, op.label.data, op.kind.data, op.within.data if op.within else None)
-        for op in declared
-    ]
+    regions: list[Region] = []
+    for op in declared:  # parents come before their children
+        within = op.within.data if op.within is not None else None
+        depth = 0 if within is None else next(r.depth for r in regions if r.id == within) + 1
+        regions.append(Region(op.region.data, op.label.data, op.kind.data, within, depth=depth))
     first = 1 + max((r.id for r in regions), default=-1)
     regions += [Region(first + n, name, "hardware", kernel=1) for n, name in enumerate(s.TRACE_KINDS)]
     units = _Units(geometry)
