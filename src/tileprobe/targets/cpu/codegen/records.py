@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from llvmlite import ir
 from xdsl.ir import Operation, SSAValue
 
-from tileprobe.ir.accessors import op_name
+from tileprobe.ir.accessors import elem_type, op_name
 from tileprobe.ir.record import (
     EnterOp,
     FlushOp,
@@ -29,7 +29,7 @@ from tileprobe.ir.record import (
     TripOp,
 )
 from tileprobe.targets.cpu.codegen import clock
-from tileprobe.targets.cpu.codegen.types import F64, I32, I64, PTR, elem_type, is_float
+from tileprobe.targets.cpu.codegen.types import F64, I32, I64, PTR, is_float
 from tileprobe.targets.cpu.structure import TileStructure
 from tileprobe.trace.layout import BEGIN, EPOCH, PAYLOAD_BIT, PUSHED, UNIT, Layout
 from tileprobe.trace.sampling import (
