@@ -29,7 +29,7 @@ from tileprobe.ir.record import (
     TripOp,
 )
 from tileprobe.targets.cpu.codegen import clock
-from tileprobe.targets.cpu.codegen.types import F64, I32, I64, PTR, is_float
+from tileprobe.targets.cpu.codegen.types import F32, F64, I32, I64, PTR, is_float
 from tileprobe.targets.cpu.structure import TileStructure
 from tileprobe.trace.layout import BEGIN, EPOCH, PAYLOAD_BIT, PUSHED, UNIT, Layout
 from tileprobe.trace.sampling import (
@@ -245,6 +245,8 @@ class Recorder:
 
     def _payload(self, value: SSAValue) -> ir.Value:
         b, held, name = self.f.builder, self.f.value(value), elem_type(value.type)
+        if name == "bf16":  # kept as its bits: the upper half of an fp32
+            held = b.bitcast(b.shl(b.zext(held, I32), ir.Constant(I32, 16)), F32)
         if is_float(name):
             wide = held if held.type == F64 else b.fpext(held, F64)
             return b.bitcast(wide, I64)
