@@ -20,6 +20,7 @@ BUILT_IN = {
     "source": "tileprobe.tools.source:Source",
     "iterations": "tileprobe.tools.iterations:Iterations",
     "programs": "tileprobe.tools.programs:Programs",
+    "units": "tileprobe.tools.units:Units",
 }
 DEFAULT = ("regions", "source")
 

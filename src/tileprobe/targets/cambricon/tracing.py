@@ -19,6 +19,7 @@ from tileprobe.targets.cambricon.compile import Options, compile_step
 from tileprobe.targets.cambricon.encode import encode, the_step
 from tileprobe.targets.cambricon.engine import program as p
 from tileprobe.targets.cambricon.engine.launch import Run, launch
+from tileprobe.targets.cambricon.limits import bottleneck
 from tileprobe.targets.cambricon.machine import Machine
 from tileprobe.targets.cambricon.model import Model
 from tileprobe.targets.cambricon.pagemap import Geometry, geometry_of
@@ -171,8 +172,17 @@ def _trace(
         launches=launches,
         regions=regions,
         units=table,
-        meta={"llm": result.to_json()},
+        meta={"llm": result.to_json(), "notes": _notes(result, machine)},
     )
+
+
+def _notes(result: Result, machine: Machine) -> list[str]:
+    what, helps = bottleneck(result, machine)
+    moved = result.channel_gb / result.tokens
+    return [
+        f"{result.model}: {moved:.3f} GB over the channels and {result.joules_per_token:.3f} J a token",
+        f"{result.model}: limited by {what}; what would help: {helps}",
+    ]
 
 
 def _ticks(us: np.ndarray) -> np.ndarray:

@@ -1,0 +1,55 @@
+"""The tool `units` on a trace built by hand and on one of a run: busy shares, overlap, the limit."""
+
+import polars as pl
+import pytest
+
+from tileprobe.targets.cambricon.compile import Options
+from tileprobe.targets.cambricon.machine import load_machine
+from tileprobe.targets.cambricon.model import load_model
+from tileprobe.targets.cambricon.tracing import simulate_traced
+from tileprobe.tools import load_tool
+from tileprobe.trace import Clock, Kernel, Launch, Region, Trace, Unit
+
+
+def test_by_hand():
+    # a channel busy 0..4 and 6..8, two dies busy 2..10 and 0..5; nobody works between 10 and 20
+    rows = [(0, 0, 4), (0, 6, 8), (1, 2, 10), (2, 0, 5), (0, 20, 30), (1, 20, 30), (2, 20, 30)]
+    trace = Trace.build(
+        {
+            "unit": [r[0] for r in rows],
+            "program": [r[0] for r in rows],
+            "region": [0 if r[0] == 0 else 1 for r in rows],
+            "start": [r[1] for r in rows],
+            "stop": [r[2] for r in rows],
+        },
+        kernels=[Kernel(0, "k", "cambricon:s", Clock(1e9))],
+        launches=[Launch(0)],
+        regions=[Region(0, "slices"), Region(1, "read-compute")],
+        units=[Unit(0, "channel 0", "channel"), Unit(1, "die 0", "die"), Unit(2, "die 1", "die")],
+        meta={"notes": ["a note"]},
+    )
+    result = load_tool("units").read(trace)
+    busy = {row["kind"]: row for row in result.tables[0].frame.to_dicts()}
+    assert busy["channel"]["busy"] == pytest.approx(16 / 20)
+    assert busy["die"]["busy"] == pytest.approx((18 + 15) / 2 / 20)
+    assert (busy["die"]["busiest"], busy["die"]["idlest"]) == pytest.approx((0.9, 0.75))
+    both = result.tables[2].frame.row(0, named=True)
+    assert both["share"] == pytest.approx(
+        16 / 20
+    )  # dies cover 0..10 and 20..30, so all that the channel does
+    assert "the dies limit it, busy 82 %" in result.findings[0].text
+    assert result.findings[-1].text == "a note"
+
+
+def test_the_trace_of_a_run_says_what_the_result_says():
+    model, machine = load_model("opt-6.7b"), load_machine("cambricon:s")
+    result, trace = simulate_traced(model, machine, Options(context=100), 2_000_000)
+    found = load_tool("units").read(trace)
+    busy = {row["kind"]: row["busy"] for row in found.tables[0].frame.to_dicts()}
+    assert busy["channel"] == pytest.approx(result.units["channels"].busy, rel=0.01)
+    assert busy["core"] == pytest.approx(result.units["cores"].busy, rel=0.01)
+    work = found.tables[1].frame
+    stream = work.filter((pl.col("kind") == "channel") & (pl.col("name") == "slices"))["share"][0]
+    parts = result.units["channels"].parts
+    assert parts["stream"] + parts["spare"] < stream < parts["stream"] + parts["spare"] + parts["command"]
+    assert any("GB over the channels" in finding.text for finding in found.findings)
