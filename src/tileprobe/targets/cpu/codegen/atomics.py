@@ -11,18 +11,7 @@ from tileprobe.targets.cpu.codegen.memory import pointer
 from tileprobe.targets.cpu.codegen.types import Value, bytes_of, is_float, register_type
 
 # RMWOp of the tt dialect
-_OPS = {
-    1: "and",
-    2: "or",
-    3: "xor",
-    4: "add",
-    5: "fadd",
-    6: "max",
-    7: "min",
-    8: "umax",
-    9: "umin",
-    10: "xchg",
-}
+_OPS = dict(enumerate(["and", "or", "xor", "add", "fadd", "max", "min", "umax", "umin", "xchg"], 1))
 _INTS = {"add": "addi", "max": "maxsi", "min": "minsi", "umax": "maxui", "umin": "minui"}
 _ORDER = {1: "monotonic", 2: "acquire", 3: "release", 4: "acq_rel"}
 

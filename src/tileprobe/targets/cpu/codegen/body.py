@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from xdsl.ir import Block, Operation, OpResult, SSAValue
 
 from tileprobe.ir.accessors import constant_of, int_attr, op_name
-from tileprobe.targets.cpu.codegen.types import bytes_of, elem_type, pointee_name
-from tileprobe.targets.cpu.dialect import BufferType, ReadOp, WriteOp
+from tileprobe.targets.cpu.codegen.types import bytes_of, pointee_name
+from tileprobe.targets.cpu.dialect import WriteOp
 
 _EFFECTS = ("tt.store", "tt.atomic", "tt.print", "tt.assert", "tt.map_elementwise")
 # cmpi predicates by number: eq ne slt sle sgt sge ult ule ugt uge
@@ -150,18 +150,6 @@ class BodyFacts:
             return Bound("least", left, right, 0, unsigned)
         return None
 
-    def widest_bytes(self, axis: int) -> int:
-        """Size of the widest element that varies along `axis` and is computed with (addresses do not count)."""
-        sizes = [4]
-        for op in self.block.ops:
-            for value in op.results:
-                name = elem_type(value.type)
-                if self.depends(value, axis) and name != "ptr" and name != "index":
-                    sizes.append(
-                        bytes_of(name) if name[0] == "f" or name == "bf16" else min(bytes_of(name), 8)
-                    )
-        return max(sizes)
-
 
 def _known(value: SSAValue) -> int | None:
     """The integer a value is known to be."""
@@ -174,6 +162,3 @@ def _known(value: SSAValue) -> int | None:
         return None
     number = constant_of(value.op).scalar()
     return int(number) if isinstance(number, int) else None
-
-
-__all__ = ["BodyFacts", "Bound", "BufferType", "ReadOp"]

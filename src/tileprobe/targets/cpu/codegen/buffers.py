@@ -82,7 +82,7 @@ def write_result(nest: NestEmitter, value: Value, buffer: SSAValue, axis: int) -
     assert isinstance(kind, BufferType)
     name = elem_type(kind.element)
     base = nest.function.buffer_address(buffer)
-    args = [a for d, a in enumerate(nest.nest.body.block.args) if d != axis]
+    args: list[SSAValue] = [a for d, a in enumerate(nest.nest.body.block.args) if d != axis]
     first = _at(nest.b, base, linear(nest.b, kind, [nest.get(a, "first") for a in args]), name)
     if lanes_of(value) == 1:
         memory.store_scalar(nest.b, value, first, name, None, base)
@@ -103,7 +103,7 @@ def lane_stride(nest: NestEmitter, kind: BufferType, indices: list[SSAValue]) ->
     scales = _scales(kind)
     if kind.panel is not None:
         axis, width = kind.panel
-        along, across = (-2, -1) if axis == 0 else (-1, -2)
+        along = -2 if axis == 0 else -1
         if steps[along]:
             inside = steps[along] == 1 and not any(s for d, s in enumerate(steps) if d != len(steps) + along)
             return 1 if inside and width % nest.lanes == 0 and _aligned(nest, indices[along]) else None

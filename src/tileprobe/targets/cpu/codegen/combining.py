@@ -8,7 +8,7 @@ reorders elements itself).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
 from xdsl.ir import Operation, Region
@@ -151,8 +151,8 @@ def emit_reduce(f: FunctionEmitter, op: Operation) -> None:
     zero = ir.Constant(I64, 0)
     totals: list[Value] = []
 
-    def fold(values: list[Value]) -> None:
-        held = [b.load(slot, typ=value.type) for slot, value in zip(slots, values)]
+    def fold(values: list[Any]) -> None:
+        held: list[Value] = [b.load(slot, typ=value.type) for slot, value in zip(slots, values)]
         for slot, value in zip(slots, combiner(held, values)):
             b.store(value, slot)
 

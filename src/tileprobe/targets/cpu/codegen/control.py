@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
 from xdsl.ir import Operation, SSAValue
 
-from tileprobe.ir.accessors import attr_value, bool_attr, op_name
+from tileprobe.ir.accessors import attr_value, bool_attr
 from tileprobe.targets.cpu.codegen.types import I32, I64, Value, elem_type, register_type
-from tileprobe.targets.cpu.dialect import BufferType
 
 if TYPE_CHECKING:
     from tileprobe.targets.cpu.codegen.function import FunctionEmitter
@@ -50,7 +49,7 @@ def _if(f: FunctionEmitter, op: Operation) -> None:
     after = f.function.append_basic_block("if.end")
     arms = [f.function.append_basic_block("if") for _ in range(2)]
     b.cbranch(f.value(op.operands[0]), arms[0], arms[1])
-    incoming: list[tuple[ir.Block, list[Value]]] = []
+    incoming: list[tuple[Any, list[Value]]] = []
     for arm, region in zip(arms, op.regions):
         b.position_at_end(arm)
         values: list[Value] = []
@@ -104,7 +103,7 @@ def _nothing(f: FunctionEmitter, op: Operation) -> None:
     """Terminators of structured regions are read by the op around them."""
 
 
-def _jump(f: FunctionEmitter, source: ir.Block, target: object, values: list[SSAValue]) -> None:
+def _jump(f: FunctionEmitter, source: Any, target: object, values: list[SSAValue]) -> None:
     for arg, value in zip(target.args, values):  # type: ignore[attr-defined]
         f.values[arg].add_incoming(f.value(value), source)  # type: ignore[attr-defined]
 
@@ -119,6 +118,13 @@ def _cond_br(f: FunctionEmitter, op: Operation) -> None:
     first, second = op.successors
     values = list(op.operands[1:])
     count = len(first.args)
+    if first is second:  # a block may come from another one only once: the values are chosen before the jump
+        condition = f.value(op.operands[0])
+        for arg, yes, no in zip(first.args, values[:count], values[count:]):
+            chosen = f.builder.select(condition, f.value(yes), f.value(no))
+            f.values[arg].add_incoming(chosen, f.builder.block)  # type: ignore[attr-defined]
+        f.builder.branch(f.blocks[first])
+        return
     _jump(f, f.builder.block, first, values[:count])
     _jump(f, f.builder.block, second, values[count:])
     f.builder.cbranch(f.value(op.operands[0]), f.blocks[first], f.blocks[second])
@@ -162,4 +168,3 @@ EMITTERS: dict[str, Callable[[FunctionEmitter, Operation], None]] = {
     "tt.return": _return,
     "tt.call": _call,
 }
-__all__ = ["EMITTERS", "BufferType", "op_name"]

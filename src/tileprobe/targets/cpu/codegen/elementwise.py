@@ -16,7 +16,6 @@ from tileprobe.errors import UnsupportedError
 from tileprobe.ir.accessors import attr_value, constant_of, int_attr, op_name
 from tileprobe.targets.cpu import vmath
 from tileprobe.targets.cpu.codegen.types import (
-    F32,
     F64,
     I1,
     I64,
@@ -25,7 +24,6 @@ from tileprobe.targets.cpu.codegen.types import (
     bytes_of,
     constant,
     elem_type,
-    is_float,
     lanes_of,
     pointee_name,
     register_type,
@@ -63,6 +61,8 @@ def emit(builder: ir.IRBuilder, op: Operation, args: Sequence[Value], fuse: bool
     found = _TABLE.get(name)
     if found is not None:
         return found(builder, op, list(args), source, result)
+    if name == "ub.poison":
+        return ir.FormattedConstant(register_type(result), "poison")
     short = name.split(".", 1)[1]
     if name.startswith("arith.") and short in _FLOAT_BINARY:
         return float_op(builder, short, list(args), source, fuse)
@@ -93,14 +93,10 @@ def bits_constant(name: str, bits: int) -> ir.Constant:
 # -- floats --------------------------------------------------------------------------------------------------
 
 
-def _fmul(b: ir.IRBuilder, x: Any, y: Any, flags: tuple[str, ...]) -> Any:
-    return b.fmul(x, y, flags=flags)
-
-
 _FLOAT_BINARY: dict[str, Callable[..., Any]] = {
     "addf": lambda b, x, y, flags: b.fadd(x, y, flags=flags),
     "subf": lambda b, x, y, flags: b.fsub(x, y, flags=flags),
-    "mulf": _fmul,
+    "mulf": lambda b, x, y, flags: b.fmul(x, y, flags=flags),
     "divf": lambda b, x, y, flags: b.fdiv(x, y),
     "remf": lambda b, x, y, flags: b.frem(x, y),
     "maxnumf": lambda b, x, y, flags: maxnum(b, x, y, True),
@@ -365,7 +361,7 @@ def _mulhi(b: ir.IRBuilder, op: Operation, args: list[Value], source: str, resul
     width = bytes_of(source) * 8
     lanes = lanes_of(args[0])
     wide = vector(ir.IntType(2 * width), lanes)
-    product = b.mul(*(b.zext(a, wide) for a in args))
+    product = b.mul(b.zext(args[0], wide), b.zext(args[1], wide))
     high = b.lshr(product, constant(ir.IntType(2 * width), width, lanes))
     return b.trunc(high, args[0].type)
 
@@ -403,4 +399,3 @@ _TABLE: dict[str, Emitter] = {
     "tt.mulhiui": _mulhi,
     "tt.extern_elementwise": _extern,
 }
-__all__ = ["F32", "constant_value", "emit", "intrinsic", "is_float"]

@@ -14,7 +14,6 @@ from tileprobe.targets.cpu.codegen.types import (
     I8,
     I32,
     I64,
-    PTR,
     Kind,
     Value,
     bytes_of,
@@ -68,7 +67,7 @@ class FunctionEmitter:
     def local(self, kind: Kind) -> Value:
         """A stack slot, allocated once on entry however often the code around runs."""
         with self.builder.goto_entry_block():
-            slot = self.builder.alloca(kind)
+            slot: Any = self.builder.alloca(kind)
             slot.align = 64
         return slot
 
@@ -191,10 +190,7 @@ class FunctionEmitter:
         assert isinstance(data, DenseIntOrFPElementsAttr)
         raw = data.data.data
         kind = ir.ArrayType(I8, len(raw))
-        held = ir.GlobalVariable(self.module.llvm, kind, self.module.llvm.get_unique_name("table"))
+        held: Any = ir.GlobalVariable(self.module.llvm, kind, self.module.llvm.get_unique_name("table"))
         held.global_constant, held.linkage, held.align = True, "internal", 64
         held.initializer = ir.Constant(kind, bytearray(raw))
         return self.builder.ptrtoint(held, I64)
-
-
-__all__ = ["PTR", "FunctionEmitter"]

@@ -10,7 +10,6 @@ from llvmlite import ir
 
 from tileprobe.targets.cpu.codegen.elementwise import intrinsic, type_suffix
 from tileprobe.targets.cpu.codegen.types import (
-    I1,
     I8,
     I32,
     I64,
@@ -147,16 +146,3 @@ def store_strided(b: ir.IRBuilder, value: Value, address: Value, name: str, stri
     for lane in range(lanes_of(raw)):
         place = b.add(address, ir.Constant(I64, lane * stride))
         b.store(b.extract_element(raw, ir.Constant(I32, lane)), pointer(b, place), align=bytes_of(name))
-
-
-__all__ = [
-    "I1",
-    "gather",
-    "load_scalar",
-    "load_strided",
-    "load_vector",
-    "scatter",
-    "store_scalar",
-    "store_strided",
-    "store_vector",
-]

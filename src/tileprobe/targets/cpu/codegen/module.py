@@ -22,7 +22,6 @@ from tileprobe.targets.cpu.codegen.types import (
     PTR,
     Kind,
     Value,
-    bytes_of,
     elem_type,
     register_type,
 )
@@ -264,6 +263,3 @@ def _llvm_type(kind: object) -> Kind:
     if isinstance(kind, BufferType):
         return I64
     return register_type(elem_type(kind))  # type: ignore[arg-type]
-
-
-__all__ = ["ModuleEmitter", "bytes_of"]

@@ -22,7 +22,7 @@ from tileprobe.targets.cpu.codegen.loops import counted_loop
 from tileprobe.targets.cpu.codegen.ranges import vector_ranges
 from tileprobe.targets.cpu.codegen.reducing import Accumulators
 from tileprobe.targets.cpu.codegen.transpose import turn
-from tileprobe.targets.cpu.codegen.types import I32, Value, bytes_of, constant, elem_type, splat, vector
+from tileprobe.targets.cpu.codegen.types import I32, Value, bytes_of, elem_type, splat, vector
 from tileprobe.targets.cpu.dialect import NestOp, ReadOp, WriteOp, YieldOp
 
 if TYPE_CHECKING:
@@ -366,6 +366,3 @@ class NestEmitter:
 
     def element(self, value: SSAValue) -> str:
         return elem_type(value.type)
-
-
-__all__ = ["ALL", "FIRST", "ORIGIN", "NestEmitter", "constant"]

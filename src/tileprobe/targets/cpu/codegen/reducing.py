@@ -7,7 +7,7 @@ result of its own.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
 from xdsl.ir import SSAValue
@@ -60,7 +60,7 @@ class Accumulators:
         nest = self.nest
         b = nest.b
         for kind, name, work, slot, value in zip(self.kinds, self.names, self.work, self.slots, values):
-            item = nest.get(value)
+            item: Any = nest.get(value)
             if name != work:
                 item = vmath.convert(b, item, name, work)
             held = b.load(slot, typ=item.type)

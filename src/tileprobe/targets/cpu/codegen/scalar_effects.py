@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
 from xdsl.ir import Operation
 
-from tileprobe.ir.accessors import attr_value, int_attr, op_name, operand_groups
+from tileprobe.ir.accessors import attr_value, int_attr, op_name
 from tileprobe.targets.cpu.codegen import atomics, memory, printing
 from tileprobe.targets.cpu.codegen.types import (
     I1,
@@ -166,7 +166,7 @@ def _map(f: FunctionEmitter, op: Operation, args: list[Value]) -> list[Value]:
         for arg in block.args:
             f.values[arg] = b.phi(register_type(elem_type(arg.type)))
     b.position_at_end(saved)
-    exits: list[tuple[ir.Block, list[Value]]] = []
+    exits: list[tuple[Any, list[Value]]] = []
     for number, block in enumerate(blocks):
         if number:
             b.position_at_end(f.blocks[block])
@@ -211,4 +211,3 @@ _EMITTERS = {
     "tt.assert": _assert,
     "tt.map_elementwise": _map,
 }
-__all__ = ["emit", "handles", "operand_groups"]

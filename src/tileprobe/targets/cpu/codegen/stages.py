@@ -37,7 +37,7 @@ def _dot(f: FunctionEmitter, op: Operation) -> None:
     names = [elem_type(kind.element) for kind in (a, b, c)]
     # operands were widened when they were packed: for 8-bit integers, to floats
     inputs = ["i8", "i8"] if names[2][0] == "i" and names[0] == "f32" else names[:2]
-    chosen = plan(m, n, k, *inputs, names[2], f.vector_bytes, registers())
+    chosen = plan(m, n, k, inputs[0], inputs[1], names[2], f.vector_bytes, registers())
     builder = f.builder
     sizes = [
         buffer_elements(kind) // numel(kind.dims[:-2]) * bytes_of(name)

@@ -7,7 +7,8 @@ from typing import Any
 from llvmlite import ir
 from xdsl.ir import Attribute
 
-from tileprobe.ir.accessors import elem_type, pointee
+from tileprobe.ir.accessors import elem_type as elem_type  # most of code generation asks for it here
+from tileprobe.ir.accessors import pointee
 
 # llvmlite has no types for what a value or a type can do
 Value = Any
@@ -82,29 +83,3 @@ def pointee_name(kind: Attribute) -> str:
     """Element type in memory behind a pointer type."""
     name = pointee(kind)
     return "ptr" if name.startswith("ptr") else name
-
-
-__all__ = [
-    "F16",
-    "F32",
-    "F64",
-    "I1",
-    "I8",
-    "I16",
-    "I32",
-    "I64",
-    "PTR",
-    "VOID",
-    "Kind",
-    "Value",
-    "bytes_of",
-    "constant",
-    "elem_type",
-    "is_float",
-    "lanes_of",
-    "memory_type",
-    "pointee_name",
-    "register_type",
-    "splat",
-    "vector",
-]

@@ -7,7 +7,6 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from tileprobe.targets.cpu.dialect import BufferType
 from tileprobe.targets.cpu.schedule.lower import FunctionLowering, handler
 from tileprobe.targets.cpu.schedule.ttir import (
-    attr_value,
     element_of,
     is_tensor,
     make,
@@ -264,6 +263,3 @@ def _attributes(op: Operation) -> dict[str, Attribute]:
     merged = {**op.attributes, **op.properties}
     merged.pop("op_name__", None)
     return merged
-
-
-__all__ = ["assign", "attr_value"]

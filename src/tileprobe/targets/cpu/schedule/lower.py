@@ -152,10 +152,10 @@ class FunctionLowering:
         held = constant_of(op)
         kind = element_of(op.results[0].type)
         if not held.splat:
-            table = make(
-                "tile.table", [], [BufferType.of(held.shape or (), kind)], {"value": attr(op, "value")}
-            )  # type: ignore[dict-item]
+            data = attr(op, "value")
+            assert data is not None
             if op.results[0] not in self.buffers:
+                table = make("tile.table", [], [BufferType.of(held.shape or (), kind)], {"value": data})
                 self.block.add_op(table)
                 self.buffers[op.results[0]] = table.results[0]
             return nest.read(self.buffers[op.results[0]], indices)
@@ -305,6 +305,3 @@ class FunctionLowering:
         name = op_name(op)
         if name == "tt.elementwise_inline_asm":
             self.refuse(op, "inline assembly is written for a GPU and cannot run on the CPU target")
-
-
-__all__ = ["HANDLERS", "FunctionLowering", "Region", "handler"]

@@ -98,7 +98,10 @@ def _writes(op: Operation, alloc: AllocOp) -> bool:
     return isinstance(op, WriteOp) and op.buffer is alloc.buffer
 
 
-_EFFECTS = ("tt.store", "tt.print", "tt.assert", "tt.call", "tt.return", "cf.", "scf.", "tt.atomic", "tile.", "tt.func", "tt.reduce.return", "tt.scan.return", "tt.map_elementwise", "probe.", "builtin.", "ub.")  # fmt: skip
+_EFFECTS = (
+    "tt.store", "tt.print", "tt.assert", "tt.call", "tt.return", "tt.atomic", "tt.func", "tt.map_elementwise",
+    "tt.reduce.return", "tt.scan.return", "cf.", "scf.", "tile.", "probe.", "builtin.", "ub.",
+)  # fmt: skip
 
 
 def _drop_dead_ops(function: Operation) -> bool:

@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING
 from xdsl.dialects.builtin import ArrayAttr, IntAttr, StringAttr
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
-from tileprobe.targets.cpu.dialect import BufferType, NestOp, ReadOp, ViewOp, WriteOp, YieldOp
+from tileprobe.targets.cpu.dialect import BufferType, NestOp, ReadOp, WriteOp, YieldOp
 from tileprobe.targets.cpu.schedule.origin import Origin
 from tileprobe.targets.cpu.schedule.ttir import (
     I1,
     I32,
-    attr_value,
     constant,
     element_of,
     int_attr,
@@ -249,7 +248,8 @@ def _join(nest: NestBuilder, op: Operation, value: SSAValue, indices: Indices) -
 
 
 def _split(nest: NestBuilder, op: Operation, value: SSAValue, indices: Indices) -> SSAValue:
-    return nest.value(op.operands[0], (*indices, list(op.results).index(value)))
+    which = next(number for number, result in enumerate(op.results) if result is value)
+    return nest.value(op.operands[0], (*indices, which))
 
 
 def _cat(nest: NestBuilder, op: Operation, value: SSAValue, indices: Indices) -> SSAValue:
@@ -310,4 +310,3 @@ _FOLD = {
     "divui": lambda a, b: a // b,
     "remui": lambda a, b: a % b,
 }
-__all__ = ["Indices", "NeedsClose", "NestBuilder", "ViewOp", "attr_value", "reshaped"]

@@ -6,14 +6,14 @@ stage that computes it.
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import Float32Type, IntAttr
+from xdsl.dialects.builtin import IntAttr
 from xdsl.ir import Operation, SSAValue
 
 from tileprobe.targets.cpu.codegen.dot_layout import Panel
 from tileprobe.targets.cpu.codegen.dot_plan import DotPlan, plan
 from tileprobe.targets.cpu.dialect import BufferType, DotOp
 from tileprobe.targets.cpu.host import host
-from tileprobe.targets.cpu.schedule.analysis import Analysis, Form
+from tileprobe.targets.cpu.schedule.analysis import Form
 from tileprobe.targets.cpu.schedule.convert import convert
 from tileprobe.targets.cpu.schedule.lower import FunctionLowering, handler
 from tileprobe.targets.cpu.schedule.nest import NestBuilder
@@ -25,6 +25,7 @@ from tileprobe.targets.cpu.schedule.ttir import (
     element_of,
     is_virtual,
     op_name,
+    operand_groups,
     owner_op,
     parse_type,
     shape_of,
@@ -169,7 +170,8 @@ def _dead_after(low: FunctionLowering, value: SSAValue, op: Operation) -> bool:
 
 @handler("tt.dot_scaled")
 def lower_dot_scaled(low: FunctionLowering, op: Operation) -> None:
-    a, b, c, a_scale, b_scale = _scaled_operands(op)
+    (a,), (b,), (c,), a_scales, b_scales = operand_groups(op)
+    a_scale, b_scale = (group[0] if group else None for group in (a_scales, b_scales))
     result = op.results[0]
     (m, n) = shape_of(result)[-2:]
     lhs_pack, rhs_pack = bool(attr_value(op, "lhs_k_pack", True)), bool(attr_value(op, "rhs_k_pack", True))
@@ -199,13 +201,3 @@ def lower_dot_scaled(low: FunctionLowering, op: Operation) -> None:
         layout_name(chosen.b_layout),
     )
     emit_dot(low, op, chosen, left, right, c)
-
-
-def _scaled_operands(op: Operation) -> list[SSAValue | None]:
-    from tileprobe.ir.accessors import operand_groups
-
-    return [group[0] if group else None for group in operand_groups(op)]
-
-
-F32 = Float32Type()
-__all__ = ["Analysis", "lower_dot", "operand_forms"]

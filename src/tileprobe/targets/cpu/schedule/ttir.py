@@ -132,6 +132,7 @@ def make(
 
 
 def constant(value: int, kind: Attribute = I32) -> Operation:
+    assert isinstance(kind, IntegerType)
     return make("arith.constant", [], [kind], {"value": IntegerAttr(value, kind)})
 
 
