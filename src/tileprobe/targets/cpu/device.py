@@ -70,7 +70,7 @@ def properties() -> dict[str, Any]:
         "max_shared_mem": 2**31 - 1,
         "max_num_regs": 32,
         "multiprocessor_count": len(os.sched_getaffinity(0)),
-        "warpSize": 1,
+        "warpSize": 32,
         "sm_clock_rate": _clock_khz(),
         "mem_clock_rate": 0,
         "mem_bus_width": 0,

@@ -65,7 +65,8 @@ class CpuDriver(DriverBase):
         return 0
 
     def get_current_target(self) -> GPUTarget:
-        return GPUTarget("cpu", platform.machine(), 1)
+        # There are no warps; 32 is what launch code that computes with them expects.
+        return GPUTarget("cpu", platform.machine(), 32)
 
     def get_active_torch_device(self) -> Any:
         import torch

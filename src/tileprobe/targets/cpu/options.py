@@ -64,7 +64,7 @@ class CpuOptions:
     num_warps: int = 4
     num_ctas: int = 1
     num_stages: int = 3
-    warp_size: int = 1
+    warp_size: int = 32
     maxnreg: int | None = None
     ptx_version: int | None = None
     ptx_options: str | None = None
@@ -86,7 +86,7 @@ class CpuOptions:
 
     def __post_init__(self):
         if self.num_warps <= 0 or self.num_warps & (self.num_warps - 1):
-            raise ValueError(f"num_warps must be a power of 2, got {self.num_warps}")
+            raise AssertionError(f"num_warps must be a power of 2, got {self.num_warps}")
         libraries = self.extern_libs.items() if isinstance(self.extern_libs, dict) else self.extern_libs or ()
         object.__setattr__(self, "extern_libs", tuple(tuple(item) for item in libraries))
 
