@@ -161,3 +161,37 @@ def test_channels_never_do_two_things_at_once(tmp_path):
     )
     after = frame.with_columns(before=pl.col("stop").shift(1).over("unit"))
     assert after.filter(pl.col("start") < pl.col("before") - 1).height == 0
+
+
+def test_a_changed_device_file_is_run_again(tmp_path):
+    device = tmp_path / "mine.toml"
+    sweep = [
+        "llm",
+        "sweep",
+        "--model",
+        "opt-6.7b",
+        "--jobs",
+        "1",
+        "--vary",
+        "context=10",
+        "--device",
+        str(device),
+    ]
+    rates = []
+    for read_us in (30.0, 20.0):
+        device.write_text(
+            f'base = "cambricon:s"\n[flash]\nread_us = {read_us}\n[core]\npage_us = {read_us}\n'
+        )
+        assert main([*sweep, "--out", str(tmp_path / "s")]) == 0
+        rates.append(pl.read_parquet(tmp_path / "s.parquet")["tokens_per_s"].to_list()[-1])
+    assert rates[1] > rates[0]
+
+
+def test_compiled_code_is_kept_by_the_sources(monkeypatch, tmp_path):
+    from tileprobe.targets.cambricon.engine import launch
+
+    monkeypatch.setenv("TILEPROBE_CACHE_DIR", str(tmp_path))
+    folder = launch.cache_folder()
+    assert folder.parent == tmp_path
+    monkeypatch.setattr(launch, "_SOURCES", launch._SOURCES[:-1])
+    assert launch.cache_folder() != folder

@@ -8,6 +8,7 @@ be stopped at any time."""
 from __future__ import annotations
 
 import argparse
+import hashlib
 import io
 import itertools
 import json
@@ -58,21 +59,30 @@ def points(fixed: dict[str, Any], axes: dict[str, list[Any]]) -> Iterator[dict[s
 
 
 def key_of(point: dict[str, Any]) -> str:
-    return json.dumps({**point, "engine": cache_folder().name}, sort_keys=True, default=str)
+    """What a result depends on: the settings, the files they name as they are now, and the engine."""
+    try:
+        model, machine, _ = settings_of(_given(point))
+        files = hashlib.sha256(repr((model, machine)).encode()).hexdigest()[:16]
+    except TileProbeError:
+        files = ""  # running it will say why
+    return json.dumps({**point, "files": files, "engine": cache_folder().name}, sort_keys=True, default=str)
+
+
+def _given(point: dict[str, Any]) -> dict[str, Any]:
+    given = {k: v for k, v in point.items() if k in OPTIONS}
+    given["set"] = [f"{k}={v}" for k, v in point.items() if k not in OPTIONS and k != "set"]
+    given["set"] += point.get("set", [])
+    return given
 
 
 def run_point(point: dict[str, Any]) -> dict[str, Any]:
     """One row of the table. A mistake in one point is a row with an `error`, so that the others go on."""
     from tileprobe.targets.cambricon.simulate import simulate
 
-    given = {k: v for k, v in point.items() if k in OPTIONS}
-    given["set"] = [f"{k}={v}" for k, v in point.items() if k not in OPTIONS and k != "set"] + point.get(
-        "set", []
-    )
     row: dict[str, Any] = {"key": key_of(point), "error": None, **_columns(point)}
     started = time.perf_counter()
     try:
-        result = simulate(*settings_of(given)).to_json()
+        result = simulate(*settings_of(_given(point))).to_json()
     except TileProbeError as error:
         row["error"] = str(error)
         return row
