@@ -137,18 +137,21 @@ def test_an_unprotected_value_beyond_the_threshold_becomes_zero(seed, data, thre
 def test_two_errors_in_an_address_are_discarded_or_missed():
     """14 + 5 bits correct one error and recognise only some pairs: both kinds must occur, and be counted."""
     values = random_values(PAPER, 3)
-    discarded = misled = 0
+    discarded = corrected = misled = 0
     for first in range(19):
         for second in range(first):
             stored = PAPER.encode(values)
             base = 8 * 16384 + 72 + 35 * 80
             flip_bits(stored, 0, [base + first, base + second])
-            counts = PAPER.decode(stored)[1]
-            discarded += counts.discarded
-            misled += counts.addresses_corrected
-    assert discarded + misled == 19 * 18 // 2
+            outcome = audit(PAPER, values, stored, Flips())[1]
+            discarded += outcome.decoder.discarded
+            corrected += outcome.decoder.addresses_corrected
+            misled += outcome.misled
+    assert discarded + corrected == 19 * 18 // 2
     assert discarded > 0
-    assert misled > 0
+    assert (
+        0 < misled <= corrected
+    )  # two wrong check bits can look like a wrong third: the address is right then
 
 
 @pytest.mark.parametrize("name", CODES)

@@ -176,7 +176,8 @@ def _generate_summary(report: dict[str, Any], seconds: float) -> str:
             f"bit errors: {e['flips_data']:,} in data, {e['flips_spare']:,} in spare; "
             f"of {e['hit']:,} values hit {e['corrected']:,} corrected, "
             f"{e['zeroed']:,} zeroed, {e['missed']:,} missed; "
-            f"{e['collateral']:,} others harmed; {d['discarded']:,} records discarded "
+            f"{e['collateral']:,} others harmed; "
+            f"{d['discarded']:,} records discarded, {e['misled']:,} misled "
             f"({e['hit_unused']:,} more were hit where pages hold no weight)"
         )
     if report["saturated_partial_sums"]:

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, field, fields
 import numpy as np
 
 from tileprobe.targets.cambricon.functional.ecc.base import ZEROED, Counts, PageCodec
+from tileprobe.targets.cambricon.functional.ecc.outlier import OutlierCode
 from tileprobe.targets.cambricon.functional.inject import Flips
 from tileprobe.targets.cambricon.functional.jit import jit
 
@@ -28,6 +29,7 @@ class Outcome:
     collateral: int = 0  # not hit, yet not what was written
     values: int = 0  # looked at: those that belong to the matrix
     hit_unused: int = 0  # hit where a page holds nothing of the matrix; not in the counts above
+    misled: int = 0  # records that two errors or more led to an address that is not theirs
     decoder: Counts = field(default_factory=Counts)
 
     def __iadd__(self, other: Outcome) -> Outcome:
@@ -76,4 +78,8 @@ def audit(
     raw = codec.data_of(stored)
     used = np.ones(written.shape, np.bool_) if used is None else used
     tally = (int(n) for n in _tally(written, raw, out, fate, used))
-    return out, Outcome(flips.data, flips.spare, *tally, decoder=counts)
+    outcome = Outcome(flips.data, flips.spare, *tally, decoder=counts)
+    if isinstance(codec, OutlierCode):
+        meant, found = codec.record_addresses(codec.encode(written)), codec.record_addresses(stored)
+        outcome.misled = int(((found != meant) & (found >= 0)).sum())
+    return out, outcome

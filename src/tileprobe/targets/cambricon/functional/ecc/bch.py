@@ -112,7 +112,7 @@ def _locator(syndromes, t, exp, log, period, locator, previous, scratch):
     locator[:] = 0
     previous[:] = 0
     locator[0] = previous[0] = 1
-    degree, gap, last = 0, 1, np.uint16(1)
+    degree, before, gap, last = 0, 0, 1, np.uint16(1)  # `before` is the degree of `previous`
     for step in range(0, 2 * t, 2):
         discrepancy = syndromes[step + 1]
         for k in range(1, degree + 1):
@@ -124,12 +124,12 @@ def _locator(syndromes, t, exp, log, period, locator, previous, scratch):
         grows = 2 * degree <= step
         if grows:
             scratch[:] = locator
-        for k in range(gap, t + 1):
-            locator[k] ^= times(factor, previous[k - gap], exp, log)
+        for k in range(min(before, t - gap) + 1):
+            locator[gap + k] ^= times(factor, previous[k], exp, log)
         if not grows:
             gap += 2
             continue
-        degree = step + 1 - degree
+        before, degree = degree, step + 1 - degree
         if degree > t:
             return -1
         previous[:] = scratch

@@ -24,7 +24,7 @@ PRIMITIVE = {
 class Field:
     m: int
     exp: np.ndarray  # uint16, twice the period long: exp[a + b] needs no modulo
-    log: np.ndarray  # int32
+    log: np.ndarray  # uint32: as an index it needs no check for negatives
     half: np.ndarray  # uint16: a root y of y*y + y = c, or 0 where there is none (c != 0)
 
     @property
@@ -34,7 +34,7 @@ class Field:
 
 def make_field(m: int) -> Field:
     period = 2**m - 1
-    exp, log = np.zeros(2 * period, np.uint16), np.zeros(2**m, np.int32)
+    exp, log = np.zeros(2 * period, np.uint16), np.zeros(2**m, np.uint32)
     word = 1
     for power in range(period):
         exp[power] = exp[power + period] = word
@@ -44,7 +44,7 @@ def make_field(m: int) -> Field:
             word ^= PRIMITIVE[m]
     half = np.zeros(2**m, np.uint16)
     elements = np.arange(2, 2**m)
-    squares = exp[2 * log[elements] % period].astype(np.int64)
+    squares = exp[2 * log[elements].astype(np.int64) % period].astype(np.int64)
     half[squares ^ elements] = elements
     return Field(m, exp, log, half)
 

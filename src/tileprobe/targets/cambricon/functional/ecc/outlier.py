@@ -118,6 +118,20 @@ def _signed(word, value_bits):
 
 
 @jit
+def _address(record, sizes, check, flip):
+    """(address after correction, whether it was corrected); -1 where no single error fits the syndrome."""
+    address_bits, check_bits, _ = sizes
+    address = record & ((1 << address_bits) - 1)
+    stored_check = (record >> address_bits) & ((1 << check_bits) - 1)
+    syndrome = np.int64(check[address]) ^ stored_check
+    if syndrome == 0:
+        return address, False
+    if flip[syndrome] == DISCARD:
+        return -1, False
+    return address ^ np.int64(flip[syndrome]), True
+
+
+@jit
 def _decode_page(page, spare, values, seen, protected, sizes, check, flip, signed, fate, counts):
     address_bits, check_bits, value_bits = sizes
     unpack_page(page, value_bits, values)
@@ -126,24 +140,17 @@ def _decode_page(page, spare, values, seen, protected, sizes, check, flip, signe
         for i in range(values.size):
             fate[i] = ZEROED if _beyond(values[i], threshold, signed) else KEPT
     counts[1] += _zero_outliers(values, threshold, signed)
-    word_mask, value_mask = (1 << address_bits) - 1, (1 << value_bits) - 1
+    value_mask = (1 << value_bits) - 1
     at = THRESHOLD_COPIES * value_bits
     record_bits = address_bits + check_bits + 2 * value_bits
     for _ in range(protected):
         record = np.int64(get_bits(spare, at, record_bits))
         at += record_bits
-        address = record & word_mask
-        stored_check = (record >> address_bits) & ((1 << check_bits) - 1)
-        syndrome = np.int64(check[address]) ^ stored_check
-        if syndrome:
-            if flip[syndrome] == DISCARD:
-                counts[3] += 1
-                continue
-            address ^= np.int64(flip[syndrome])
-            counts[2] += 1
-        if address >= values.size:  # a page whose size is no power of two
+        address, corrected = _address(record, sizes, check, flip)
+        if address < 0 or address >= values.size:  # the latter in pages whose size is no power of two
             counts[3] += 1
             continue
+        counts[2] += corrected
         first = (record >> (address_bits + check_bits)) & value_mask
         second = record >> (address_bits + check_bits + value_bits)
         raw = _raw_value(page, address, value_bits)
@@ -173,6 +180,17 @@ def _decode(stored, page_bytes, values, protected, sizes, check, flip, signed, f
         _decode_page(page, spare, values[p], seen, protected, sizes, check, flip, signed, row, counts)
         _clear_seen(seen)
     return counts
+
+
+@jit
+def _addresses(stored, page_bytes, sizes, check, flip, found):
+    address_bits, check_bits, value_bits = sizes
+    record_bits = address_bits + check_bits + 2 * value_bits
+    for p in range(found.shape[0]):
+        for k in range(found.shape[1]):
+            at = THRESHOLD_COPIES * value_bits + k * record_bits
+            record = np.int64(get_bits(stored[p, page_bytes:], at, record_bits))
+            found[p, k] = _address(record, sizes, check, flip)[0]
 
 
 @jit
@@ -213,6 +231,13 @@ class OutlierCode(PageCodec):
     @property
     def spare_bits_used(self) -> int:
         return THRESHOLD_COPIES * self.value_bits + self.record_bits * self.protected
+
+    def record_addresses(self, stored: np.ndarray) -> np.ndarray:
+        """The address that each record of each page leads to; -1 where the record is discarded."""
+        self.check_stored(stored)
+        found = np.empty((len(stored), self.protected), np.int64)
+        _addresses(stored, self.page_bytes, self._sizes, self._check, self._flip, found)
+        return np.where(found < self.values_per_page, found, -1)
 
     def encode(self, values: np.ndarray) -> np.ndarray:
         stored = self.blank(values)

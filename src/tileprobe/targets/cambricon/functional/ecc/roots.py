@@ -20,9 +20,11 @@ def times(a, b, exp, log):
 @jit
 def _make_monic(poly, degree, exp, log, period):
     shift = period - log[poly[degree]]
+    if shift == period:  # monic already
+        return
     for k in range(degree + 1):
         if poly[k]:
-            poly[k] = exp[(log[poly[k]] + shift) % period]
+            poly[k] = exp[log[poly[k]] + shift]
 
 
 @jit
@@ -31,9 +33,10 @@ def _reduce(poly, degree, modulus, modulus_degree, exp, log):
     while degree >= modulus_degree:
         lead = poly[degree]
         if lead:
-            shift = degree - modulus_degree
+            shift, log_lead = degree - modulus_degree, log[lead]
             for k in range(modulus_degree):
-                poly[shift + k] ^= times(lead, modulus[k], exp, log)
+                if modulus[k]:
+                    poly[shift + k] ^= exp[log_lead + log[modulus[k]]]
             poly[degree] = 0
         degree -= 1
     while degree >= 0 and poly[degree] == 0:
