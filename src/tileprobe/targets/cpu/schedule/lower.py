@@ -198,6 +198,7 @@ class FunctionLowering:
             return
         nest = self.into_nest(shape_of(value), lambda nest: (nest.value(value), None)[1])
         nest.write(nest.value(value), buffer)
+        nest.origin.note(owner_op(value))
 
     def _place(self, value: SSAValue, form: Form, nest: NestBuilder) -> SSAValue:
         if form == Form(element_of(value.type)) and value in self.preferred:

@@ -130,6 +130,11 @@ def lower_barrier(low: FunctionLowering, op: Operation) -> None:
     low.close()
 
 
+@handler("proton.record")
+def lower_proton(low: FunctionLowering, op: Operation) -> None:
+    """Proton's scopes are taken from the source lines, as ours are; its markers do nothing here."""
+
+
 @handler("tt.unsplat")
 def lower_unsplat(low: FunctionLowering, op: Operation) -> None:
     from tileprobe.targets.cpu.dialect import ReadOp

@@ -171,7 +171,8 @@ class NestBuilder:
         if self.axis is not None:
             properties["axis"] = IntAttr(self.axis)
             properties["reduce"] = ArrayAttr([StringAttr(kind) for kind, _, _ in self.reductions])
-        properties.update(self.origin.properties())
+        copies = any(isinstance(op, ReadOp) for op in self.block.ops)
+        properties.update(self.origin.properties("copy" if copies else "fill"))
         nest = NestOp.create(
             operands=into, result_types=scalars, properties=properties, regions=[Region(self.block)]
         )

@@ -54,6 +54,7 @@ class Origin:
         self.kinds: list[str] = []
         self.lines: Counter[tuple[str, int]] = Counter()
         self._location: Attribute | None = None
+        self._noted: Operation | None = None
 
     def add(self, op: Operation, kind: str | None = "") -> None:
         word = kind_of(op) if kind == "" else kind
@@ -63,12 +64,20 @@ class Origin:
             return
         place = source_location(op)
         if place is not None:
-            self.lines[(place.file, place.line)] += 1
+            # the line of the kernel itself, where a function it calls was inlined
+            frame = place.callers[-1] if place.callers else place
+            self.lines[(frame.file, frame.line)] += 1
             self._location = op.location
 
-    def properties(self) -> dict[str, Attribute]:
+    def note(self, op: Operation | None) -> None:
+        """Where a tile comes from that is only copied or filled, in case nothing better turns up."""
+        self._noted = self._noted or op
+
+    def properties(self, otherwise: str = "fill") -> dict[str, Attribute]:
         """`kinds = "load+mul"`, `lines = "path/kernel.py:41,42,44"` for the stage."""
-        found: dict[str, Attribute] = {"kinds": StringAttr("+".join(self.kinds or ["fill"]))}
+        if not self.lines and self._noted is not None:
+            self.add(self._noted, kind=otherwise)
+        found: dict[str, Attribute] = {"kinds": StringAttr("+".join(self.kinds or [otherwise]))}
         if self.lines:
             files = Counter(file for file, _ in self.lines)
             main = files.most_common(1)[0][0]

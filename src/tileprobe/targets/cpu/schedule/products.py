@@ -7,7 +7,7 @@ stage that computes it.
 from __future__ import annotations
 
 from xdsl.dialects.builtin import IntAttr
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from tileprobe.targets.cpu.codegen.dot_layout import Panel
 from tileprobe.targets.cpu.codegen.dot_plan import DotPlan, plan
@@ -131,31 +131,31 @@ def _is_zero(acc: SSAValue) -> bool:
     return held.splat and held.bits == 0
 
 
-def _accumulator(low: FunctionLowering, op: Operation, acc: SSAValue, wide: object, zero: bool) -> SSAValue:
+def _accumulator(low: FunctionLowering, op: Operation, acc: SSAValue, wide: Attribute, zero: bool) -> SSAValue:
+    """The buffer a product adds to, holding `acc` unless that is zero."""
     result = op.results[0]
-    preferred = low.preferred.get(result)
+    target, old = low.preferred.get(result, (None, None))
+    if target is not None and old is not None:
+        if not _same_type(target, wide) or not low.free_to_overwrite(old, result):
+            target = None
     if zero:
-        if (
-            preferred is not None
-            and low.free_to_overwrite(preferred[1], result)
-            and _same_type(preferred[0], wide)
-        ):
-            return preferred[0]
-        return low.alloc(shape_of(acc), wide)  # type: ignore[arg-type]
+        return target if target is not None else low.alloc(shape_of(acc), wide)
     own = low.buffers.get(acc)
     if own is not None and _same_type(own, wide) and _dead_after(low, acc, op):
         return own
-    place = low.alloc(shape_of(acc), wide)  # type: ignore[arg-type]
 
     def work(nest: NestBuilder) -> None:
         nest.value(acc)
 
     nest = low.into_nest(shape_of(acc), work)
-    nest.write(convert(nest, nest.value(acc), wide), place)  # type: ignore[arg-type]
-    return place
+    element = convert(nest, nest.value(acc), wide)
+    if target is None or nest.reads_elsewhere(target):
+        target = low.alloc(shape_of(acc), wide)
+    nest.write(element, target)
+    return target
 
 
-def _same_type(buffer: SSAValue, kind: object) -> bool:
+def _same_type(buffer: SSAValue, kind: Attribute) -> bool:
     return isinstance(buffer.type, BufferType) and buffer.type.element == kind
 
 
