@@ -56,6 +56,7 @@ class NestEmitter:
         self._cache: list[dict[tuple[SSAValue, str], Value]] = []
         self._prologues: list[ir.Block] = []
         self._index: dict[int, Value] = {}
+        self._results: dict[SSAValue, Value] = {}  # of ops with effects; such nests have no vectors
         self.accumulators = Accumulators(self) if nest.reduce is not None else None
 
     # -- emitting the loops ----------------------------------------------------------------------------------
@@ -266,6 +267,8 @@ class NestEmitter:
         """`value` for the current point(s) of the nest."""
         if value not in self.facts.varies:
             return self._outer(value, form)
+        if value in self._results:
+            return self._results[value]
         if not self.facts.depends(value, self.axis):
             scalar = self._cached(value, FIRST)
             return scalar if form != ALL or self.lanes == 1 else self._cached(value, ALL)
@@ -275,7 +278,7 @@ class NestEmitter:
 
     def define(self, value: SSAValue, emitted: Value) -> None:
         """Record the result of an op with effects, emitted in the body."""
-        self._cache[self.body_level][(value, FIRST)] = emitted
+        self._results[value] = emitted
 
     def uniform(self, value: SSAValue) -> bool:
         return not self.facts.depends(value, self.axis)

@@ -13,6 +13,7 @@ from tileprobe.targets.cpu.codegen.types import (
     I1,
     I32,
     I64,
+    PTR,
     Kind,
     Value,
     bytes_of,
@@ -24,6 +25,7 @@ from tileprobe.targets.cpu.codegen.types import (
 if TYPE_CHECKING:
     from tileprobe.targets.cpu.codegen.function import FunctionEmitter
 
+CLOCK_MONOTONIC = 1  # of Linux, on every architecture
 _NAMES = (
     "tt.atomic_rmw",
     "tt.atomic_cas",
@@ -119,18 +121,44 @@ def _store(f: FunctionEmitter, op: Operation, args: list[Value]) -> list[Value]:
 
 
 def _poll(f: FunctionEmitter, op: Operation, args: list[Value]) -> list[Value]:
-    """Wait until memory holds the expected value."""
+    """Wait until memory holds the expected value, or until the time is up; was it seen?"""
     b = f.builder
     name = pointee_name(op.operands[0].type)
     bits = ir.IntType(8 * bytes_of(name))
     place = memory.pointer(b, f.checked(args[0], op, None))
-    loop, done = f.function.append_basic_block("poll"), f.function.append_basic_block("polled")
+    expected = b.bitcast(args[1], bits)
+    start = _nanoseconds(f) if len(args) > 2 else None
+    loop, wait, done = (f.function.append_basic_block(n) for n in ("poll", "wait", "polled"))
     b.branch(loop)
     b.position_at_end(loop)
-    seen = b.load_atomic(place, "acquire", bytes_of(name), typ=bits)
-    b.cbranch(b.icmp_signed("==", seen, b.bitcast(args[1], bits)), done, loop)
+    seen = b.icmp_signed("==", b.load_atomic(place, "acquire", bytes_of(name), typ=bits), expected)
+    b.cbranch(seen, done, wait)
+    b.position_at_end(wait)
+    if start is None:
+        # The program waited for may need this core.
+        b.call(_libc(f, "sched_yield", []), [])
+        b.branch(loop)
+    else:
+        b.cbranch(b.icmp_unsigned("<", b.sub(_nanoseconds(f), start), args[2]), loop, done)
     b.position_at_end(done)
-    return [b.bitcast(seen, register_type(name))] if op.results else []
+    return [seen]
+
+
+def _libc(f: FunctionEmitter, name: str, arguments: list[ir.Type]) -> Value:
+    """A function of the C library that returns an int."""
+    module = f.module.llvm
+    return module.globals.get(name) or ir.Function(module, ir.FunctionType(I32, arguments), name)
+
+
+def _nanoseconds(f: FunctionEmitter) -> Value:
+    """The monotonic clock."""
+    b = f.builder
+    with b.goto_entry_block():
+        slot = b.alloca(ir.ArrayType(I64, 2))
+    b.call(_libc(f, "clock_gettime", [I32, PTR]), [ir.Constant(I32, CLOCK_MONOTONIC), slot])
+    seconds = b.load(slot, typ=I64)
+    part = b.load(b.gep(slot, [ir.Constant(I64, 1)], source_etype=I64), typ=I64)
+    return b.add(b.mul(seconds, ir.Constant(I64, 1_000_000_000)), part)
 
 
 def _print(f: FunctionEmitter, op: Operation, args: list[Value]) -> list[Value]:
