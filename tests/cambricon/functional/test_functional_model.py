@@ -122,6 +122,17 @@ def test_a_token_comes_with_its_time():
     assert all(t.simulated_us > model.machine.flash.read_us for t in tokens)
 
 
+def test_values_and_time_read_the_same_pages():
+    from tileprobe.targets.cambricon.simulate import simulate
+
+    model = FlashModel.load(EXAMPLE)
+    model.transformer([7], model.new_cache())
+    timed = simulate(model.spec.model, model.machine, Options(context=1, lm_head=True))
+    assert model.flash.work.read_computes + model.flash.work.page_reads == timed.page_commands
+    timer = make_timer(model.spec.model, model.machine, model.options)
+    assert timer(1) == pytest.approx(1e3 * timed.latency_ms)
+
+
 def test_hopeless_errors_do_not_crash():
     model = FlashModel.load(EXAMPLE, ecc="none")
     model.inject(0.5, seed=1)
