@@ -3,6 +3,7 @@
 Examples:
   tileprobe opt kernel.mlir -p 'select{kinds=dot},instrument'
   tileprobe opt kernel.mlir -p select,instrument,merge-probes,sample,assign-slots,probe-to-record
+  tileprobe opt kernel.ttir -p schedule
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
         raise TileProbeError(f"cannot read {args.file}: {error.strerror}") from error
     ctx = context()
     try:
-        module = Parser(ctx, text, args.file).parse_module()
+        module = _triton_module(text) if _is_triton(text) else Parser(ctx, text, args.file).parse_module()
         module.verify()
         for step in pipeline(args.passes).passes if args.passes else ():
             if args.between:
@@ -55,6 +56,21 @@ def run(args: argparse.Namespace) -> int:
     else:
         print(result)
     return 0
+
+
+def _is_triton(text: str) -> bool:
+    """IR on tiles, as Triton prints it; what is scheduled has scalars and buffers only."""
+    return "tt.func" in text and "tensor<" in text
+
+
+def _triton_module(text: str):
+    from triton._C.libtriton import ir
+
+    from tileprobe.ir.bridge import parse_triton, to_xdsl
+
+    triton_context = ir.context()
+    ir.load_dialects(triton_context)
+    return to_xdsl(parse_triton(text, triton_context))
 
 
 def _text(module, generic: bool) -> str:
