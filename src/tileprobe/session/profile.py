@@ -79,7 +79,7 @@ class Session:
         self._bytes = 0
         self._collected = Collected()
         self._trace: Trace | None = None
-        self._on = False
+        self._on = self._used = False
 
     # -- asked by the manager --------------------------------------------------------------------------------
 
@@ -103,10 +103,10 @@ class Session:
     # -- used as a context manager ---------------------------------------------------------------------------
 
     def __enter__(self) -> Session:
-        if self._on or self._trace is not None:
+        if self._used:
             raise TileProbeError("a session is used once; call tileprobe.profile(...) again for another")
         manager.enter(self)
-        self._on = True
+        self._on = self._used = True
         return self
 
     def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:

@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from triton import knobs
-from triton._C.libtriton import ir, passes
+from triton._C.libtriton import ir, passes, proton
 from triton.backends.compiler import BaseBackend, GPUTarget, Language
 
 import tileprobe
@@ -56,7 +56,8 @@ class CpuBackend(BaseBackend):
         return {"triton.language.extra.libdevice": libdevice}
 
     def load_dialects(self, context: Any) -> None:
-        """Triton's own dialects are all that TTIR needs."""
+        """Triton's own dialects are all that TTIR needs; kernels may hold Proton's markers, too."""
+        proton.load_dialects(context)
 
     def add_stages(self, stages: dict[str, Any], options: Any, language: Language) -> None:
         if language != Language.TRITON:

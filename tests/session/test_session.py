@@ -1,0 +1,245 @@
+"""Sessions around launches: what is recorded, for whom, and that the work itself is what it was."""
+
+import threading
+
+import numpy as np
+import pytest
+import session_kernels as K
+import triton
+import triton.language as tl
+from triton import knobs
+
+import tileprobe
+from tileprobe.errors import TileProbeError
+from tileprobe.session import hooks
+from tileprobe.targets.cpu import launch
+from tileprobe.tools.plan import Plan
+
+
+def counts(session):
+    """Intervals of each region name."""
+    frame = session.trace.to_polars()
+    return dict(frame.group_by("name").len().iter_rows())
+
+
+def test_a_session_sees_programs_loops_and_stages():
+    plain = K.launch(K.loop_kernel, 3, 5)
+    with tileprobe.profile(alternate=False) as session:
+        probed = K.launch(K.loop_kernel, 3, 5)
+    np.testing.assert_array_equal(plain, probed)
+    found = counts(session)
+    assert found["loop_kernel"] == 3
+    assert found["iteration"] == 15
+    assert any(name.startswith("loop @") for name in found)
+    (kernel,) = session.trace.kernels
+    assert kernel.source.startswith("@triton.jit\ndef loop_kernel")
+    assert {"ttir", "tile", "probe", "record", "llir"} <= set(kernel.ir)
+    assert session.trace.losses.lost == 0
+    assert session.trace.units
+    assert all(unit.name.startswith("core ") for unit in session.trace.units)
+
+
+def test_times_nest_and_iterations_are_in_order():
+    with tileprobe.profile(alternate=False) as session:
+        K.launch(K.loop_kernel, 2, 7)
+    frame = session.trace.intervals
+    assert (frame["stop"] >= frame["start"]).all()
+    iterations = session.trace.to_polars().filter(name="iteration").sort("program", "start")
+    for program in (0, 1):
+        mine = iterations.filter(program=program)
+        assert mine["iteration"].to_list() == list(range(7))
+        assert (mine["start"].to_numpy()[1:] >= mine["stop"].to_numpy()[:-1]).all()
+
+
+def test_nothing_is_left_behind():
+    before = launch.observer
+    with tileprobe.profile():
+        assert launch.observer is not None
+    assert launch.observer is before is None
+    assert not hooks._restore
+
+
+def test_a_pattern_chooses_kernels():
+    with tileprobe.profile("scale*") as session:
+        K.launch(K.scale_kernel, 2, 2.0)
+        K.launch(K.loop_kernel, 2, 2)
+    assert [kernel.name for kernel in session.trace.kernels] == ["scale_kernel"]
+    assert session.seen == {"scale_kernel": 1, "loop_kernel": 1}
+
+
+def test_an_unknown_pattern_lists_the_kernels_that_ran():
+    with pytest.raises(TileProbeError, match=r"'\*attn\*'.*loop_kernel, scale_kernel"):
+        with tileprobe.profile("*attn*"):
+            K.launch(K.scale_kernel, 2, 2.0)
+            K.launch(K.loop_kernel, 2, 2)
+
+
+def test_an_exception_in_the_block_is_not_hidden_by_a_pattern():
+    with pytest.raises(ZeroDivisionError):
+        with tileprobe.profile("nothing"):
+            1 / 0
+
+
+def test_skip_and_take():
+    with tileprobe.profile(skip=2, take=3, alternate=False) as session:
+        for _ in range(9):
+            K.launch(K.scale_kernel, 2, 2.0)
+    assert len(session.trace.launches) == 3
+    assert session.seen["scale_kernel"] == 9
+
+
+def test_launches_alternate_and_the_overhead_is_measured():
+    with tileprobe.profile() as session:
+        for _ in range(14):
+            K.launch(K.loop_kernel, 4, 20)
+    launches = session.trace.launches
+    assert [run.probed for run in launches[:6]] == [True, False, True, False, True, False]
+    (row,) = session.to_json()["kernels"]
+    assert row["overhead_percent"] is not None
+    assert row["overhead_estimated_percent"] > 0
+    assert row["record_cost_ns"] > 0
+    assert session.trace.kernels[0].calibration["doses"] == [1, 3]
+
+
+def test_too_few_launches_measure_no_overhead():
+    with tileprobe.profile() as session:
+        K.launch(K.loop_kernel, 4, 5)
+    (row,) = session.to_json()["kernels"]
+    assert row["overhead_percent"] is None
+    assert row["overhead_estimated_percent"] > 0
+
+
+def test_the_same_work_is_told_from_other_work():
+    """Two grids in turns: each has its own first launch, which is probed."""
+    with tileprobe.profile() as session:
+        for _ in range(2):
+            K.launch(K.scale_kernel, 2, 2.0)
+            K.launch(K.scale_kernel, 3, 2.0)
+    probed = {run.grid[0]: 0 for run in session.trace.launches}
+    for run in session.trace.launches:
+        probed[run.grid[0]] += run.probed
+    assert probed == {2: 1, 3: 1}
+
+
+def test_nested_sessions_share_a_launch():
+    with tileprobe.profile(alternate=False) as outer:
+        K.launch(K.scale_kernel, 2, 2.0)
+        with tileprobe.profile(alternate=False, tools=("iterations",)) as inner:
+            K.launch(K.loop_kernel, 2, 3)
+        K.launch(K.scale_kernel, 2, 2.0)
+    assert [kernel.name for kernel in inner.trace.kernels] == ["loop_kernel"]
+    assert {kernel.name for kernel in outer.trace.kernels} == {"scale_kernel", "loop_kernel"}
+    assert counts(inner)["iteration"] == counts(outer)["iteration"] == 6
+    assert len(outer.trace.launches) == 3
+
+
+def test_a_session_is_used_once():
+    with tileprobe.profile() as session:
+        pass
+    with pytest.raises(TileProbeError, match="used once"):
+        session.__enter__()
+
+
+def test_threads():
+    def work():
+        for _ in range(5):
+            K.launch(K.loop_kernel, 3, 4)
+
+    with tileprobe.profile(alternate=False, programs="all") as session:
+        threads = [threading.Thread(target=work) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert len(session.trace.launches) == 15
+    assert counts(session)["iteration"] == 15 * 3 * 4
+
+
+def test_tuning_runs_are_left_out():
+    configs = [triton.Config({"BLOCK": block}) for block in (256, 512)]
+
+    @triton.autotune(configs, key=["n"])
+    @triton.jit
+    def tuned_kernel(x, out, n, BLOCK: tl.constexpr):
+        at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+        tl.store(out + at, tl.load(x + at, mask=at < n) + 1, mask=at < n)
+
+    x, out = K.arrays(2)
+    n = 2 * K.BLOCK
+    with tileprobe.profile(alternate=False) as session:
+        tuned_kernel[lambda meta: (triton.cdiv(n, meta["BLOCK"]),)](x, out, n)
+    assert session.seen == {"tuned_kernel": 1}
+    assert len(session.trace.launches) == 1
+
+
+def test_launch_hooks_of_others_still_run(monkeypatch):
+    calls = []
+    enter, leave = lambda data: calls.append("enter"), lambda data: calls.append("exit")
+    knobs.runtime.launch_enter_hook.add(enter)
+    knobs.runtime.launch_exit_hook.add(leave)
+    try:
+        with tileprobe.profile():
+            K.launch(K.scale_kernel, 2, 2.0)
+    finally:
+        knobs.runtime.launch_enter_hook.remove(enter)
+        knobs.runtime.launch_exit_hook.remove(leave)
+    assert calls == ["enter", "exit"]
+
+
+def test_the_knobs_of_triton_stay_as_they_are():
+    before = knobs.compilation.instrumentation_mode
+    with tileprobe.profile():
+        K.launch(K.scale_kernel, 2, 2.0)
+        assert knobs.compilation.instrumentation_mode == before
+    assert knobs.compilation.instrumentation_mode == before
+
+
+def test_profiled_functions(capsys):
+    @tileprobe.profiled(alternate=False)
+    def step():
+        """Does a step."""
+        return K.launch(K.scale_kernel, 2, 3.0)
+
+    assert step().shape == (2 * K.BLOCK,)
+    assert step.__doc__ == "Does a step."
+    assert "scale_kernel" in capsys.readouterr().out
+    assert len(step.profile.trace.launches) == 1
+
+
+def test_a_plan_of_ones_own():
+    with tileprobe.profile(plan=Plan(), alternate=False) as session:
+        K.launch(K.loop_kernel, 2, 3)
+    assert counts(session) == {"loop_kernel": 2}
+
+
+def test_a_failing_kernel_leaves_its_trace():
+    @triton.jit
+    def failing_kernel(x, out, BLOCK: tl.constexpr):
+        pid = tl.program_id(0)
+        tl.device_assert(pid < 2, "too many programs")
+        at = pid * BLOCK + tl.arange(0, BLOCK)
+        tl.store(out + at, tl.load(x + at))
+
+    x, out = K.arrays(4)
+    with tileprobe.profile(alternate=False) as session:
+        with pytest.raises(AssertionError, match="too many programs"):
+            failing_kernel[(4,)](x, out, BLOCK=K.BLOCK, debug=True)
+    assert len(session.trace.launches) == 1
+
+
+def test_notebooks_get_html():
+    with tileprobe.profile() as session:
+        K.launch(K.scale_kernel, 2, 2.0)
+    assert session._repr_html_().startswith("<pre>scale_kernel")
+
+
+def test_wrong_options_are_explained():
+    for options, message in (
+        ({"programs": "some"}, "cannot read 'some'"),
+        ({"programs": "0%"}, "cannot be recorded"),
+        ({"iterations": "often:3"}, "cannot read the iterations"),
+        ({"take": 0}, "take of 1 or more"),
+        ({"tools": ("nonsense",)}, "there is no tool 'nonsense'"),
+    ):
+        with pytest.raises(TileProbeError, match=message):
+            tileprobe.profile(**options)
