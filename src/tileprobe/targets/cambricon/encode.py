@@ -73,6 +73,7 @@ class _Encoder:
         self.uses: list[float] = []
         # start or stop, region, the operator after it, products of that operator before it, layer
         self.probes: list[tuple[str, int, int, int, int | None]] = []
+        self.npu_macs = 0.0  # on the array: streamed weights and attention
         self.made: dict[SSAValue, int] = {}  # value -> operator that makes it
 
     def run(self) -> p.Program:
@@ -86,7 +87,7 @@ class _Encoder:
             matrix_names=self.matrix_names,
             use_per_page_us=np.array(self.uses, np.float64),
             sliced=self.step.sliced is not None,
-            meta={"probes": self.probes},
+            meta={"probes": self.probes, "npu_macs": self.npu_macs},
         )
 
     def _block(self, block: Block, layer: int | None) -> None:
@@ -160,6 +161,7 @@ class _Encoder:
         dram, npu = self.machine.dram.gb_per_s * 1e3, self.machine.npu
         queries = heads // kv_heads * self.tokens
         macs = queries * seen * dim
+        self.npu_macs += 2 * kv_heads * macs
         # each key is used by `queries` vectors: loading the array or multiplying, whichever takes longer
         array_us = max(stored / (npu.edge_gb_per_s * 1e3), macs / npu.macs_per_us)
         cost[p.K_DRAM_US] = cost[p.V_DRAM_US] = stored / dram
@@ -205,5 +207,6 @@ class _Encoder:
         page_us = max(
             self.machine.flash.page_bytes / (npu.edge_gb_per_s * 1e3), values * self.tokens / npu.macs_per_us
         )
+        self.npu_macs += max(m.rows - m.flash_chunks * m.block_rows, 0) * m.cols * self.tokens
         self.uses.append(page_us * self.geometry.channels)
         return m.stream_chunks * m.col_blocks * page_us

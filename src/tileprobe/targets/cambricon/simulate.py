@@ -64,7 +64,7 @@ def account(model: Model, machine: Machine, options: Options, module, program: p
         channel_use=float(busy[: s.BUSY_COMMAND].sum()),
         channel_gb=float(sum(traffic.values())),
         traffic_gb={k: float(v) for k, v in traffic.items()},
-        energy_j=energy_of(machine, program, run, options, sum(traffic.values()) * 1e9, pages, total),
+        energy_j=energy_of(machine, program, run, sum(traffic.values()) * 1e9, pages),
         alpha=computed / pages,
         tile=(tiles[0].rows, tiles[0].cols),
         tiles={
