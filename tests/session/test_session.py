@@ -68,16 +68,17 @@ def test_a_pattern_chooses_kernels():
 
 
 def test_an_unknown_pattern_lists_the_kernels_that_ran():
-    with pytest.raises(TileProbeError, match=r"'\*attn\*'.*loop_kernel, scale_kernel"):
-        with tileprobe.profile("*attn*"):
-            K.launch(K.scale_kernel, 2, 2.0)
-            K.launch(K.loop_kernel, 2, 2)
+    with (
+        pytest.raises(TileProbeError, match=r"'\*attn\*'.*loop_kernel, scale_kernel"),
+        tileprobe.profile("*attn*"),
+    ):
+        K.launch(K.scale_kernel, 2, 2.0)
+        K.launch(K.loop_kernel, 2, 2)
 
 
 def test_an_exception_in_the_block_is_not_hidden_by_a_pattern():
-    with pytest.raises(ZeroDivisionError):
-        with tileprobe.profile("nothing"):
-            1 / 0
+    with pytest.raises(ZeroDivisionError), tileprobe.profile("nothing"):
+        1 / 0
 
 
 def test_skip_and_take():
@@ -221,9 +222,11 @@ def test_a_failing_kernel_leaves_its_trace():
         tl.store(out + at, tl.load(x + at))
 
     x, out = K.arrays(4)
-    with tileprobe.profile(alternate=False) as session:
-        with pytest.raises(AssertionError, match="too many programs"):
-            failing_kernel[(4,)](x, out, BLOCK=K.BLOCK, debug=True)
+    with (
+        tileprobe.profile(alternate=False) as session,
+        pytest.raises(AssertionError, match="too many programs"),
+    ):
+        failing_kernel[(4,)](x, out, BLOCK=K.BLOCK, debug=True)
     assert len(session.trace.launches) == 1
 
 

@@ -6,6 +6,7 @@ In come the two texts; out goes the `Sampling` of a launch, once the size of its
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import gcd
 
 from tileprobe.errors import TileProbeError
 from tileprobe.trace.sampling import Every, Sampling
@@ -35,12 +36,18 @@ class Choice:
         if stride > 1 and found.chosen is None:
             found = replace(found, programs=Every(found.programs.stride * stride))
         if found.programs.stride > 1:
-            step = found.programs.stride
-            # A step of about the golden ratio spreads the phases evenly however few launches there are.
-            found = replace(
-                found, programs=replace(found.programs, phase=launch * int(step * 0.618 + 1) % step)
-            )
+            phase = launch * _spread(found.programs.stride) % found.programs.stride
+            found = replace(found, programs=replace(found.programs, phase=phase))
         return replace(found, loops={-1: _iterations(self.iterations)})
+
+
+def _spread(stride: int) -> int:
+    """A step through all phases that spreads them evenly however few there are: near the golden ratio, and
+    without a factor in common."""
+    step = max(1, int(stride * 0.618))
+    while gcd(step, stride) != 1:
+        step += 1
+    return step
 
 
 def _programs(text: str, programs: int, launch: int) -> Sampling:

@@ -74,7 +74,8 @@ class Manager:
             return Watch(launcher, function, grid, done)
         kernel, first = variant.kernel, sessions[0]
         programs = grid[0] * grid[1] * grid[2]
-        sampling = first.choice.sampling(programs, work.count - 1, work.stride)
+        sampling = first.choice.sampling(programs, work.recorded, work.stride)
+        work.recorded += 1
         sampling = sampling.within(variant.layout, programs, first.launch_bytes)
         return Watch(kernel.run, kernel.function, grid, done, variant.layout, sampling, dose, function)
 

@@ -37,6 +37,7 @@ class Work:
     launcher: Any
     grid: tuple[int, ...]
     count: int = 0
+    recorded: int = 0  # of these, with records
     stride: int = 1  # of programs, where all would cost too much
     variants: dict[int, Variant] = field(default_factory=dict)
 
