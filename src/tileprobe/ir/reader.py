@@ -268,6 +268,7 @@ class _Reader:
         self._values[name] = value
         if _HINT.match(hint, 1):
             value.name_hint = hint[1:]
+            value._name = value._name or None  # xDSL cuts `_0` down to a name it refuses itself
         if name in self._forward:
             self._forward.pop(name).replace_all_uses_with(value)
 
