@@ -14,10 +14,10 @@ from typing import Any
 
 import torch
 import triton
-from benchmarks._common import Row, alternate, compare, gbytes, gflops, in_process, save, show
 from examples.kernels import attention, layer_norm, matmul, softmax, vector_add
 
 import tileprobe
+from benchmarks._common import Row, alternate, compare, gbytes, gflops, in_process, save, show
 
 THREADS = 2
 
@@ -78,13 +78,13 @@ def memory_rows() -> list[Row]:
     rows.append(layer_norm_row())
     for cols in (4000, 1000):
         data = torch.randn(2048, cols)
-        result = torch.empty_like(data)
+        result, want = torch.empty_like(data), torch.empty_like(data)
         check("softmax", softmax.softmax(data, result), torch.softmax(data, 1))
         rows.append(
             compare(
                 f"softmax 2048x{cols} f32",
                 lambda data=data, result=result: softmax.softmax(data, result),
-                lambda data=data, want=torch.empty_like(data): torch.softmax(data, 1, out=want),
+                lambda data=data, want=want: torch.softmax(data, 1, out=want),
                 "torch", 1.1, gbytes(8.0 * data.numel()),
             )
         )  # fmt: skip
