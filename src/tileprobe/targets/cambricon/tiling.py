@@ -61,8 +61,12 @@ def paper_tile(machine: Machine, precision: Precision, hidden: int) -> Tile:
     per_channel = 2 ** int(math.log2(best / channels))
     while per_channel > 1 and per_channel // 2 * channels >= hidden:
         per_channel //= 2
-    block_rows = max(1, precision.values_per_page(machine) // per_channel)
-    return Tile(block_rows * cores, per_channel * channels)
+    while True:
+        block_rows = max(1, precision.values_per_page(machine) // per_channel)
+        tile = Tile(block_rows * cores, per_channel * channels)
+        if per_channel == 1 or cut_buffers(machine, precision, tile, 1, False) is not None:
+            return tile
+        per_channel //= 2  # a core with small buffers
 
 
 def cut_buffers(

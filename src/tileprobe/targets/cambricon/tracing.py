@@ -28,7 +28,7 @@ from tileprobe.targets.cambricon.simulate import _pages, account
 from tileprobe.trace import Clock, Kernel, Launch, Losses, Region, Trace, Unit
 
 TICKS_PER_US = 1e6  # picoseconds: the engine's times are exact far below that
-INTERVALS_PER_PAGE = 4  # array read, compute or slices, result, wait
+INTERVALS_PER_PAGE = 5  # array read, compute or slices, result, wait, use by the NPU
 
 
 def simulate_traced(
@@ -89,9 +89,15 @@ class _Units:
                 units.append(Unit(len(units), f"{where} / read planes", "plane", 1 + c))
         for c in range(g.channels):
             units += [Unit(len(units) + n, f"channel {c} / core {n}", "core", 1 + c) for n in range(g.cores)]
+        first = len(units)
+        units += [
+            Unit(first, "NPU array", "npu"),
+            Unit(first + 1, "NPU SFU", "npu"),
+            Unit(first + 2, "DRAM", "dram"),
+        ]
+        shares = range(g.channels)  # the array takes the pages of all channels in even shares
         return units + [
-            Unit(len(units) + n, name, "npu" if n < 2 else "dram")
-            for n, name in enumerate(("NPU array", "NPU SFU", "DRAM"))
+            Unit(first + 3 + c, f"NPU array / share of channel {c}", "npu share", first) for c in shares
         ]
 
     def of(self, kind: np.ndarray, channel: np.ndarray, inner: np.ndarray) -> np.ndarray:
@@ -113,6 +119,7 @@ class _Units:
         unit = np.where(kind == s.T_COMPUTE, cores + channel.astype(np.int64) * g.cores + inner, unit)
         for offset, name in enumerate((s.T_ARRAY_NPU, s.T_SFU, s.T_DRAM)):
             unit = np.where(kind == name, npu + offset, unit)
+        unit = np.where(kind == s.T_USE, npu + 3 + channel.astype(np.int64), unit)
         return unit
 
 

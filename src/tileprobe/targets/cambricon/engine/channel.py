@@ -34,6 +34,7 @@ from tileprobe.targets.cambricon.engine.state import (
     T_PAGE_READ,
     T_RESULT,
     T_SLICES,
+    T_USE,
     T_WAIT,
     WAIT_RC,
     record,
@@ -77,6 +78,8 @@ def run_group(c, op, t_in, mats, m0, m1, use_us, k, s, tracing, tr):
         used = max(used, s.arrived[c, slot], t_in) + s.use_of[c, slot]
         s.used[c, slot] = used
         s.n_used[c] += 1
+        if tracing:
+            record(tr, T_USE, c, 0, op, used - s.use_of[c, slot], used, 1)
 
     # -- odometer of requests: matrix, column request, row request
     # ------------------------------------------------
@@ -361,6 +364,8 @@ def run_group(c, op, t_in, mats, m0, m1, use_us, k, s, tracing, tr):
                     s.used[c, slot] = used
                     s.n_used[c] = n + 1
                     s.mat_end[s.stream_mat[c]] = max(s.mat_end[s.stream_mat[c]], used)
+                    if tracing:
+                        record(tr, T_USE, c, 0, op, used - use_us[s.stream_mat[c]], used, 1)
             lo, hi = 0, 0
 
     s.bus[c] = bus

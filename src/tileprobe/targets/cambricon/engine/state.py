@@ -39,7 +39,9 @@ OPEN_REQUESTS = (
 )
 
 # kinds of intervals in a trace
-T_ARRAY, T_COMPUTE, T_INPUT, T_RESULT, T_PAGE_READ, T_SLICES, T_WAIT, T_ARRAY_NPU, T_SFU, T_DRAM = range(10)
+T_ARRAY, T_COMPUTE, T_INPUT, T_RESULT, T_PAGE_READ, T_SLICES, T_WAIT, T_ARRAY_NPU, T_SFU, T_DRAM, T_USE = (
+    range(11)
+)
 TRACE_KINDS = (
     "array read",
     "read-compute",
@@ -51,6 +53,7 @@ TRACE_KINDS = (
     "npu array",
     "npu sfu",
     "dram",
+    "npu page",
 )
 
 
