@@ -6,13 +6,10 @@
 from pathlib import Path
 
 import pytest
-from filecheck.finput import FInput
-from filecheck.matcher import Matcher
-from filecheck.options import Options
-from filecheck.parser import Parser as CheckParser
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import VerifyException
 
+from filechecking import assert_matches
 from tileprobe.errors import TileProbeError
 from tileprobe.ir.registry import context, passes, pipeline
 
@@ -44,11 +41,7 @@ def test_case(name, case, tmp_path):
             run(case, names)
         return
     result = run(case, names)
-    wanted = tmp_path / "case.mlir"
-    wanted.write_text(case)
-    options = Options(match_filename=str(wanted))
-    matcher = Matcher(options, FInput("result", result), CheckParser.from_opts(options))
-    assert matcher.run() == 0, result
+    assert_matches(result, case, tmp_path)
     assert str(Parser(context(), result).parse_module()) == result, "the output does not read back as it was"
 
 

@@ -6,13 +6,10 @@
 from pathlib import Path
 
 import pytest
-from filecheck.finput import FInput
-from filecheck.matcher import Matcher
-from filecheck.options import Options
-from filecheck.parser import Parser as CheckParser
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import VerifyException
 
+from filechecking import assert_matches
 from tileprobe.errors import TileProbeError
 from tileprobe.ir.registry import context, pipeline
 
@@ -31,7 +28,7 @@ def test_file(path, tmp_path):
                 run(case, first[10:].strip())
             continue
         result = run(case, first[10:].strip())
-        check(case, result, tmp_path)
+        assert_matches(result, case, tmp_path)
         again = Parser(context(), result).parse_module()
         assert str(again) == result, "the output does not read back as it was"
 
@@ -44,11 +41,3 @@ def run(text, passes):
         pipeline(passes).apply(ctx, module)
         module.verify()
     return str(module)
-
-
-def check(case, result, folder):
-    wanted = folder / "case.mlir"
-    wanted.write_text(case)
-    options = Options(match_filename=str(wanted))
-    matcher = Matcher(options, FInput("result", result), CheckParser.from_opts(options))
-    assert matcher.run() == 0, result

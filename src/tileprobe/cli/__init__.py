@@ -18,7 +18,7 @@ from tileprobe.errors import TileProbeError
 def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="tileprobe",
-        description="See what happens inside a tile kernel: on the CPU, on a GPU, or on a machine that exists as a simulator.",
+        description="See what happens inside a tile kernel, on the CPU or on a machine that exists as a simulator.",
     )
     parser.add_argument("--version", action="version", version=f"tileprobe {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)

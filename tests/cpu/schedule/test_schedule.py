@@ -1,14 +1,10 @@
 """Stock kernels in, tile IR out: what is fused, what is kept, what is recomputed."""
 
-import sys
-from pathlib import Path
-
 import pytest
 import triton
 import triton.language as tl
 from triton.runtime.jit import MockTensor
 
-sys.path.insert(0, str(Path(__file__).parents[2]))
 from filechecking import assert_matches
 from tileprobe.ir.registry import context
 

@@ -131,7 +131,9 @@ def _is_zero(acc: SSAValue) -> bool:
     return held.splat and held.bits == 0
 
 
-def _accumulator(low: FunctionLowering, op: Operation, acc: SSAValue, wide: Attribute, zero: bool) -> SSAValue:
+def _accumulator(
+    low: FunctionLowering, op: Operation, acc: SSAValue, wide: Attribute, zero: bool
+) -> SSAValue:
     """The buffer a product adds to, holding `acc` unless that is zero."""
     result = op.results[0]
     target, old = low.preferred.get(result, (None, None))
