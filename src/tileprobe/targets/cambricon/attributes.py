@@ -81,7 +81,8 @@ class _Numbers(ParametrizedAttribute):
 @irdl_attr_definition
 class TileAttr(_Numbers):
     """The block of a matrix that one request covers, over all channels and cores: `#cam.tile<rows 256,
-    cols 2048>`."""
+    cols 2048>`.
+    """
 
     name = "cam.tile"
     rows: IntAttr
@@ -111,7 +112,8 @@ class SplitAttr(_Numbers):
 class BuffersAttr(_Numbers):
     """How a core's buffer is cut: input slices it holds, rows of a page whose sums fit one of two output
     buffers, and whether an input slice stays for the next request that needs it (1) or is sent again
-    (0)."""
+    (0).
+    """
 
     name = "cam.buffers"
     inputs: IntAttr
@@ -127,7 +129,8 @@ class BuffersAttr(_Numbers):
 @irdl_attr_definition
 class PlaceAttr(_Numbers):
     """Where a matrix begins: first core and die in the rotation, first page on planes that compute and
-    that stream, and how far apart the pages of successive layers are."""
+    that stream, and how far apart the pages of successive layers are.
+    """
 
     name = "cam.place"
     core: IntAttr

@@ -2,7 +2,8 @@
 
 The hosts are declared here with their sources; a token needs every weight once, so their time is that of
 the slowest stage of a pipeline of transfers. The NPU alone runs on the engine, with every page streamed
-over the channels."""
+over the channels.
+"""
 
 from __future__ import annotations
 

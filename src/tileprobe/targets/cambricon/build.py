@@ -1,5 +1,6 @@
 """From a model to IR: the decode (or prefill) step as `cam` ops, its layers as one loop, nothing decided
-yet."""
+yet.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +39,8 @@ def build_step(
     prefill: bool = False,
 ) -> ModuleOp:
     """The module of one step. In a prefill, `context` is the prompt's length and all its tokens go at
-    once."""
+    once.
+    """
     if context < 0:
         raise TileProbeError(f"the context must be zero tokens or more, found {context}")
     tokens = max(context, 1) if prefill else 1

@@ -2,7 +2,8 @@
 
 T = sum over matrices of alpha * requests * t_rc, plus the KV cache over the DRAM's bandwidth. It knows no
 rounding to whole requests, no waiting for a channel, and no special functions, so it is faster than the
-engine."""
+engine.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ from tileprobe.targets.cambricon.pagemap import FLASH_ONLY, NPU_ONLY
 
 def closed_form_us(program: p.Program, machine: Machine, options: Options) -> float:
     """The closed form for the tiles that the program has; requests are counted per matrix, wasted parts
-    included."""
+    included.
+    """
     flash, cores = machine.flash, machine.cores_per_channel
     bytes_per_us = 1e3 * min(flash.channel_gb_per_s, machine.link.gb_per_s / flash.channels)
     total = 0.0

@@ -8,7 +8,8 @@
     }
 
 A map gives (channel, chip, die, plane, page) for every channel and core; pages past the matrix's edge are
-not commanded."""
+not commanded.
+"""
 
 from __future__ import annotations
 
@@ -85,7 +86,8 @@ class BroadcastOp(IRDLOperation):
 
 class _PageOp(IRDLOperation):
     """A command that reads one page on every channel and core (or die): where is an affine map of the
-    loops."""
+    loops.
+    """
 
     WORDS: ClassVar[tuple[str, ...]] = ()
     indices = var_operand_def(IndexType)
@@ -128,7 +130,8 @@ class _PageOp(IRDLOperation):
 @irdl_op_definition
 class ReadComputeOp(_PageOp):
     """Read a page, multiply it where it lies, return `rows` partial sums of `width` bytes in `parts`
-    transfers."""
+    transfers.
+    """
 
     name = "cam.read_compute"
     rows = prop_def(IntAttr)

@@ -1,5 +1,6 @@
 """The pipeline: options of a run in, mapped IR out. `stages` names the passes, so that `tileprobe opt` can
-print each."""
+print each.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ from tileprobe.targets.cambricon.tiling import MOST_INPUT_SLOTS
 @dataclass(frozen=True)
 class Options:
     """How a model is to run. `mode` is split, flash-only or npu-only; `tile` is a shape such as
-    "256x2048"."""
+    "256x2048".
+    """
 
     context: int = 1000
     weights: str = "w8a8"

@@ -14,7 +14,8 @@
     }
 
 Passes add `tile`, `split`, `buffers` and `place` to a gemv and finally a body of command loops
-(`commands.py`)."""
+(`commands.py`).
+"""
 
 from __future__ import annotations
 
@@ -236,7 +237,8 @@ class ReturnOp(IRDLOperation):
 @irdl_op_definition
 class SpecialOp(IRDLOperation):
     """A special function on the NPU: `passes` over the elements of its result, `reads` bytes of gains or
-    biases."""
+    biases.
+    """
 
     name = "cam.special"
     label = prop_def(StringAttr)
@@ -437,7 +439,8 @@ def find_machine(module: Operation) -> Machine:
 
 def groups(block: Block) -> list[list[GemvOp]]:
     """Products of one vector that stand next to each other, in program order; probes between them do not
-    part them."""
+    part them.
+    """
     found: list[list[GemvOp]] = []
     apart = True
     for op in block.ops:

@@ -2,7 +2,8 @@
 one row each.
 
 Also the way back for readers of the IR: `page_maps` gives the page map of every matrix of every layer,
-which is what stored values are laid out by."""
+which is what stored values are laid out by.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """What limits a run and what would help: findings from a `Result` alone, and what-if runs on the engine.
 
 In: a result (and, for what-if, the model and machine). Out: plain text findings and rows; nothing is
-printed here."""
+printed here.
+"""
 
 from __future__ import annotations
 

@@ -69,7 +69,8 @@ class Npu:
     @property
     def edge_gb_per_s(self) -> float:
         """Operand bytes a nanosecond through one edge of the array: a GeMV uses each weight once, so this
-        is its peak."""
+        is its peak.
+        """
         return self.array_rows * self.macs_per_pe * self.clock_ghz
 
 
@@ -163,7 +164,8 @@ class Machine:
 
     def replace(self, **changes: Any) -> Machine:
         """A variant with other constants, named as in their sections (`channels=4`) or fully
-        (`dram.gb_per_s` as `dram_gb_per_s`)."""
+        (`dram.gb_per_s` as `dram_gb_per_s`).
+        """
         sections = {name: getattr(self, name) for name in SECTIONS}
         sources = dict(self.sources)
         for key, value in changes.items():
@@ -199,7 +201,8 @@ def load_machine(name_or_path: str | Path) -> Machine:
 
 def _tables(name: str, seen: tuple[str, ...] = ()) -> tuple[dict[str, dict[str, tuple[Any, str]]], str]:
     """The constants of a device with those of its bases below them: section -> constant -> (value,
-    source)."""
+    source).
+    """
     if name in seen:
         raise TileProbeError(f"device {seen[0]}: `base` goes in a circle: {' -> '.join((*seen, name))}")
     document = _read(name)

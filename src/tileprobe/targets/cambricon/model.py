@@ -1,7 +1,8 @@
 """The model as users have it: a built-in name or a Hugging Face `config.json` in, a `Model` of shapes out.
 
 A `Model` says what a decoder layer multiplies by and what it keeps; it holds no weights. Families: OPT,
-Llama (2, 3), Mistral, Qwen 2 / 2.5, and whatever spells itself like one of them."""
+Llama (2, 3), Mistral, Qwen 2 / 2.5, and whatever spells itself like one of them.
+"""
 
 from __future__ import annotations
 
@@ -145,7 +146,8 @@ _FAMILIES = ("opt", "llama", "mistral", "qwen2")
 
 def load_model(name_or_path: str | Path, mha: bool = False) -> Model:
     """The built-in model of that name, or the one of a `config.json` (its path, or a folder that holds
-    it)."""
+    it).
+    """
     key = str(name_or_path).lower()
     model = BUILT_IN.get(key) or _from_file(Path(name_or_path))
     return model.with_full_heads() if mha else model

@@ -52,7 +52,8 @@ class Blocks(NamedTuple):
 @dataclass(frozen=True)
 class Geometry:
     """The shape of the flash and which planes of a die compute: the first `compute_planes`; the others
-    serve reads."""
+    serve reads.
+    """
 
     channels: int
     chips: int
@@ -100,7 +101,8 @@ def _ceil(a: int, b: int) -> int:
 @dataclass(frozen=True)
 class PageMap:
     """The place of one matrix. `compute_base` and `stream_base` are the first pages it owns on each plane
-    of that role."""
+    of that role.
+    """
 
     geometry: Geometry
     rows: int
@@ -126,7 +128,6 @@ class PageMap:
             raise TileProbeError("rows are to stream to the NPU, but no plane serves reads")
 
     # -- sizes
-    # ---------------------------------------------------------------------------------------------------
 
     @property
     def row_chunks(self) -> int:
@@ -171,11 +172,11 @@ class PageMap:
         return _ceil(self.stream_rounds * self.col_requests, max(self.geometry.stream_planes, 1))
 
     # -- both directions
-    # -------------------------------------------------------------------------------------------
 
     def locate(self, row, col) -> Location:
         """The page and the value's offset in it, for rows and columns of the matrix (arrays, broadcast
-        together)."""
+        together).
+        """
         row, col = np.broadcast_arrays(np.asarray(row, np.int64), np.asarray(col, np.int64))
         chunk, block = row // self.block_rows, col // self.block_cols
         offset = row % self.block_rows * self.block_cols + col % self.block_cols

@@ -20,7 +20,8 @@ LABELS = {
 
 def plot_sweep(frame: pl.DataFrame, axes: list[str], column: str, path: Path) -> Path | None:
     """Draw `column` over the first axis that is a number (else the first); None when matplotlib is not
-    there."""
+    there.
+    """
     if column not in frame.columns:
         known = [name for name in frame.columns if frame[name].dtype.is_numeric()]
         raise TileProbeError(f"--plot {column}: the table has no such column; it has {', '.join(known)}")

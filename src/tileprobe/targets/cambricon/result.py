@@ -11,7 +11,8 @@ from tileprobe.targets.cambricon.compile import Options
 @dataclass
 class Operator:
     """An operator of all layers together. `time_ms` is what it added to the step, so that times sum to the
-    whole."""
+    whole.
+    """
 
     name: str
     unit: str
@@ -24,7 +25,8 @@ class Operator:
 @dataclass
 class Unit:
     """A kind of unit: how many there are, the share of the step they worked, and that share by what they
-    did."""
+    did.
+    """
 
     count: int
     busy: float

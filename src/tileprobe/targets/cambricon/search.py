@@ -3,7 +3,8 @@ a time.
 
 Candidates are shapes that divide the matrix's columns over the channels without waste, and powers of two;
 each is run on the engine as a small program of that group alone, with the splits around the balance.
-Decisions are kept for the process, because layers repeat."""
+Decisions are kept for the process, because layers repeat.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +63,8 @@ def _candidates(machine: Machine, precision: Precision, cols: int) -> list[Tile]
 
 def _ranked(machine: Machine, precision: Precision, shapes: list[tuple[int, int]]) -> list[Tile]:
     """Shapes by the work of the busiest channel in pages, then by their traffic: cheap, to spare the
-    engine most."""
+    engine most.
+    """
     channels, cores = machine.flash.channels, machine.cores_per_channel
     cols = shapes[0][1]
 

@@ -1,5 +1,6 @@
 """How the portable passes see `cam` IR: a step is a kernel, the layers are its loop, every operator is a
-stage."""
+stage.
+"""
 
 from __future__ import annotations
 

@@ -3,7 +3,8 @@ and a plot.
 
 A point is a dictionary of settings with a key made of them and of the engine's sources; points whose key
 is in the file already are not run again. The file is rewritten whole as results come in, so a sweep can
-be stopped at any time."""
+be stopped at any time.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """What the passes reason with: shapes of requests, what a transfer costs, and the balance of flash and NPU.
 
 `paper_tile` and `balance` are the paper's rules with the machine's own costs put in; `check_tile` says
-whether a core can hold a tile. These are decisions of a compiler: the engine knows none of them."""
+whether a core can hold a tile. These are decisions of a compiler: the engine knows none of them.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ MOST_INPUT_SLOTS = 7  # one less than the requests the engine keeps open
 @dataclass(frozen=True)
 class Tile:
     """An H x W block of a matrix that one request covers: columns over channels, rows over a channel's
-    cores."""
+    cores.
+    """
 
     rows: int
     cols: int
@@ -55,7 +57,8 @@ def request_values(machine: Machine, precision: Precision) -> int:
 def paper_tile(machine: Machine, precision: Precision, hidden: int) -> Tile:
     """The paper's shape of least traffic, W* = channels * sqrt(cores * page), rounded down to a power of
     two and no wider than the next power of two above the hidden size; H takes what is left of the
-    request."""
+    request.
+    """
     channels, cores = machine.flash.channels, machine.cores_per_channel
     best = channels * math.sqrt(cores * precision.values_per_page(machine))
     per_channel = 2 ** int(math.log2(best / channels))
@@ -73,7 +76,8 @@ def cut_buffers(
     machine: Machine, precision: Precision, tile: Tile, most_inputs: int, keep: bool
 ) -> Buffers | None:
     """Cut a core's buffer into input slices and two output buffers; None when the tile's input does not
-    fit."""
+    fit.
+    """
     rows, cols = tile.block(machine)
     input_bytes = cols * precision.activation_bytes
     sum_bytes = precision.partial_sum_bytes(machine)
@@ -116,7 +120,8 @@ def balance(machine: Machine, precision: Precision, tile: Tile, buffers: Buffers
     """The share alpha of the work at which flash and NPU end together: cores * t_r / (cores * t_r + t_rc).
 
     t_rc is the time of a request, t_r that of a page through what read-compute leaves of its channel;
-    both with all bytes and commands that this machine sends."""
+    both with all bytes and commands that this machine sends.
+    """
     flash, cores = machine.flash, machine.cores_per_channel
     bytes_per_us = 1e3 * min(flash.channel_gb_per_s, machine.link.gb_per_s / flash.channels)
     rows, cols = tile.block(machine)

@@ -2,7 +2,8 @@
 
 The portable passes put `probe` ops into the mapped IR; their regions become intervals of program 0, the
 step itself. What the units did (channels, planes, cores, NPU, DRAM) is a second kernel, each unit a
-program of it. What sampling leaves out of a large run, whole layers, is counted."""
+program of it. What sampling leaves out of a large run, whole layers, is counted.
+"""
 
 from __future__ import annotations
 
@@ -198,7 +199,8 @@ def _ticks(us: np.ndarray) -> np.ndarray:
 
 def _step_intervals(program: p.Program, run: Run) -> list[tuple[int, int, float, float]]:
     """(region, iteration, start, stop) of the probes: a probe reads the time at which all before it was
-    done."""
+    done.
+    """
     frontier = np.concatenate(([0.0], np.maximum.accumulate(run.done_us)))
     rows, open_ = [], []
     for what, region, n, products, layer in program.meta["probes"]:

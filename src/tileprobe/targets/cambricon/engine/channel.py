@@ -3,8 +3,10 @@
 Bus grants are taken in time order. Between them every die runs on its own: array read into the data
 register, copy into the cache register, compute, result into an output buffer. Read-compute transfers
 (inputs, results) come before slices of streamed pages; back-to-back slices of one page are granted
-together up to the next read-compute transfer, which is what a grant for each would give. Python syntax
-for Numba: no allocation and no calls in the loop."""
+together up to the next read-compute transfer, which is what a grant for each would give.
+
+One long function on purpose: Numba would pass the state by value to every helper, a few hundred words a call.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +63,6 @@ def run_group(c, op, t_in, mats, m0, m1, use_us, k, s, tracing, tr):
     q_mask = s.q_time.shape[1] - 1
 
     # -- how much there is to do on this channel
-    # ----------------------------------------------------------------
     n_requests, n_stream = 0, 0
     for m in range(m0, m1):
         blocks = (mats[m, COLS] + mats[m, BLOCK_COLS] - 1) // mats[m, BLOCK_COLS]
@@ -82,7 +83,6 @@ def run_group(c, op, t_in, mats, m0, m1, use_us, k, s, tracing, tr):
             record(tr, T_USE, c, 0, op, used - s.use_of[c, slot], used, 1)
 
     # -- odometer of requests: matrix, column request, row request
-    # ------------------------------------------------
     mi, ji, ii = m0, 0, 0
     delivered = 0  # requests whose input is in the cores
     finished_requests = 0  # requests all of whose pages have started, in order
@@ -99,7 +99,6 @@ def run_group(c, op, t_in, mats, m0, m1, use_us, k, s, tracing, tr):
 
     while True:
         # -- start what can start on the cores that saw an event
-        # -------------------------------------------------------
         for q in range(lo, hi):
             n = s.next_request[c, q]
             while n < delivered:
@@ -164,7 +163,6 @@ def run_group(c, op, t_in, mats, m0, m1, use_us, k, s, tracing, tr):
             finished_requests += 1
 
         # -- open the next page of the stream, when the NPU has room for it
-        # ------------------------------------------
         if s.stream_left[c] == 0.0 and s.stream_more[c]:
             n = s.n_arrived[c]
             if n < window or s.n_used[c] > n - window:
@@ -198,7 +196,6 @@ def run_group(c, op, t_in, mats, m0, m1, use_us, k, s, tracing, tr):
                 s.sm[c], s.sj[c], s.ss[c] = ms, js, ss
 
         # -- the next input
-        # ----------------------------------------------------------------------------------------
         if not in_open and delivered < n_requests:
             while True:
                 blocks = (mats[mi, COLS] + mats[mi, BLOCK_COLS] - 1) // mats[mi, BLOCK_COLS]
@@ -227,10 +224,10 @@ def run_group(c, op, t_in, mats, m0, m1, use_us, k, s, tracing, tr):
         if in_open and in_ready == INF:
             # an input slot is free when all cores are done with the request that used it
             slots = mats[mi, INPUT_SLOTS]
-            if in_bytes == 0:
-                slots = (
-                    RING  # the slice is there; only the ring of open requests bounds how far it runs ahead
-                )
+            if (
+                in_bytes == 0
+            ):  # the slice is there: only the ring of open requests bounds how far it runs ahead
+                slots = RING
             if delivered - finished_requests < slots:
                 in_ready = t_in
                 if in_bytes > 0 and delivered >= slots:
@@ -240,7 +237,6 @@ def run_group(c, op, t_in, mats, m0, m1, use_us, k, s, tracing, tr):
         t_rc = min(in_ready, t_res)
 
         # -- the head of the stream
-        # ----------------------------------------------------------------------------------
         t_s = INF
         if s.stream_left[c] > 0.0:
             t_s = s.stream_ready[c]

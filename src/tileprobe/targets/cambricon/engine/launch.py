@@ -2,7 +2,8 @@
 
 Numba is imported here and only when something runs. Its cache does not see edits in another file, so
 compiled code lives in a folder named after a hash of the engine's sources; the first use says that it
-compiles."""
+compiles.
+"""
 
 from __future__ import annotations
 
@@ -81,7 +82,8 @@ def launch(
     trace_capacity: int = 0,
 ) -> Run:
     """Run every command of the program. `keep` marks the operators whose intervals are traced, up to a
-    capacity."""
+    capacity.
+    """
     run, state = _load_engine()
     constants = state.constants_of(machine, geometry, program.sliced)
     count = len(program.operators)

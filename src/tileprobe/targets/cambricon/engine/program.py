@@ -1,7 +1,8 @@
 """What the engine runs: operators in program order and the matrices they multiply by, as flat tables.
 
 `encode` fills a `Program` from mapped IR; the columns below are the contract between the two. Nothing
-here has been expanded: a matrix is one row, and the engine walks its loops."""
+here has been expanded: a matrix is one row, and the engine walks its loops.
+"""
 
 from __future__ import annotations
 

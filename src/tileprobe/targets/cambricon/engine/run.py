@@ -2,7 +2,8 @@
 
 An operator starts when its operands exist and its unit is free. A group of weight products runs on every
 channel (`channel.run_group`); vector operators on the NPU's special function unit; attention streams the
-KV cache from DRAM through the array, head by head."""
+KV cache from DRAM through the array, head by head.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ QK_ARRAY_US, PV_ARRAY_US, SOFTMAX_US, TAIL_US, ARRAY_US = (
 @nb.njit(cache=True, nogil=True)
 def run_operators(ops, costs, mats, use_us, k, s, start, done, busy, tracing, tr):
     """Fill `start` and `done` of each operator; `busy` is the NPU array's, the SFU's and the DRAM's time
-    of work."""
+    of work.
+    """
     array_free, sfu_free, dram_free = 0.0, 0.0, 0.0
     flash_free = 0.0
     for i in range(ops.shape[0]):

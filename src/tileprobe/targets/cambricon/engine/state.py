@@ -2,7 +2,8 @@
 buffers.
 
 NamedTuples of arrays, because Numba passes them without boxing. One row a channel; sizes follow the
-machine alone, so memory does not grow with the model."""
+machine alone, so memory does not grow with the model.
+"""
 
 from __future__ import annotations
 

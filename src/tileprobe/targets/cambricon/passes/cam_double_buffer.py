@@ -3,7 +3,8 @@
 In come split gemvs; out go gemvs with `#cam.buffers`: a core sums into one output buffer while the other
 drains, and a page whose sums do not fit is returned in parts. `inputs=0` leaves the number of input
 slices to the machine (`input_slots`), `keep=true` sends a slice once for successive requests that share
-it."""
+it.
+"""
 
 from __future__ import annotations
 

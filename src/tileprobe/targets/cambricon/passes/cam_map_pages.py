@@ -2,7 +2,8 @@
 
 In come buffered gemvs; out go gemvs with `#cam.place` and a body of command loops over affine page maps.
 Matrices lie one behind the other on every plane, the layers of the loop behind each other; what does not
-fit the flash is an error."""
+fit the flash is an error.
+"""
 
 from __future__ import annotations
 

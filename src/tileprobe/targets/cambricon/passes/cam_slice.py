@@ -2,7 +2,8 @@
 channel.
 
 In comes a mapped step; out goes the step marked `sliced`, its page reads in slices. Without this pass a
-page occupies its channel as a whole and read-compute transfers wait behind it."""
+page occupies its channel as a whole and read-compute transfers wait behind it.
+"""
 
 from __future__ import annotations
 

@@ -3,7 +3,8 @@ which streams them.
 
 In come tiled gemvs; out go gemvs with `#cam.split`. `rule=paper` balances the two sides with the paper's
 formula, `rule=best` tries the splits around it on the engine; a step of mode flash-only or npu-only
-leaves nothing to decide."""
+leaves nothing to decide.
+"""
 
 from __future__ import annotations
 

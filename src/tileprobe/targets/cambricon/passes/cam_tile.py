@@ -2,7 +2,8 @@
 
 In comes a step; out goes the same step whose gemvs carry `#cam.tile`. `rule=paper` is the paper's shape
 of least traffic for all matrices, `rule=best` searches the shape that the engine runs fastest for each,
-`tile=HxW` is the user's."""
+`tile=HxW` is the user's.
+"""
 
 from __future__ import annotations
 
