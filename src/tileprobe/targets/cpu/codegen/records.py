@@ -122,8 +122,10 @@ class Recorder:
             )
             for loop in self.layout.loops
         }
-        ticks, core = clock.read_with_core(b)
-        for word, value in ((EPOCH, epoch), (UNIT, core), (PUSHED, self._const(0)), (BEGIN, ticks)):
+        header = [(EPOCH, epoch), (UNIT, clock.core(b)), (PUSHED, self._const(0))]
+        if self.layout.clock_bits == 32:  # narrow clocks are widened from here
+            header.append((BEGIN, clock.read(b)))
+        for word, value in header:
             self._put(value, self._const(word))
         self.pushed = self.f.local(I64)
         b.store(self._const(0), self.pushed)

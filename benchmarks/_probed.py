@@ -1,0 +1,152 @@
+"""Runs variants of the same launch in turns: without probes, with the probes of a plan, with sampling.
+
+Used by the benchmarks of overhead and accuracy. Launches run on one thread and are timed in CPU time of that
+thread, so that other programs on the machine only disturb them through the caches.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from tileprobe.ir.mode import with_pipeline
+from tileprobe.session import hooks
+from tileprobe.session.choices import Choice
+from tileprobe.session.recorded import Recorded, Watch
+from tileprobe.session.works import Variant
+from tileprobe.targets.cpu import launch, pool
+from tileprobe.tools.plan import Plan
+
+
+@dataclass
+class Side:
+    """One way to run the launch. `plan` None is without probes; `work` is the launch if it is a special one."""
+
+    name: str
+    plan: Plan | None = None
+    choice: Choice = field(default_factory=lambda: Choice("all"))
+    copies: int = 1
+    thin: float | None = None  # as sessions do it: leave out programs until records take this share
+    stride: int = 1
+    work: Callable[[], Any] | None = None
+    runs: int = 0
+    times_ns: list[int] = field(default_factory=list)
+    recorded: list[Recorded] = field(default_factory=list)
+    variants: dict[int, Variant] = field(default_factory=dict)
+
+
+class _Timed(Watch):
+    def start(self) -> None:
+        super().start()
+        self.cpu_ns = time.thread_time_ns()
+
+    def stop(self) -> None:
+        self.cpu_ns = time.thread_time_ns() - self.cpu_ns
+        if self.parameters:
+            self.recorded.words = self._blocks
+
+
+class Turns:
+    """The observer: every launch takes the side whose turn it is."""
+
+    def __init__(self, keep: int = 0) -> None:
+        self.keep = keep
+        self.side = Side("plain")
+        self.again = False
+        self.watch: _Timed | None = None
+
+    def observe(self, launcher: Any, function: Any, grid: tuple[int, int, int]) -> Watch:
+        side = self.side
+        if self.again and self.watch is not None:
+            return self.watch
+        done: Callable[[Recorded], None] = lambda recorded: None  # noqa: E731
+        if side.plan is None:
+            self.watch = _Timed(launcher, function, grid, done)
+            return self.watch
+        key = id(launcher)
+        if key not in side.variants:
+            text = side.plan.pipeline("tile", copies=side.copies)
+            side.variants[key] = Variant.of(hooks.compile_variant(launcher, with_pipeline("", text)))
+        variant = side.variants[key]
+        programs = int(np.prod(grid))
+        sampling = side.choice.sampling(programs, side.runs, side.stride)
+        kernel = variant.kernel
+        self.watch = _Timed(
+            kernel.run, kernel.function, grid, done, variant.layout, sampling, side.copies, function
+        )
+        return self.watch
+
+    def run(self, side: Side, work: Callable[[], Any], again: bool = False) -> None:
+        """One launch. `again` uses what was prepared for the one before, so that nothing runs in between."""
+        self.side, self.again = side, again
+        (side.work or work)()
+        assert self.watch is not None
+        side.runs += 1
+        side.times_ns.append(self.watch.cpu_ns)
+        recorded = self.watch.recorded
+        if recorded.words is not None and again and len(side.recorded) < self.keep:
+            side.recorded.append(replace(recorded, words=recorded.words.copy()))
+        if side.thin is not None and side.runs == 1:
+            _thin(side, self.watch)
+
+
+def _thin(side: Side, watch: _Timed) -> None:
+    from tileprobe.session import clock
+    from tileprobe.session.works import Work
+
+    recorded = watch.recorded
+    assert recorded.words is not None
+    assert side.thin is not None
+    work = Work(None, recorded.grid)
+    kept = int((recorded.words[:, 8:] >= recorded.begin).sum())
+    cost_ns = clock.floor_ticks() * 1e9 / clock.rate_hz()
+    work.thin(kept, len(recorded.words), cost_ns, watch.cpu_ns, side.thin)
+    side.stride = work.stride
+
+
+@contextmanager
+def turns(keep: int = 0) -> Iterator[Turns]:
+    """Launches in this block are on one thread and go where `Turns.run` says."""
+    before, threads = launch.observer, pool.wanted_threads()
+    pool.set_threads(1)
+    made = Turns(keep)
+    launch.observer = made.observe
+    try:
+        yield made
+    finally:
+        launch.observer = before
+        pool.set_threads(threads)
+
+
+def alternate(
+    turn: Turns, sides: list[Side], work: Callable[[], Any], seconds: float, least: int = 20
+) -> None:
+    """Runs all sides in turns, in another order each round; the first round warms up.
+
+    A launch runs slower or faster by what ran just before it. Each side runs twice; the second run, with the
+    parameters and the buffer of the first, counts.
+    """
+    order = np.random.default_rng(0)
+    for side in sides:
+        turn.run(side, work)
+    for side in sides:
+        side.times_ns.clear()
+        side.recorded.clear()
+    end = time.monotonic() + seconds
+    rounds = 0
+    while rounds < least or time.monotonic() < end:
+        for n in order.permutation(len(sides)):
+            turn.run(sides[n], work)
+            sides[n].times_ns.pop()
+            turn.run(sides[n], work, again=True)
+        rounds += 1
+
+
+def typical(times_ns: list[int]) -> float:
+    """The fastest tenth's edge: what the work takes when nothing else gets in its way."""
+    return float(np.percentile(times_ns, 10))

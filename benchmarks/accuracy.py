@@ -1,0 +1,183 @@
+"""Is what we measure true? One region's work is planted n = 1, 2 and 4 times, in kernels of three sorts.
+
+The truth is the unprobed kernel: what one more repetition adds to its time. The planted region's measured time
+must grow by as much, and the times of the other regions must stay what they were. All variants run in turns.
+The goal is a mean error under 2 %. That the parts add up to the whole is only a check of the sums.
+
+Usage: python -m benchmarks.accuracy [--seconds 8]
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import triton
+import triton.language as tl
+from examples.kernels import _tensors as T
+
+import tileprobe
+from benchmarks._common import save
+from benchmarks._probed import Side, alternate, turns, typical
+from tileprobe.session import clock
+from tileprobe.tools.regions import Regions
+from tileprobe.trace.decode import decode, read_rows
+from tileprobe.trace.layout import Layout
+from tileprobe.trace.replay import Calibration, calibrate
+
+TIMES = (1, 2, 4)
+GOAL_PERCENT = 2.0
+PROGRAMS = 16
+KEEP = 400
+
+
+@triton.jit(do_not_specialize=["times"])
+def exponentials(x, out, times, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    top = tl.max(tl.load(x + at), axis=0)
+    total = 0.0
+    for n in range(times):  # planted
+        total += tl.sum(tl.exp(tl.load(x + at) - top - n), axis=0)
+    tl.store(out + at, tl.sqrt(tl.load(x + at) * total + 1.0))
+
+
+@triton.jit(do_not_specialize=["times"])
+def products(x, out, times, BLOCK: tl.constexpr):
+    rows, cols = tl.arange(0, 64)[:, None], tl.arange(0, 64)[None, :]
+    at = tl.program_id(0) * BLOCK + rows * 64 + cols
+    a = tl.load(x + at) * 0.01
+    total = tl.zeros((64, 64), tl.float32)
+    for _ in range(times):  # planted
+        total = tl.dot(a, a, total, input_precision="ieee")
+    tl.store(out + at, tl.sqrt(total * total + 1.0))
+
+
+@triton.jit(do_not_specialize=["times"])
+def copies(x, out, times, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    total = tl.sum(tl.exp(tl.load(x + at) * 0.5), axis=0)
+    for n in range(times):  # planted
+        tl.store(out + at, tl.load(x + at) + n)
+    tl.store(out + at, tl.sqrt(tl.load(out + at) * total + 1.0))
+
+
+def region_times(side: Side, calibration: Calibration | None) -> dict[int, float]:
+    """For each region its time a program in ns: summed over the programs of a launch, the typical launch."""
+    totals: dict[int, list[float]] = {}
+    scale = 1e9 / clock.rate_hz()
+    for run in side.recorded:
+        assert run.layout is not None
+        assert run.words is not None
+        columns = decode(
+            run.words, run.layout, epochs=[run.epoch], begins=[run.begin],
+            programs=run.programs, sampling=run.sampling, calibration=calibration,
+        ).columns  # fmt: skip
+        names = ("start_corrected", "stop_corrected") if calibration else ("start", "stop")
+        length = (columns[names[1]] - columns[names[0]]) * scale
+        sums = np.bincount(columns["region"], weights=length)
+        for region in np.unique(columns["region"]):
+            totals.setdefault(int(region), []).append(sums[region] / run.programs)
+    return {region: float(np.percentile(values, 10)) for region, values in totals.items()}
+
+
+def learn(once: Side, thrice: Side) -> Calibration:
+    doses = {}
+    for dose, side in ((1, once), (3, thrice)):
+        runs = side.recorded
+        layout: Layout | None = runs[0].layout
+        assert layout is not None
+        words = np.stack([run.words for run in runs if run.words is not None])
+        doses[dose], _, _ = read_rows(
+            words, layout, epochs=[r.epoch for r in runs], begins=[r.begin for r in runs], programs=PROGRAMS
+        )
+    return calibrate(doses)
+
+
+def measure(kernel: Any, seconds: float) -> dict[str, Any]:
+    x, out = T.normal(PROGRAMS * 4096), T.zeros(PROGRAMS * 4096)
+
+    def work(times: int) -> Callable[[], Any]:
+        return lambda: kernel[(PROGRAMS,)](x, out, times, BLOCK=4096)
+
+    plan = Regions().plan()
+    plain = {n: Side(f"plain {n}", work=work(n)) for n in TIMES}
+    probed = {n: Side(f"probed {n}", plan, work=work(n)) for n in TIMES}
+    dosed = Side("dosed", plan, copies=3, work=work(4))
+    with turns(keep=KEEP) as turn:
+        alternate(turn, [*plain.values(), *probed.values(), dosed], work(1), seconds)
+    variant = next(iter(probed[1].variants.values()))
+    assert variant.probing is not None
+    regions = {row.get("id", 0): row for row in variant.probing["regions"]}
+    planted = next(number for number, row in regions.items() if row.get("kind") == "loop")
+    inside = _below(regions, planted)
+    others = [n for n, row in regions.items() if n not in inside and row.get("kind") != "kernel"]
+    truth = {n: typical(plain[n].times_ns) / PROGRAMS for n in TIMES}
+    result: dict[str, Any] = {"kernel": kernel.__name__, "launches": len(plain[1].times_ns)}
+    result["planted_ns"] = _slope(truth)
+    for word, calibration in (("raw", None), ("corrected", learn(probed[4], dosed))):
+        found = {n: region_times(probed[n], calibration) for n in TIMES}
+        slope = _slope({n: found[n][planted] for n in TIMES})
+        moved = [abs(found[n][r] / found[1][r] - 1.0) for r in others for n in TIMES[1:]]
+        result[word] = {
+            "planted_error_percent": 100.0 * abs(slope / _slope(truth) - 1.0),
+            "others_error_percent": 100.0 * float(np.mean(moved)),
+            "others_ns": {regions[r]["name"]: found[1][r] for r in others},
+        }
+    return result
+
+
+def _below(regions: dict[int, dict[str, Any]], root: int) -> set[int]:
+    found = {root}
+    while True:
+        more = {n for n, row in regions.items() if row.get("parent") in found} - found
+        if not more:
+            return found
+        found |= more
+
+
+def _slope(times: dict[int, float]) -> float:
+    """What one more repetition adds."""
+    return float(np.polyfit(list(times), list(times.values()), 1)[0])
+
+
+def show(rows: list[dict[str, Any]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title="planted work: error of the measured times, in percent", title_justify="left")
+    for name in ("kernel", "one repetition", "planted, raw", "others, raw", "planted", "others", "rounds"):
+        table.add_column(name, justify="left" if name == "kernel" else "right")
+    for row in rows:
+        cells = [
+            f"{row[w][f'{part}_error_percent']:.2f}"
+            for w in ("raw", "corrected")
+            for part in ("planted", "others")
+        ]
+        table.add_row(row["kernel"], f"{row['planted_ns']:.0f} ns", *cells, str(row["launches"]))
+    Console(width=max(110, Console().width)).print(table)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=8.0, help="for each kernel")
+    args = parser.parse_args()
+    tileprobe.use("cpu")
+    clock.start()
+    rows = [measure(kernel, args.seconds) for kernel in (exponentials, products, copies)]
+    show(rows)
+    parts = ("planted_error_percent", "others_error_percent")
+    mean = {w: float(np.mean([row[w][part] for row in rows for part in parts])) for w in ("raw", "corrected")}
+    ok = mean["corrected"] < GOAL_PERCENT
+    print(
+        f"mean error: {mean['corrected']:.2f} % corrected, {mean['raw']:.2f} % raw "
+        f"(goal: under {GOAL_PERCENT:g} %) {'yes' if ok else 'no'}"
+    )
+    save("accuracy", {"kernels": rows, "mean": [{**mean, "goal": GOAL_PERCENT, "ok": ok}]})
+    return 0 if ok else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

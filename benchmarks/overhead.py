@@ -1,0 +1,154 @@
+"""What profiling costs: six kernels with and without probes, in turns; and one record against its floor.
+
+Sides: the default tool as a session runs it, the densest instrumentation (every stage, loop and iteration of
+every program), 1 % of the programs. Goals: default under 2 % in the mean and none over 5 %, densest under
+8.2 % in the mean, sampling under 0.5 %.
+
+Usage: python -m benchmarks.overhead [--seconds 4]
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from examples.kernels import _tensors as T
+from examples.kernels import attention, grouped_gemm, layer_norm, matmul, softmax, vector_add
+
+import tileprobe
+from benchmarks._common import save
+from benchmarks._probed import Side, alternate, turns, typical
+from tileprobe.session import clock
+from tileprobe.session.choices import Choice
+from tileprobe.session.profile import WORTHWHILE
+from tileprobe.tools.regions import Regions
+
+DEFAULT_MEAN, DEFAULT_MOST, DENSE_MEAN, SAMPLED_MEAN = 2.0, 5.0, 8.2, 0.5
+SESSION_SHARE = 0.01  # what a session lets records take
+
+
+def works() -> dict[str, Callable[[], Any]]:
+    """Launches of one to a few milliseconds on one core."""
+    x, y, out = (T.normal(1 << 21, seed=n) for n in range(3))
+    rows, rows_out = T.normal(512, 2048), T.normal(512, 2048)
+    norm, norm_out, mean, rstd = T.normal(512, 2048), T.normal(512, 2048), T.zeros(512), T.zeros(512)
+    weight, bias = T.normal(2048, seed=4), T.normal(2048, seed=5)
+    a, b, c = (T.normal(512, 512, seed=n) for n in range(3))
+    q, k, v, o = (T.normal(2, 512, 64, seed=n) for n in range(4))
+    lse = T.zeros(2, 512)
+    sizes = [(256, 192, 256), (128, 320, 192), (192, 192, 320)]
+    lefts = [T.normal(m, k_, seed=n) for n, (m, _, k_) in enumerate(sizes)]
+    rights = [T.normal(k_, n_, seed=n) for n, (_, n_, k_) in enumerate(sizes)]
+    outs = [T.zeros(m, n_) for m, n_, _ in sizes]
+    return {
+        "vector add": lambda: vector_add.add(x, y, out, block=8192),
+        "softmax": lambda: softmax.softmax(rows, rows_out),
+        "layer norm": lambda: layer_norm.forward(norm, weight, bias, norm_out, mean, rstd),
+        "matmul": lambda: matmul.matmul(a, b, c, (64, 64, 64)),
+        "attention": lambda: attention.forward(q, k, v, o, lse, block=(64, 64)),
+        "grouped GEMM": lambda: grouped_gemm.grouped_gemm(lefts, rights, outs, block=64),
+    }
+
+
+def sides() -> list[Side]:
+    plan = Regions().plan()
+    usual = replace(plan, min_cost=WORTHWHILE)
+    return [
+        Side("plain"),
+        Side("default", usual, thin=SESSION_SHARE),
+        Side("dense", plan),
+        Side("sampled", usual, Choice("1%")),
+    ]
+
+
+def measure(name: str, work: Callable[[], Any], seconds: float) -> dict[str, Any]:
+    with turns(keep=1) as turn:
+        mine = sides()
+        alternate(turn, mine, work, seconds)
+    base = typical(mine[0].times_ns)
+    row: dict[str, Any] = {"kernel": name, "plain_us": base / 1e3, "launches": len(mine[0].times_ns)}
+    for side in mine[1:]:
+        own = typical(side.times_ns)
+        words = side.recorded[0].words if side.recorded else None
+        records = 0 if words is None else int((words[:, 8:] >= side.recorded[0].begin).sum())
+        row[f"{side.name}_percent"] = 100.0 * (own / base - 1.0)
+        row[f"{side.name}_median_percent"] = 100.0 * (
+            float(np.median(side.times_ns)) / float(np.median(mine[0].times_ns)) - 1.0
+        )
+        row[f"{side.name}_records"] = records
+    row["record_ns"] = (typical(mine[2].times_ns) - base) / max(row["dense_records"], 1)
+    return row
+
+
+def show(rows: list[dict[str, Any]], goals: list[dict[str, Any]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console(width=max(120, Console().width))
+    table = Table(title="overhead of probes, in percent of the unprobed launch", title_justify="left")
+    for name in (
+        "kernel",
+        "plain",
+        "default",
+        "dense",
+        "1 % of programs",
+        "records (dense)",
+        "ns a record",
+        "rounds",
+    ):
+        table.add_column(name, justify="left" if name == "kernel" else "right")
+    for row in rows:
+        table.add_row(
+            row["kernel"], f"{row['plain_us']:.0f} us", f"{row['default_percent']:.2f}",
+            f"{row['dense_percent']:.2f}", f"{row['sampled_percent']:.2f}", f"{row['dense_records']:,}",
+            f"{row['record_ns']:.1f}", str(row["launches"]),
+        )  # fmt: skip
+    console.print(table)
+    for goal in goals:
+        verdict = "yes" if goal["ok"] else "no"
+        console.print(f"{goal['what']}: {goal['value']:.2f} (goal: under {goal['goal']:g}) {verdict}")
+
+
+def goals_of(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    def mean(side: str) -> float:
+        return float(np.mean([row[f"{side}_percent"] for row in rows]))
+
+    found = [
+        ("default tool, mean, %", mean("default"), DEFAULT_MEAN),
+        ("default tool, largest, %", max(row["default_percent"] for row in rows), DEFAULT_MOST),
+        ("densest, mean, %", mean("dense"), DENSE_MEAN),
+        ("1 % of the programs, mean, %", mean("sampled"), SAMPLED_MEAN),
+    ]
+    return [{"what": what, "value": value, "goal": goal, "ok": value < goal} for what, value, goal in found]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=4.0, help="for each kernel")
+    args = parser.parse_args()
+    tileprobe.use("cpu")
+    clock.start()
+    rows = [measure(name, work, args.seconds) for name, work in works().items()]
+    goals = goals_of(rows)
+    show(rows, goals)
+    hz = clock.rate_hz()
+    floor = {
+        "floor_ticks": clock.floor_ticks(),
+        "floor_ns": clock.floor_ticks() * 1e9 / hz,
+        "mean_record_ticks": float(np.mean([row["record_ns"] for row in rows])) * hz / 1e9,
+        "clock_hz": hz,
+    }
+    print(
+        f"one record: {floor['mean_record_ticks']:.0f} ticks in the mean of the kernels; the floor (a counter read "
+        f"and a store in a loop): {floor['floor_ticks']:.0f} ticks = {floor['floor_ns']:.1f} ns"
+    )
+    save("overhead", {"kernels": rows, "goals": goals, "record": [floor]})
+    return 0 if all(goal["ok"] for goal in goals) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
