@@ -6,6 +6,7 @@ what is stored. The same program is evaluated in NumPy, in the same types, so th
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +14,14 @@ from cpu_harness import Buffer, kernel, launch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-SETTINGS = settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+# The same kernels in every run; with TILEPROBE_TEST_EXAMPLES=1000 as many new ones.
+EXAMPLES = os.environ.get("TILEPROBE_TEST_EXAMPLES", "")
+SETTINGS = settings(
+    max_examples=int(EXAMPLES or 25),
+    derandomize=not EXAMPLES,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+)
 INT, FLOAT, BOOL = "int32", "float32", "int1"
 SIZES = st.sampled_from([1, 2, 4, 8, 16, 32, 64])
 
