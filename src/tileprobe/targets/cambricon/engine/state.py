@@ -35,9 +35,8 @@ from tileprobe.targets.cambricon.pagemap import Geometry
     N_STATS,
 ) = range(16)
 
-OPEN_REQUESTS = (
-    8  # requests between their input and their last result; a power of two, more than any input slots
-)
+# requests between their input and their last result; a power of two, more than any input slots
+OPEN_REQUESTS = 8
 
 # kinds of intervals in a trace
 T_ARRAY, T_COMPUTE, T_INPUT, T_RESULT, T_PAGE_READ, T_SLICES, T_WAIT, T_ARRAY_NPU, T_SFU, T_DRAM, T_USE = (
