@@ -75,10 +75,10 @@ def main() -> None:
     trace = OUT / "attention.parquet"
     session.trace.save(trace)
     shown = trace.relative_to(ROOT)
-    console.print(f"\nThe trace is in {shown}. Next:")
-    console.print(f"  .venv/bin/tileprobe report {shown} --tool programs --chrome out/attention.json")
-    console.print("  .venv/bin/tileprobe run your_script.py        any script that launches Triton kernels")
-    console.print("  .venv/bin/tileprobe llm --model opt-6.7b --device cambricon:l")
+    print(f"\nThe trace is in {shown}. Next:")
+    print(f"  .venv/bin/tileprobe report {shown} --tool programs --chrome out/attention.json")
+    print("  .venv/bin/tileprobe run your_script.py    # any script that launches Triton kernels")
+    print("  .venv/bin/tileprobe llm --model opt-6.7b --device cambricon:l")
 
 
 def attention_error(q: Any, k: Any, v: Any, out: Any) -> float:
