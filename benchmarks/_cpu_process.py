@@ -25,11 +25,12 @@ def attention_call(heads: int, length: int, dim: int, block: tuple[int, int]):
     return lambda: attention.forward(q, k, v, out, lse, False, block)
 
 
-def compile_seconds() -> float:
+def compile_seconds() -> tuple[float, float]:
+    """From the first call to its end: by the clock, and of the process's CPU time."""
     call = attention_call(1, 128, 64, (64, 64))
-    start = time.perf_counter()
+    start, start_cpu = time.perf_counter(), time.process_time()
     call()
-    return time.perf_counter() - start
+    return time.perf_counter() - start, time.process_time() - start_cpu
 
 
 def small_kernels() -> dict:
