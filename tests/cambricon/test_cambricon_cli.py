@@ -188,10 +188,10 @@ def test_a_changed_device_file_is_run_again(tmp_path):
 
 
 def test_compiled_code_is_kept_by_the_sources(monkeypatch, tmp_path):
-    from tileprobe.targets.cambricon.engine import launch
+    from tileprobe.targets.cambricon.engine import jit
 
     monkeypatch.setenv("TILEPROBE_CACHE_DIR", str(tmp_path))
-    folder = launch.cache_folder()
+    folder = jit.cache_folder()
     assert folder.parent == tmp_path
-    monkeypatch.setattr(launch, "_SOURCES", launch._SOURCES[:-1])
-    assert launch.cache_folder() != folder
+    monkeypatch.setattr(jit, "SOURCES", jit.SOURCES[:-1])
+    assert jit.cache_folder() != folder

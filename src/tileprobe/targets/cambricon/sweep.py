@@ -25,7 +25,7 @@ import polars as pl
 
 from tileprobe.errors import TileProbeError
 from tileprobe.targets.cambricon.command import parse_changes, parse_value, settings_of, write_whole
-from tileprobe.targets.cambricon.engine.launch import cache_folder
+from tileprobe.targets.cambricon.engine.jit import cache_folder
 from tileprobe.targets.cambricon.machine import _find_constant
 
 # settings of a run that can be varied beside the constants of the device, with the type they have in a table

@@ -10,10 +10,10 @@ One long function on purpose: Numba would pass the state by value to every helpe
 
 from __future__ import annotations
 
-import numba as nb
 import numpy as np
 
 from tileprobe.targets.cambricon.engine import program as p
+from tileprobe.targets.cambricon.engine.jit import jit
 from tileprobe.targets.cambricon.engine.state import (
     BUSY_COMMAND,
     BUSY_INPUT,
@@ -50,7 +50,7 @@ INF = np.inf
 RING = OPEN_REQUESTS - 1
 
 
-@nb.njit(cache=True, nogil=True)
+@jit
 def run_group(c, op, t_in, mats, m0, m1, use_us, k, s, tracing, tr):
     """Run matrices m0..m1 on channel c; their input exists at t_in. Returns when the last sum is at the NPU.
 

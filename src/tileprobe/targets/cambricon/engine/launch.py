@@ -1,27 +1,22 @@
 """The door to the engine: a `Program` and a `Machine` in, raw times and counters out.
 
-Numba is imported here and only when something runs. Its cache does not see edits in another file, so
-compiled code lives in a folder named after a hash of the engine's sources; the first use says that it
-compiles.
+Numba is imported when something runs, not before; the first use says that it compiles.
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tileprobe.errors import TileProbeError
+from tileprobe.targets.cambricon.engine.jit import is_compiled
 from tileprobe.targets.cambricon.engine.program import Program
 from tileprobe.targets.cambricon.machine import Machine
 from tileprobe.targets.cambricon.pagemap import Geometry
-
-_SOURCES = ("program.py", "state.py", "channel.py", "run.py")
 
 
 @dataclass
@@ -39,38 +34,13 @@ class Run:
         return float(self.done_us.max())
 
 
-def cache_folder() -> Path:
-    """Where compiled code of exactly these sources is kept."""
-    digest = hashlib.sha256()
-    for name in _SOURCES:
-        digest.update((Path(__file__).parent / name).read_bytes())
-    root = (
-        os.environ.get("TILEPROBE_CACHE_DIR")
-        or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tileprobe"
-    )
-    return Path(root) / f"cambricon-{digest.hexdigest()[:16]}"
-
-
 def _load_engine():
-    """Import the compiled functions with Numba's cache pointed at the folder of these sources."""
-    from numba.core import config
-
-    if "tileprobe.targets.cambricon.engine.run" not in sys.modules:
-        folder = cache_folder()
-        before = getattr(config, "CACHE_DIR", "")
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            setattr(config, "CACHE_DIR", str(folder))  # noqa: B010
-        except OSError:  # a read-only home: Numba falls back to its own choice
-            pass
-        try:
-            from tileprobe.targets.cambricon.engine import run, state
-        finally:
-            setattr(config, "CACHE_DIR", before)  # noqa: B010
-        if not any(folder.glob("**/*.nbi")) and not os.environ.get("NUMBA_DISABLE_JIT"):
-            print("compiling the engine, once", file=sys.stderr, flush=True)
+    """Import the engine, and say so when that means compiling it."""
+    first = "tileprobe.targets.cambricon.engine.run" not in sys.modules
     from tileprobe.targets.cambricon.engine import run, state
 
+    if first and not is_compiled() and not os.environ.get("NUMBA_DISABLE_JIT"):
+        print("compiling the engine, once", file=sys.stderr, flush=True)
     return run, state
 
 

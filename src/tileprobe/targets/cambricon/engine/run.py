@@ -7,10 +7,9 @@ KV cache from DRAM through the array, head by head.
 
 from __future__ import annotations
 
-import numba as nb
-
 from tileprobe.targets.cambricon.engine import program as p
 from tileprobe.targets.cambricon.engine.channel import run_group
+from tileprobe.targets.cambricon.engine.jit import jit
 from tileprobe.targets.cambricon.engine.state import T_ARRAY_NPU, T_DRAM, T_SFU, record
 
 KIND, FIRST_MATRIX, END_MATRIX, DEP_0, DEP_3, KV_HEADS = (
@@ -32,7 +31,7 @@ QK_ARRAY_US, PV_ARRAY_US, SOFTMAX_US, TAIL_US, ARRAY_US = (
 )
 
 
-@nb.njit(cache=True, nogil=True)
+@jit
 def run_operators(ops, costs, mats, use_us, k, s, start, done, busy, tracing, tr):
     """Fill `start` and `done` of each operator; `busy` is the NPU array's, the SFU's and the DRAM's time
     of work.

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numba as nb
 import numpy as np
 
+from tileprobe.targets.cambricon.engine.jit import jit
 from tileprobe.targets.cambricon.machine import Machine
 from tileprobe.targets.cambricon.pagemap import Geometry
 
@@ -203,7 +203,7 @@ def trace_buffers(capacity: int, keep: np.ndarray) -> TraceBuffers:
     )
 
 
-@nb.njit(cache=True, nogil=True)
+@jit
 def record(tr, kind, channel, unit, op, start, stop, value):
     """Keep an interval; or count it, when its operator is sampled away or the buffers are full."""
     if not tr.keep[op]:
