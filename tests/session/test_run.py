@@ -177,7 +177,8 @@ def test_a_read_only_folder(script, tmp_path):
         folder = Path("/proc")  # for a superuser, whom no mode stops
     done = tileprobe("run", "--trace", folder / "out.parquet", script)
     assert done.returncode == 2
-    assert f"cannot write {folder / 'out.parquet'}" in done.stderr
+    assert "cannot write" in done.stderr
+    assert str(folder / "out.parquet") in done.stderr
     assert "Traceback" not in done.stderr
 
 
