@@ -326,3 +326,22 @@ def test_forked_children_launch():
         finally:
             os._exit(code)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_kernels_become_arm_code():
+    """Nothing in generated LLVM IR belongs to x86: the same text is compiled for NEON."""
+    import llvmlite.binding as llvm
+
+    from tileprobe.targets.cpu.checkup_kernel import row_softmax
+
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    triple = "aarch64-unknown-linux-gnu"
+    machine = llvm.Target.from_triple(triple).create_target_machine(cpu="neoverse-n1", opt=2)
+    x, y, out = wrapped()
+    add = kernels.add.warmup(x, y, out, 1000, BLOCK=128, grid=(8,))
+    softmax = row_softmax.warmup(x, out, 1000, BLOCK=1024, grid=(1,))
+    for compiled, instruction in ((add, "fadd\tv"), (softmax, "fmla\tv")):
+        module = llvm.parse_assembly(compiled.asm["llir"])
+        module.triple, module.data_layout = triple, str(machine.target_data)
+        assert instruction in machine.emit_assembly(module)
