@@ -47,7 +47,7 @@ class NestEmitter:
         self.order, self.axis, self.lanes, self.turn = plan.order, plan.axis, plan.lanes, plan.turn
         # Remainders such as `offsets % n` are followed without division where the tile does not wrap round;
         # that is known at run time only, so the vector loops then exist twice.
-        self.remainders = frozenset(self.facts.remainders(self.axis)) if self.lanes > 1 else frozenset()
+        self.remainders = self._known_remainders() if self.lanes > 1 else frozenset()
         self.variant = bool(self.remainders)
         self.body_level = len(self.order) + int(self.variant)
         self.linear: frozenset[SSAValue] = frozenset()
@@ -164,6 +164,12 @@ class NestEmitter:
                 self.linear = frozenset()
             with otherwise, self._deeper():
                 self._emit_ranges(depth)
+
+    def _known_remainders(self) -> frozenset[SSAValue]:
+        """Remainders along the vector axis that are known before its loop starts."""
+        later = sum(1 << axis for axis in self.order[self.order.index(self.axis) + 1 :])
+        found = self.facts.remainders(self.axis)
+        return frozenset(value for value in found if not self.facts.varies[value] & later)
 
     def _none_wraps(self, remainders: frozenset[SSAValue]) -> Value:
         """Does no remainder start anew within the tile?"""
