@@ -129,7 +129,7 @@ def _launches(
     for group in _groups(seen.launches):
         runs = [seen.launches[n] for n in group]
         decoded = decode(
-            np.stack([run.words for run in runs]),
+            np.stack([run.words for run in runs if run.words is not None]),
             runs[0].layout,  # type: ignore[arg-type]
             epochs=[run.epoch for run in runs],
             begins=[run.begin for run in runs],

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import reduce
 from operator import or_
-from typing import Any, TypeVar
+from typing import Any
 
 from tileprobe.errors import TileProbeError
 from tileprobe.session.choices import Choice
@@ -29,9 +29,6 @@ from tileprobe.trace import Trace
 
 # Elementary operations: about 50 ns, four records. Time spent in less shows up as the region around it.
 WORTHWHILE = 1024.0
-
-F = TypeVar("F", bound=Callable[..., Any])
-
 
 class Session:
     """One profiling session. Use it as a context manager; `trace` and `report()` are there afterwards."""
@@ -179,7 +176,7 @@ def profile(kernels: str | Sequence[str] = "*", **options: Any) -> Session:
     return Session(kernels, **options)
 
 
-def profiled(function: F | None = None, **options: Any) -> Any:
+def profiled(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     """Profiles every call of a function and prints the report; `function.profile` is the last session.
 
     >>> @tileprobe.profiled

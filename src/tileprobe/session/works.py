@@ -35,7 +35,7 @@ class Work:
     """Launches of one kernel over one grid, under the same sessions."""
 
     launcher: Any
-    grid: tuple[int, ...]
+    grid: tuple[int, int, int]
     count: int = 0
     recorded: int = 0  # of these, with records
     stride: int = 1  # of programs, where all would cost too much

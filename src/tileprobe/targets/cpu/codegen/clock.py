@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from tileprobe.targets.cpu.codegen.types import I32, I64
+from tileprobe.targets.cpu.codegen.types import I32, I64, Value
 from tileprobe.targets.cpu.host import host
 
 
@@ -17,7 +17,7 @@ def is_x86() -> bool:
     return host().arch in ("x86_64", "amd64")
 
 
-def read(b: ir.IRBuilder) -> ir.Value:
+def read(b: ir.IRBuilder) -> Value:
     """The clock, in ticks."""
     name = "llvm.readcyclecounter" if is_x86() else "llvm.readsteadycounter"
     module = b.module
@@ -25,7 +25,7 @@ def read(b: ir.IRBuilder) -> ir.Value:
     return b.call(function, [])
 
 
-def core(b: ir.IRBuilder) -> ir.Value:
+def core(b: ir.IRBuilder) -> Value:
     """The number of the core that runs this. Linux keeps it where two x86 instructions find it, in the low 12
     bits of a word with the NUMA node above."""
     if not is_x86():
@@ -40,7 +40,7 @@ def core(b: ir.IRBuilder) -> ir.Value:
     return b.and_(b.zext(b.call(asm, []), I64), ir.Constant(I64, 0xFFF))
 
 
-def barrier(b: ir.IRBuilder, values: list[ir.Value] | None = None) -> None:
+def barrier(b: ir.IRBuilder, values: list[Value] | None = None) -> None:
     """Nothing that touches memory moves over this, and `values` are computed before it. No instruction."""
     values = values or []
     constraints = [_register(value.type) for value in values] + ["~{memory}"]

@@ -11,7 +11,7 @@ the stage before it made are tied to it, since arithmetic in registers would be 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
 from xdsl.ir import Operation, SSAValue
@@ -29,7 +29,7 @@ from tileprobe.ir.record import (
     TripOp,
 )
 from tileprobe.targets.cpu.codegen import clock
-from tileprobe.targets.cpu.codegen.types import F32, F64, I32, I64, PTR, is_float
+from tileprobe.targets.cpu.codegen.types import F32, F64, I32, I64, PTR, Value, is_float
 from tileprobe.targets.cpu.structure import TileStructure
 from tileprobe.trace.layout import BEGIN, EPOCH, PAYLOAD_BIT, PUSHED, UNIT, Layout
 from tileprobe.trace.sampling import (
@@ -72,7 +72,7 @@ class _Loop:
 class Recorder:
     """Emits the record ops of one function whose program owns the block at `block`."""
 
-    def __init__(self, f: FunctionEmitter, layout: Layout, block: ir.Value) -> None:
+    def __init__(self, f: FunctionEmitter, layout: Layout, block: Value) -> None:
         self.f, self.layout, self.block = f, layout, block
         self.loops: dict[int, _Loop] = {}
         self.emitters = {
@@ -96,13 +96,13 @@ class Recorder:
     def _const(self, value: int) -> ir.Constant:
         return ir.Constant(I64, value)
 
-    def _address(self, words: ir.Value) -> ir.Value:
+    def _address(self, words: Value) -> Value:
         return self.f.builder.gep(self.f.builder.inttoptr(self.block, PTR), [words], source_etype=I64)
 
-    def _put(self, value: ir.Value, words: ir.Value) -> None:
+    def _put(self, value: Value, words: Value) -> None:
         self.f.builder.store(value, self._address(words), align=8)
 
-    def _place(self, base: int, indices: list[ir.Value], strides: list[int]) -> ir.Value:
+    def _place(self, base: int, indices: list[Value], strides: list[int]) -> Value:
         b, place = self.f.builder, self._const(base)
         for index, stride in zip(indices, strides):
             place = b.add(place, b.mul(index, self._const(stride)))
@@ -155,7 +155,7 @@ class Recorder:
     def _enter(self, op: EnterOp) -> None:
         self._start(op.loop.data, None)
 
-    def _start(self, number: int, trip: ir.Value | None) -> None:
+    def _start(self, number: int, trip: Value | None) -> None:
         b = self.f.builder
         loop = self.loops.setdefault(number, _Loop(self.f))
         _, phase, _ = self.sampling[number]
@@ -218,7 +218,7 @@ class Recorder:
 
         self._when([] if op.iteration is None else [iteration], record)
 
-    def _append(self, tag: ir.Value, word: ir.Value) -> None:
+    def _append(self, tag: Value, word: Value) -> None:
         b = self.f.builder
         pushed = b.load(self.pushed, typ=I64)
         with b.if_then(b.icmp_unsigned("<", pushed, self._const(self.layout.cursor_capacity))):
@@ -227,7 +227,7 @@ class Recorder:
             self._put(word, b.add(at, self._const(1)))
         b.store(b.add(pushed, self._const(1)), self.pushed)
 
-    def _clock(self, op: Operation) -> ir.Value:
+    def _clock(self, op: Operation) -> Value:
         b = self.f.builder
         clock.barrier(b, self._ties(op))
         ticks = clock.read(b)
@@ -235,7 +235,7 @@ class Recorder:
             return ticks
         return b.or_(self.high, b.and_(ticks, self._const(0xFFFFFFFF)))
 
-    def _ties(self, op: Operation) -> list[ir.Value]:
+    def _ties(self, op: Operation) -> list[Value]:
         """The scalars that the stage before a record made: they must be there when the clock is read."""
         before = op.prev_op
         while before is not None and (op_name(before).startswith("record.") or _HOW.is_free(before)):
@@ -245,8 +245,9 @@ class Recorder:
         found = [self.f.values.get(result) for result in before.results]
         return [v for v in found if v is not None and not isinstance(v, ir.Constant)]
 
-    def _payload(self, value: SSAValue) -> ir.Value:
-        b, held, name = self.f.builder, self.f.value(value), elem_type(value.type)
+    def _payload(self, value: SSAValue) -> Value:
+        b: Value = self.f.builder
+        held, name = self.f.value(value), elem_type(value.type)
         if name == "bf16":  # kept as its bits: the upper half of an fp32
             held = b.bitcast(b.shl(b.zext(held, I32), ir.Constant(I32, 16)), F32)
         if is_float(name):
@@ -254,7 +255,7 @@ class Recorder:
             return b.bitcast(wide, I64)
         return _wide(b, held)
 
-    def _when(self, index: list[ir.Value], record) -> None:
+    def _when(self, index: list[Value], record) -> None:
         """Runs `record` when the iteration is kept; always outside of loops."""
         if not index:
             record()
@@ -263,23 +264,23 @@ class Recorder:
             record()
 
 
-def load_word(b: ir.IRBuilder, base: ir.Value, number: int) -> ir.Value:
+def load_word(b: Value, base: Value, number: int) -> Value:
     """A word of a block of 64-bit words."""
     return b.load(b.gep(base, [ir.Constant(I64, number)], source_etype=I64), typ=I64, align=8)
 
 
-def _wide(b: ir.IRBuilder, value: ir.Value) -> ir.Value:
+def _wide(b: Value, value: Value) -> Value:
     return value if value.type == I64 else b.sext(value, I64)
 
 
 def call_program(
-    b: ir.IRBuilder,
+    b: Value,
     probed: ir.Function,
     layout: Layout,
-    program: ir.Value,
-    last: ir.Value,
-    args: list[ir.Value],
-) -> tuple[ir.Value, ir.Value]:
+    program: Value,
+    last: Value,
+    args: list[Value],
+) -> tuple[Value, Value]:
     """Runs a program that is recorded, or those up to the next one that is; returns a status and who is next."""
     function, launch, scratch = b.function, args[0], args[1]
     names = ("recorded", "left_out", "plain", "nowhere", "ran")
@@ -375,7 +376,7 @@ def _until_function(module: ir.Module) -> ir.Function:
     return function
 
 
-def _parameters(b: ir.IRBuilder, launch: ir.Value, layout: Layout) -> ir.Value:
+def _parameters(b: Value, launch: Value, layout: Layout) -> Value:
     """The parameter block, or one that keeps no iteration when the launch brings none."""
     given = load_word(b, launch, PARAMETERS)
     default = b.module.globals.get("tile.parameters")
@@ -388,14 +389,14 @@ def _parameters(b: ir.IRBuilder, launch: ir.Value, layout: Layout) -> ir.Value:
     return b.select(b.icmp_unsigned("!=", given, ir.Constant(I64, 0)), b.inttoptr(given, PTR), default)
 
 
-def _nowhere(module: ir.Module, layout: Layout) -> ir.Value:
+def _nowhere(module: ir.Module, layout: Layout) -> Value:
     """A block that is written and never read."""
     return module.globals.get("tile.nowhere") or _global(module, "tile.nowhere", [0] * layout.block_words)
 
 
-def _global(module: ir.Module, name: str, words: list[int]) -> ir.GlobalVariable:
+def _global(module: ir.Module, name: str, words: list[int]) -> Any:
     kind = ir.ArrayType(I64, len(words))
-    made = ir.GlobalVariable(module, kind, name)
+    made: Any = ir.GlobalVariable(module, kind, name)
     made.linkage, made.align = "internal", 64
     made.initializer = ir.Constant(kind, words if any(words) else None)
     return made
