@@ -60,6 +60,8 @@ def remove() -> None:
 
 def watch_tuning() -> None:
     """Tells the runs of autotuners from the user's: Triton's own, and Inductor's once that is loaded."""
+    if len(_wrapped) == 1 + (_INDUCTOR in sys.modules):
+        return  # asked before every launch
     from triton.runtime.autotuner import Autotuner
 
     _wrap(Autotuner, "_bench")

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from tileprobe.session.profile import Session
 
 
+_THINNED = 4  # launches from which a work learns how many programs to leave out
+
+
 class Manager:
     def __init__(self) -> None:
         self.sessions: list[Session] = []
@@ -93,7 +96,8 @@ class Manager:
     def _done(self, work: Work, sessions: list[Session], recorded: Recorded) -> None:
         with self.lock:
             variant = work.variants.get(PROBED)
-            if recorded.dose == PROBED and sessions[0].choice.auto and recorded.words is not None:
+            fresh = recorded.dose == PROBED and work.recorded <= _THINNED
+            if fresh and sessions[0].choice.auto and recorded.words is not None:
                 self._thin(work, sessions[0], recorded)
             for session in sessions:
                 session.add(work, variant, recorded, calibration=recorded.dose == DOSED)

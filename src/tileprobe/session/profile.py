@@ -30,6 +30,7 @@ from tileprobe.trace import Trace
 # Elementary operations: about 50 ns, four records. Time spent in less shows up as the region around it.
 WORTHWHILE = 1024.0
 
+
 class Session:
     """One profiling session. Use it as a context manager; `trace` and `report()` are there afterwards."""
 
