@@ -345,3 +345,15 @@ def test_kernels_become_arm_code():
         module = llvm.parse_assembly(compiled.asm["llir"])
         module.triple, module.data_layout = triple, str(machine.target_data)
         assert instruction in machine.emit_assembly(module)
+
+
+def test_occupancy_computed_as_on_a_gpu_is_not_none():
+    """Triton's softmax tutorial sizes its grid from registers and shared memory."""
+    compiled = kernels.add.warmup(*wrapped(), 1000, BLOCK=128, grid=(8,))
+    compiled._init_handles()
+    driver = triton.runtime.driver.active
+    properties = driver.utils.get_device_properties(driver.get_current_device())
+    threads = properties["warpSize"] * compiled.metadata.num_warps
+    by_registers = properties["max_num_regs"] // (compiled.n_regs * threads)
+    by_memory = properties["max_shared_mem"] // compiled.metadata.shared
+    assert min(by_registers, by_memory) * properties["multiprocessor_count"] > 0

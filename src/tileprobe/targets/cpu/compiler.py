@@ -103,7 +103,8 @@ class _Steps:
         self.compiled = compile_ttir(to_xdsl(module), self.options)
         metadata["cpu"] = self.compiled.info
         metadata["name"] = self.compiled.info["symbol"]
-        metadata["shared"] = 0
+        # Scratch is what comes closest; launch code divides by it.
+        metadata["shared"] = max(1, self.compiled.info["scratch_bytes"])
         metadata["global_scratch_size"] = metadata["profile_scratch_size"] = 0
         return self.compiled.tile_ir
 

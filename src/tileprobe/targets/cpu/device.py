@@ -66,9 +66,10 @@ class Interface:
 def properties() -> dict[str, Any]:
     """Device properties by the names Triton's drivers use."""
     return {
-        # There is no shared memory to run out of; tiles live in scratch that grows.
+        # Launch code works out from these how many programs fit on a GPU; here they bound nothing, and must
+        # not come out as none. Tiles live in scratch that grows.
         "max_shared_mem": 2**31 - 1,
-        "max_num_regs": 32,
+        "max_num_regs": 65536,
         "multiprocessor_count": len(os.sched_getaffinity(0)),
         "warpSize": 32,
         "sm_clock_rate": _clock_khz(),

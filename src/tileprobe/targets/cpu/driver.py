@@ -98,8 +98,9 @@ class CpuDriver(DriverBase):
 class _Utils:
     """Loading and unloading, by the names Triton calls them."""
 
-    # No limit: num_warps means nothing here.
-    _MAX_THREADS = 2**31 - 1
+    # Launch code divides by the registers a thread uses, and Triton compares threads with their limit. Neither
+    # means anything here: an ordinary number, and no limit.
+    _REGISTERS, _MAX_THREADS = 32, 2**31 - 1
 
     def load_binary(
         self, name: str, kernel: bytes, shared: int, device: Any
@@ -107,7 +108,7 @@ class _Utils:
         from tileprobe.targets.cpu.loader import load_object
 
         library = load_object(kernel, [name])
-        return library, library.address(name), 0, 0, self._MAX_THREADS
+        return library, library.address(name), self._REGISTERS, 0, self._MAX_THREADS
 
     def unload_module(self, module: Any) -> None:
         if hasattr(module, "unload"):  # else a GPU's, freed after the CPU was chosen
