@@ -77,7 +77,7 @@ class Turns:
         sampling = side.choice.sampling(programs, side.runs, side.stride)
         kernel = variant.kernel
         self.watch = _Timed(
-            kernel.run, kernel.function, grid, done, variant.layout, sampling, side.copies, function
+            kernel.run, kernel.function, grid, done, variant.layout, sampling, side.copies, function, kernel
         )
         return self.watch
 
@@ -102,7 +102,7 @@ def _thin(side: Side, watch: _Timed) -> None:
     recorded = watch.recorded
     assert recorded.words is not None
     assert side.thin is not None
-    work = Work(None, recorded.grid)
+    work = Work(None, (len(recorded.words), 1, 1))
     kept = int((recorded.words[:, 8:] >= recorded.begin).sum())
     cost_ns = clock.floor_ticks() * 1e9 / clock.rate_hz()
     work.thin(kept, len(recorded.words), cost_ns, watch.cpu_ns, side.thin)
@@ -145,6 +145,20 @@ def alternate(
             sides[n].times_ns.pop()
             turn.run(sides[n], work, again=True)
         rounds += 1
+
+
+def medians(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """One row for the same work in several processes: medians of the numbers, the rest as it is."""
+    merged: dict[str, Any] = {}
+    for key, first in rows[0].items():
+        values = [row[key] for row in rows]
+        if isinstance(first, dict):
+            merged[key] = medians(values)
+        elif isinstance(first, (int, float)) and not isinstance(first, bool):
+            merged[key] = type(first)(np.median(values))
+        else:
+            merged[key] = first
+    return merged
 
 
 def typical(times_ns: list[int]) -> float:

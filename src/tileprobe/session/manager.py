@@ -80,7 +80,9 @@ class Manager:
         sampling = first.choice.sampling(programs, work.recorded, work.stride)
         work.recorded += 1
         sampling = sampling.within(variant.layout, programs, first.launch_bytes)
-        return Watch(kernel.run, kernel.function, grid, done, variant.layout, sampling, dose, function)
+        return Watch(
+            kernel.run, kernel.function, grid, done, variant.layout, sampling, dose, function, kernel
+        )
 
     def _variant(self, work: Work, sessions: list[Session], dose: int) -> Variant:
         """The kernel with the probes of all these sessions; compiled when it is first asked for."""

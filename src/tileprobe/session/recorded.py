@@ -60,8 +60,11 @@ class Watch:
         sampling: Sampling | None = None,
         dose: int = 0,
         plain: int = 0,
+        keep: Any = None,
     ) -> None:
-        """`plain` is the address of the kernel without records, where programs go that are left out."""
+        """`plain` is the address of the kernel without records, where programs go that are left out; `keep` is
+        whatever must stay loaded until the launch is over."""
+        self.keep = keep
         self.launcher, self.function, self.parameters = launcher, function, 0
         self.recorded = Recorded(launcher.kernel, grid, 0, 0, layout, sampling, dose=dose)
         self._done = done
