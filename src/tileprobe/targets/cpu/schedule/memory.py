@@ -26,7 +26,10 @@ def lower_store(low: FunctionLowering, op: Operation) -> None:
         return
     for load in _loads_at_risk(low, op):
         low.keep(load, [Form(element_of(load.type))])
-    if low.open is not None and any(_may_meet(pointer, op.operands[0]) for pointer in low.open.loaded):
+    # Element by element an earlier store could win over a later one, too, where their places overlap.
+    if low.open is not None and any(
+        _may_meet(pointer, op.operands[0]) for pointer in (*low.open.loaded, *low.open.stored)
+    ):
         low.close()
 
     def work(nest: NestBuilder) -> None:
@@ -34,6 +37,7 @@ def lower_store(low: FunctionLowering, op: Operation) -> None:
         nest.origin.add(op)
         nest.block.add_op(_scalar_copy(op, operands))
         nest.stores = True
+        nest.stored.append(op.operands[0])
 
     low.into_nest(shape_of(op.operands[0]), work)
 
@@ -52,7 +56,10 @@ def _loads_at_risk(low: FunctionLowering, store: Operation) -> list[SSAValue]:
         if value in seen or value in low.buffers or op is None or not is_virtual(op_name(op)):
             continue
         seen.add(value)
-        if op_name(op) == "tt.load" and is_tensor(value) and _may_meet(op.operands[0], store.operands[0]):
+        # Lanes of an atomic may share a place: even a load from the very same pointer has to come first.
+        same = op_name(store) != "tt.store" and op.operands and op.operands[0] is store.operands[0]
+        meets = op_name(op) == "tt.load" and (same or _may_meet(op.operands[0], store.operands[0]))
+        if meets and is_tensor(value):
             found.append(value)
             continue
         todo.extend(v for v in op.operands if is_tensor(v))
@@ -91,6 +98,9 @@ def lower_atomic(low: FunctionLowering, op: Operation) -> None:
     if not any(map(is_tensor, op.operands)):
         low.lower_scalar(op)
         return
+    for load in _loads_at_risk(low, op):
+        low.keep(load, [Form(element_of(load.type))])
+    low.close()
     nest = low.nest(shape_of(op.operands[0]))
     copy = _scalar_copy(op, [nest.value(v) for v in op.operands])
     nest.origin.add(op)

@@ -57,6 +57,7 @@ class NestBuilder:
         self.reductions: list[tuple[str, SSAValue, SSAValue | None]] = []  # combination, value, buffer
         self.stores = False
         self.loaded: list[SSAValue] = []  # the pointers that were loaded from
+        self.stored: list[SSAValue] = []  # and those that were stored to
         self.origin = Origin()
 
     # -- evaluating ------------------------------------------------------------------------------------------
