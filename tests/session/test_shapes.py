@@ -143,7 +143,7 @@ def test_a_costly_choice_is_thinned_out():
 
 
 def test_a_session_stops_recording_when_its_room_is_spent():
-    with tileprobe.profile(**ALL, total_mb=0.001) as session:
+    with tileprobe.profile(**ALL, total_mb=0.0001) as session:
         for _ in range(5):
             K.launch(K.loop_kernel, 4, 6)
     assert [launch.probed for launch in session.trace.launches] == [True, False, False, False, False]

@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     how.add_argument("--iterations", default="all", metavar="WHICH", help="all, every:4, first:8, last:8")
     how.add_argument("--capacity", type=int, default=256, metavar="N", help="iterations of a loop with room")
-    how.add_argument("--budget-mb", type=float, default=256.0, metavar="MB", help="room for all records")
+    how.add_argument("--budget-mb", type=float, default=64.0, metavar="MB", help="room for all records")
     how.add_argument(
         "--no-alternate", action="store_true", help="probe every launch; the overhead is then only estimated"
     )

@@ -19,6 +19,7 @@ from tileprobe.trace.decode import decode, read_rows
 from tileprobe.trace.model import from_json
 from tileprobe.trace.replay import Calibration, calibrate
 
+_DECODED_BYTES = 64 * 2**20  # of buffers that are decoded together
 _CALIBRATING = 8  # launches of each dose are enough to learn the cost of a record from
 
 
@@ -129,7 +130,7 @@ def _launches(
     for group in _groups(seen.launches):
         runs = [seen.launches[n] for n in group]
         decoded = decode(
-            np.stack([run.words for run in runs if run.words is not None]),
+            np.stack([run.full_words() for run in runs]),
             runs[0].layout,  # type: ignore[arg-type]
             epochs=[run.epoch for run in runs],
             begins=[run.begin for run in runs],
@@ -153,13 +154,17 @@ def _corrected(columns: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 
 def _groups(runs: list[Recorded]) -> list[list[int]]:
-    """Launches with the same layout, grid and sampling, by number."""
+    """Launches with the same layout, grid and sampling, by number; as many at once as memory allows."""
     found: dict[Any, list[int]] = {}
+    pieces: list[list[int]] = []
     for number, run in enumerate(runs):
-        if run.words is not None and run.sampling is not None:
-            key = (id(run.layout), run.programs, run.words.shape, repr(run.sampling))
-            found.setdefault(key, []).append(number)
-    return list(found.values())
+        if run.words is None or run.layout is None:
+            continue
+        key = (id(run.layout), run.programs, len(run.words), repr(run.sampling))
+        found.setdefault(key, []).append(number)
+        if len(found[key]) * len(run.words) * run.layout.block_bytes >= _DECODED_BYTES:
+            pieces.append(found.pop(key))
+    return [*pieces, *found.values()]
 
 
 def _calibration(seen: Observed) -> Calibration:
@@ -179,7 +184,7 @@ def _calibration(seen: Observed) -> Calibration:
 def _rows(runs: list[Recorded]):
     """The rows of several launches as one; each keeps its own sampling only as far as gaps need it."""
     blocks = min(len(run.words) for run in runs if run.words is not None)
-    words = np.stack([run.words[:blocks] for run in runs if run.words is not None])
+    words = np.stack([run.full_words()[:blocks] for run in runs])
     rows, _, _ = read_rows(
         words,
         runs[0].layout,  # type: ignore[arg-type]

@@ -49,7 +49,7 @@ class Session:
         alternate: bool = True,
         max_overhead: float = 0.01,
         launch_mb: float = 32.0,
-        total_mb: float = 256.0,
+        total_mb: float = 64.0,
         progress: bool = False,
     ) -> None:
         """Profiles the kernels whose names match.

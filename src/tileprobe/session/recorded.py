@@ -18,7 +18,7 @@ import numpy as np
 from tileprobe.session import clock
 from tileprobe.targets.cpu import pool
 from tileprobe.targets.cpu.codegen.records import PLAIN
-from tileprobe.trace.layout import Layout
+from tileprobe.trace.layout import CURSOR_WORDS, EPOCH, HEADER_WORDS, PUSHED, Layout, places
 from tileprobe.trace.sampling import Sampling
 
 _epochs = itertools.count(1)
@@ -37,7 +37,8 @@ class Recorded:
     duration_ns: int
     layout: Layout | None = None
     sampling: Sampling | None = None
-    words: np.ndarray | None = None  # (blocks, words)
+    words: np.ndarray | None = None  # (blocks, words); of the words only those in `used`, if that is given
+    used: np.ndarray | None = None
     epoch: int = 0
     begin: int = 0
     dose: int = 0  # how often each record was written; 0 without probes
@@ -45,6 +46,16 @@ class Recorded:
     @property
     def programs(self) -> int:
         return int(np.prod(self.grid))
+
+    def full_words(self) -> np.ndarray:
+        """The blocks as the kernel wrote them, with zeros where it did not."""
+        assert self.words is not None
+        assert self.layout is not None
+        if self.used is None:
+            return self.words
+        blocks = np.zeros((len(self.words), self.layout.block_words), np.uint64)
+        blocks[:, self.used] = self.words
+        return blocks
 
 
 class Watch:
@@ -98,9 +109,34 @@ class Watch:
         recorded = self.recorded
         recorded.duration_ns = time.perf_counter_ns() - recorded.start_ns
         if self.parameters:
-            recorded.words = self._blocks.copy()
+            assert recorded.layout is not None
+            recorded.used = used_words(recorded.layout, self._blocks, recorded.begin, recorded.epoch)
+            recorded.words = self._blocks[:, recorded.used]
             give_back(self._buffer)
         self._done(recorded)
+
+
+def used_words(layout: Layout, blocks: np.ndarray, begin: int, epoch: int) -> np.ndarray:
+    """The words of a block that hold something in any of the blocks: most loops run less often than there is
+    room for, and a session keeps the records of many launches."""
+    if layout.clock_bits == 64:
+        written = (blocks >= np.uint64(begin)).any(axis=0)
+    else:
+        written = ((blocks >> np.uint64(32)) == np.uint64(epoch)).any(axis=0)
+    written &= layout.clock_words()
+    written[:HEADER_WORDS] = True
+    for loop in layout.loops:
+        if not loop.cursor:
+            shape = [layout.loops[outer].capacity for outer in loop.loops]
+            written[places(loop.trip_base, shape, loop.strides)] = True
+    for slot in layout.slots:
+        if slot.payload and not slot.cursor:
+            written[places(slot.base + 1, layout.shape(slot), slot.strides)] = True
+    if layout.cursor_capacity:
+        mine = blocks[:, EPOCH] == np.uint64(epoch)
+        pushed = min(int(blocks[mine, PUSHED].max(initial=0)), layout.cursor_capacity)
+        written[layout.cursor_base : layout.cursor_base + CURSOR_WORDS * pushed] = True
+    return np.flatnonzero(written)
 
 
 def take(words: int) -> np.ndarray:
