@@ -213,9 +213,8 @@ def lower_conditional_branch(low: FunctionLowering, op: Operation) -> None:
     low.emit(branch)
     rest, first = list(op.operands[1:]), len(op.successors[0].args)
     for edge, target, values in zip(edges, op.successors, (rest[:first], rest[first:])):
-        saved, low.block = low.block, edge
-        _jump(low, op, target, values)
-        low.block = saved
+        with low.scope(None, edge):
+            _jump(low, op, target, values)
     low.edges.extend(edges)
 
 

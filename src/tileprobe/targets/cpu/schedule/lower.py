@@ -6,7 +6,8 @@ scalar ops, structured control flow and stages. One nest is open at a time; what
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr, IntegerType
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
@@ -43,6 +44,12 @@ def handler(*names: str) -> Callable[[Handler], Handler]:
         return function
 
     return register
+
+
+def _home(value: SSAValue) -> Block | None:
+    """The block in which a value of the source function is defined."""
+    owner = value.owner
+    return owner if isinstance(owner, Block) else owner.parent
 
 
 class FunctionLowering:
@@ -215,13 +222,27 @@ class FunctionLowering:
     # -- walking ---------------------------------------------------------------------------------------------
 
     def lower_block(self, source: Block, target: Block) -> None:
+        with self.scope(source, target):
+            for op in source.ops:
+                if op not in self.finished:
+                    self.lower_op(op)
+                    self.finished.add(op)
+            self.close()
+
+    @contextmanager
+    def scope(self, source: Block | None, target: Block) -> Iterator[None]:
+        """Emit to `target`. Tiles from outside of `source` that were kept in there are forgotten afterwards.
+
+        Whether the block ever runs is not known outside of it, and its buffers may have been taken by others.
+        """
+        buffers, packed = set(self.buffers), set(self.packed)
         saved, self.block = self.block, target
-        for op in source.ops:
-            if op not in self.finished:
-                self.lower_op(op)
-                self.finished.add(op)
-        self.close()
+        yield
         self.block = saved
+        for value in [v for v in self.buffers if v not in buffers and _home(v) is not source]:
+            del self.buffers[value]
+        for key in [k for k in self.packed if k not in packed and _home(k[0]) is not source]:
+            del self.packed[key]
 
     def lower_op(self, op: Operation) -> None:
         name = op_name(op)
