@@ -247,3 +247,28 @@ def test_wrong_options_are_explained():
     ):
         with pytest.raises(TileProbeError, match=message):
             tileprobe.profile(**options)
+
+
+def test_a_kernel_that_cannot_be_probed_still_runs(monkeypatch, capsys):
+    def refuse(launcher, mode):
+        raise TileProbeError("no room")
+
+    monkeypatch.setattr(hooks, "compile_variant", refuse)
+    with tileprobe.profile() as session:
+        out = K.launch(K.scale_kernel, 2, 2.0)
+    assert out.any()
+    assert not session.trace.launches
+    session.report()
+    assert "scale_kernel could not be probed: no room" in capsys.readouterr().out
+
+
+def test_a_trace_says_how_it_came_to_be(tmp_path):
+    with tileprobe.profile("scale*", skip=1, programs="50%", alternate=False) as session:
+        for _ in range(3):
+            K.launch(K.scale_kernel, 2, 2.0)
+    session.save(tmp_path / "trace.parquet")
+    meta = tileprobe.Trace.load(tmp_path / "trace.parquet").meta
+    assert meta["kernels"] == ["scale*"]
+    assert meta["launches"]["skip"] == 1
+    assert meta["sampling"]["programs"] == "50%"
+    assert meta["kernels_seen"] == {"scale_kernel": 3}

@@ -51,7 +51,12 @@ def test_clocks_of_both_widths(observed, bits):
     (run,) = found
     assert run.layout.clock_bits == bits
     columns = decode(
-        run.full_words(), run.layout, epochs=[run.epoch], begins=[run.begin], programs=3, sampling=run.sampling
+        run.full_words(),
+        run.layout,
+        epochs=[run.epoch],
+        begins=[run.begin],
+        programs=3,
+        sampling=run.sampling,
     ).columns
     assert columns["start"].min() >= run.begin
     assert columns["stop"].max() <= end
@@ -96,7 +101,12 @@ def test_programs_that_are_left_out_run_in_the_plain_kernel(observed, every):
     np.testing.assert_array_equal(np.asarray(out.numpy()), np.asarray(x.numpy()) * np.float32(3.0))
     (run,) = found
     columns = decode(
-        run.full_words(), run.layout, epochs=[run.epoch], begins=[run.begin], programs=count, sampling=run.sampling
+        run.full_words(),
+        run.layout,
+        epochs=[run.epoch],
+        begins=[run.begin],
+        programs=count,
+        sampling=run.sampling,
     ).columns
     recorded = sorted(set(columns["program"].tolist()))
     assert recorded == [n for n in range(count) if every.index(n, count) >= 0]

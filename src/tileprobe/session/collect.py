@@ -40,8 +40,8 @@ class Collected:
     kernels: dict[str, Observed] = field(default_factory=dict)
 
     def add(self, work: Work, variant: Variant | None, recorded: Recorded, calibration: bool) -> None:
-        if variant is None:
-            return  # not probed yet: a plain launch alone says nothing
+        if variant is None or variant.kernel is None:
+            return  # not probed: a plain launch alone says nothing
         seen = self.kernels.setdefault(variant.kernel.hash, Observed(work, variant))
         if not calibration:
             seen.launches.append(recorded)

@@ -91,9 +91,18 @@ class Manager:
             capacity = max(session.capacity for session in sessions)
             text = plan.pipeline("tile", capacity=capacity, copies=dose)
             mode = with_pipeline(work.launcher.metadata.instrumentation_mode, text)
-            with sessions[-1].progress.compiling(work.launcher.kernel):
-                work.variants[dose] = Variant.of(hooks.compile_variant(work.launcher, mode))
+            work.variants[dose] = self._compiled(work.launcher, mode, sessions)
         return work.variants[dose]
+
+    def _compiled(self, launcher: Any, mode: str, sessions: list[Session]) -> Variant:
+        """What cannot be probed is not: the user's program goes on, and the report says why."""
+        try:
+            with sessions[-1].progress.compiling(launcher.kernel):
+                return Variant.of(hooks.compile_variant(launcher, mode))
+        except Exception as error:
+            for session in sessions:
+                session.problems[launcher.kernel] = f"{launcher.kernel} could not be probed: {error}"
+            return Variant(None, None, None)
 
     def _done(self, work: Work, sessions: list[Session], recorded: Recorded) -> None:
         with self.lock:

@@ -9,12 +9,14 @@ from __future__ import annotations
 import fnmatch
 import functools
 import os
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import reduce
 from operator import or_
 from typing import Any
 
+from tileprobe import __version__
 from tileprobe.errors import TileProbeError
 from tileprobe.session.choices import Choice
 from tileprobe.session.collect import Collected, build_trace
@@ -74,6 +76,7 @@ class Session:
         self.launch_bytes, self.total_bytes = int(launch_mb * 2**20), int(total_mb * 2**20)
         self.progress = Progress(progress)
         self.seen: dict[str, int] = {}  # every kernel launched, and how often
+        self.problems: dict[str, str] = {}  # kernels that could not be probed, and why
         self._bytes = 0
         self._collected = Collected()
         self._trace: Trace | None = None
@@ -130,10 +133,22 @@ class Session:
         """What was recorded, decoded once. While the session is on: up to now."""
         if self._trace is not None:
             return self._trace
-        trace = build_trace(self._collected, {"kernels_seen": dict(self.seen)})
+        trace = build_trace(self._collected, self._meta())
         if not self._on:
             self._trace, self._collected = trace, Collected()
         return trace
+
+    def _meta(self) -> dict[str, Any]:
+        """How the trace came to be."""
+        return {
+            "tileprobe": __version__,
+            "command": list(sys.argv),
+            "kernels": list(self.patterns),
+            "launches": {"skip": self.skip, "take": self.take, "alternate": self.alternate},
+            "sampling": {"programs": self.choice.programs, "iterations": self.choice.iterations},
+            "kernels_seen": dict(self.seen),
+            "problems": dict(self.problems),
+        }
 
     def results(self) -> list[Any]:
         """What each tool makes of the trace."""
@@ -143,7 +158,10 @@ class Session:
         """Prints the tools' findings, with the annotated source."""
         from tileprobe.views.terminal import make_console, print_report
 
-        print_report(self.trace, self.results(), make_console(file))
+        console = make_console(file)
+        print_report(self.trace, self.results(), console)
+        for problem in self.problems.values():
+            console.print(f"! {problem}", markup=False)
 
     def to_json(self) -> dict[str, Any]:
         from tileprobe.views.json_report import trace_to_json
