@@ -52,7 +52,7 @@ def once(run: Callable[[], Any]) -> float:
     return time.perf_counter() - start
 
 
-def alternate(sides: list[Callable[[], Any]], seconds: float = 1.5, least: int = 5) -> list[list[float]]:
+def alternate(sides: list[Callable[[], Any]], seconds: float = 2.5, least: int = 5) -> list[list[float]]:
     """The times of each side, run in turns for about `seconds` in all, after one run of each to warm up."""
     times: list[list[float]] = [[] for _ in sides]
     for run in sides:
