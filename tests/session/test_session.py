@@ -1,5 +1,6 @@
 """Sessions around launches: what is recorded, for whom, and that the work itself is what it was."""
 
+import io
 import threading
 
 import numpy as np
@@ -11,7 +12,7 @@ from triton import knobs
 
 import tileprobe
 from tileprobe.errors import TileProbeError
-from tileprobe.session import hooks
+from tileprobe.session import hooks, progress
 from tileprobe.targets.cpu import launch
 from tileprobe.tools.plan import Plan
 
@@ -272,3 +273,17 @@ def test_a_trace_says_how_it_came_to_be(tmp_path):
     assert meta["launches"]["skip"] == 1
     assert meta["sampling"]["programs"] == "50%"
     assert meta["kernels_seen"] == {"scale_kernel": 3}
+
+
+def test_progress_is_shown_on_a_terminal_and_nowhere_else(monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    monkeypatch.setattr(progress, "QUIET_S", 0.0)
+    monkeypatch.setattr(progress, "EVERY_S", 0.0)
+    for stream, shown in ((Terminal(), True), (io.StringIO(), False)):
+        monkeypatch.setattr("sys.stderr", stream)
+        with tileprobe.profile(progress=True):
+            K.launch(K.scale_kernel, 2, 2.0)
+        assert ("1 launches, now scale_kernel" in stream.getvalue()) == shown

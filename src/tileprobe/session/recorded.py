@@ -17,7 +17,7 @@ import numpy as np
 
 from tileprobe.session import clock
 from tileprobe.targets.cpu import pool
-from tileprobe.targets.cpu.codegen.records import PLAIN
+from tileprobe.targets.cpu.codegen.record_blocks import PLAIN
 from tileprobe.trace.layout import CURSOR_WORDS, EPOCH, HEADER_WORDS, PUSHED, Layout, places
 from tileprobe.trace.sampling import Sampling
 

@@ -11,7 +11,7 @@ from xdsl.ir import Operation
 
 from tileprobe.ir.accessors import attr, attr_value, op_name
 from tileprobe.ir.locations import source_location
-from tileprobe.targets.cpu.codegen import records
+from tileprobe.targets.cpu.codegen import record_blocks, records
 from tileprobe.targets.cpu.codegen.function import FunctionEmitter
 from tileprobe.targets.cpu.codegen.types import (
     F32,
@@ -128,7 +128,7 @@ class ModuleEmitter:
         if self.layout is None:
             status = b.call(self.functions[symbol], passed)
         else:
-            status, after = records.call_program(
+            status, after = record_blocks.call_program(
                 b, self.functions[symbol], self.layout, program, last, passed
             )
         if self.options.check_bounds:
