@@ -41,6 +41,7 @@ class FunctionEmitter:
         self.function = function
         self.vector_bytes: int = module.vector_bytes
         self.scalar_only: bool = module.options.check_bounds
+        self._makes_pointers = any(op_name(inner) == "tt.int_to_ptr" for inner in op.walk())
         self.fuse: bool = module.options.enable_fp_fusion
         self.values: dict[SSAValue, Value] = {}
         self.blocks: dict[Block, ir.Block] = {}
@@ -75,7 +76,16 @@ class FunctionEmitter:
         """The address, or that of a dummy if it is outside every known tensor (then the error is recorded)."""
         if not self.module.options.check_bounds:
             return address
+        if self._makes_pointers and not self._of_argument(op.operands[0]):
+            return address  # made from an integer: it may well point to a tensor nobody told us of
         return scalar_effects.checked_address(self, address, op, mask)
+
+    def _of_argument(self, pointer: SSAValue) -> bool:
+        while isinstance(pointer.owner, Operation):
+            if op_name(pointer.owner) not in ("tt.addptr", "tt.bitcast"):
+                return False
+            pointer = pointer.owner.operands[0]
+        return pointer.owner is self.op.regions[0].blocks[0]
 
     # -- ops -------------------------------------------------------------------------------------------------
 
