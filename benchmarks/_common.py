@@ -20,6 +20,8 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
+PAUSE_S = 0.02  # longer than idle threads spin
+RUNS_A_TURN = 5
 
 
 @dataclass
@@ -53,14 +55,18 @@ def once(run: Callable[[], Any]) -> float:
 
 
 def alternate(sides: list[Callable[[], Any]], seconds: float = 2.5, least: int = 5) -> list[list[float]]:
-    """The times of each side, run in turns for about `seconds` in all, after one run of each to warm up."""
+    """The times of each side, run in turns for about `seconds` in all.
+
+    A turn is a pause, a run that is not counted and a few that are: threads of the side before spin for a while
+    after their work (OpenMP's do, ours do) and would take a core from this one.
+    """
     times: list[list[float]] = [[] for _ in sides]
-    for run in sides:
-        run()
     end = time.perf_counter() + seconds
     while len(times[0]) < least or time.perf_counter() < end:
         for own, run in zip(times, sides):
-            own.append(once(run))
+            time.sleep(PAUSE_S if len(sides) > 1 else 0)
+            run()
+            own.extend(once(run) for _ in range(RUNS_A_TURN))
     return times
 
 
