@@ -61,7 +61,11 @@ def main() -> None:
     seconds = best_of(run_matmul)
     error = np.abs(c.numpy() - a.numpy().astype(np.float64) @ b.numpy()).max()
     table.add_row(
-        "matmul, f32", "1024 x 1024 x 1024", f"{seconds * 1e3:.2f} ms", f"{2.147 / seconds:.0f} GFLOP/s", f"{error:.1e}"
+        "matmul, f32",
+        "1024 x 1024 x 1024",
+        f"{seconds * 1e3:.2f} ms",
+        f"{2.147 / seconds:.0f} GFLOP/s",
+        f"{error:.1e}",
     )
     console.print(table)
     console.print(f"{len(os.sched_getaffinity(0))} cores; checked against NumPy in double precision.\n")

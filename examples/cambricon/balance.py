@@ -1,6 +1,6 @@
 """How many chips does a channel need? Tokens/s and what limits them, for one model on one device.
 
-    python examples/cambricon/balance.py
+python examples/cambricon/balance.py
 """
 
 from tileprobe.targets.cambricon.compile import Options
@@ -16,7 +16,8 @@ def main() -> None:
         machine = device.replace(chips_per_channel=chips)
         result = simulate(model, machine, Options(context=2000, tiling="best"))
         limit, _ = bottleneck(result, machine)
-        print(f"{chips:2d} chips a channel: {result.tokens_per_s:5.2f} tokens/s, {result.joules_per_token:.2f} J; {limit}")
+        speed = f"{result.tokens_per_s:5.2f} tokens/s, {result.joules_per_token:.2f} J"
+        print(f"{chips:2d} chips a channel: {speed}; {limit}")
 
 
 if __name__ == "__main__":

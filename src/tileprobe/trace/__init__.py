@@ -19,4 +19,6 @@ __all__ = ["COLUMNS", "KINDS", "Clock", "Kernel", "Launch", "Losses", "Region", 
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'tileprobe.trace' has no attribute {name!r}")
-    return getattr(import_module("tileprobe.trace.trace" if name == "Trace" else "tileprobe.trace.model"), name)
+    return getattr(
+        import_module("tileprobe.trace.trace" if name == "Trace" else "tileprobe.trace.model"), name
+    )

@@ -50,7 +50,7 @@ class _Combiner:
             op_name(op) in (*_RETURNS, "arith.constant") or is_elementwise(op_name(op)) for op in ops
         )
 
-    def __call__(self, left: Sequence[Value], right: Sequence[Value]) -> list[Value]:
+    def __call__(self, left: Sequence[Any], right: Sequence[Any]) -> list[Value]:
         f = self.f
         if self.widened is not None:
             return [elementwise.float_op(f.builder, self.widened, [left[0], right[0]], "f32", f.fuse)]
@@ -123,12 +123,11 @@ class _Strip:
         b = self.f.builder
         for value, base, name in zip(values, bases, self.names):
             address = b.add(base, b.mul(offset, ir.Constant(I64, bytes_of(name))))
-            if self.widened:
-                value = vmath.convert(b, value, "f32", name)
-            if isinstance(value.type, ir.VectorType):
-                memory.store_vector(b, value, address, name, None)
+            item: Any = vmath.convert(b, value, "f32", name) if self.widened else value
+            if isinstance(item.type, ir.VectorType):
+                memory.store_vector(b, item, address, name, None)
             else:
-                memory.store_scalar(b, value, address, name, None, base)
+                memory.store_scalar(b, item, address, name, None, base)
 
     def lanes(self, extent: int, combiner: _Combiner) -> int:
         if not combiner.vectorises or self.f.scalar_only:
