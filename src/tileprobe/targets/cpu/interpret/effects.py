@@ -1,0 +1,159 @@
+"""Loads, stores, atomics, prints and assertions, for some points of a nest or for one scalar."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from xdsl.ir import Operation, SSAValue
+
+from tileprobe.ir.accessors import attr_value, elem_type, int_attr, op_name
+from tileprobe.targets.cpu.dialect import ReadOp, WriteOp
+from tileprobe.targets.cpu.interpret import buffers
+from tileprobe.targets.cpu.interpret.elementwise import pointee_name
+from tileprobe.targets.cpu.interpret.floats import Array, storage
+from tileprobe.targets.cpu.interpret.machine import Frame
+from tileprobe.targets.cpu.interpret.orders import Access
+
+
+class Lanes:
+    """The points for which an op is done at once, and the values known at them."""
+
+    def __init__(
+        self, frame: Frame, values: dict[SSAValue, Any], points: np.ndarray, log: list[Access] | None = None
+    ):
+        self.frame = frame
+        self.values = values
+        self.points = points
+        self.log = log
+        self.place = 0  # of the current op in the body
+
+    @property
+    def count(self) -> int:
+        return self.points.size
+
+    def get(self, value: SSAValue) -> Any:
+        found = self.values.get(value)
+        return self.frame.values[value] if found is None else found
+
+    def all(self, value: SSAValue) -> np.ndarray:
+        return np.broadcast_to(self.get(value), (self.count,))
+
+    def note(
+        self, writes: bool, addresses: np.ndarray, size: int, active: Any = slice(None), race: bool = False
+    ) -> None:
+        """Remember what was touched, if anybody asks."""
+        if self.log is not None:
+            self.log.append(Access(self.place, writes, addresses, size, self.points[active], race))
+
+
+def is_serial(op: Operation) -> bool:
+    """Done point by point, forwards, whatever the order: who comes first shows in the outcome."""
+    return op_name(op).startswith(("tt.atomic", "tt.print", "tt.assert", "tt.map_elementwise"))
+
+
+def read(lanes: Lanes, op: ReadOp) -> np.ndarray:
+    kind, buffer = buffers.buffer_type(op.buffer), lanes.get(op.buffer)
+    indices = [lanes.get(i) for i in op.indices]
+    found, addresses = buffers.read_elements(lanes.frame.memory, buffer, kind, indices, lanes.count, op)
+    lanes.note(False, addresses, found.dtype.itemsize)
+    return found
+
+
+def write(lanes: Lanes, op: WriteOp) -> None:
+    kind, buffer = buffers.buffer_type(op.buffer), lanes.get(op.buffer)
+    values = lanes.all(op.value)
+    offsets = buffers.byte_offsets(buffer, kind, [lanes.get(i) for i in op.indices], lanes.count, op)
+    lanes.frame.memory.write(buffer.region, offsets, values, buffer.owner)
+    lanes.note(True, offsets + buffer.region.begin, values.dtype.itemsize)
+
+
+def load(lanes: Lanes, op: Operation) -> np.ndarray:
+    """Where the mask is off, `other`, or zero as in generated code."""
+    addresses = lanes.all(op.operands[0])
+    kind = storage(pointee_name(op.operands[0].type))
+    if len(op.operands) == 1:
+        lanes.note(False, addresses, kind.itemsize)
+        return lanes.frame.memory.load(addresses, kind, op)
+    active = np.flatnonzero(lanes.all(op.operands[1]))
+    found = lanes.all(op.operands[2]).copy() if len(op.operands) > 2 else np.zeros(lanes.count, kind)
+    found[active] = lanes.frame.memory.load(addresses[active], kind, op)
+    lanes.note(False, addresses[active], kind.itemsize, active)
+    return found
+
+
+def store(lanes: Lanes, op: Operation) -> None:
+    addresses, values = lanes.all(op.operands[0]), lanes.all(op.operands[1])
+    active: Any = slice(None)
+    if len(op.operands) > 2:
+        active = np.flatnonzero(lanes.all(op.operands[2]))
+    lanes.frame.memory.store(addresses[active], values[active], op)
+    lanes.note(True, addresses[active], values.dtype.itemsize, active, race=True)
+
+
+Serial = Callable[[Frame, Operation, list[Array]], list[Array]]
+
+
+def one_by_one(lanes: Lanes, op: Operation, work: Serial) -> list[np.ndarray]:
+    """The results of an op done for one point after another."""
+    columns = [lanes.all(v) for v in op.operands]
+    results = [np.zeros(lanes.count, storage(elem_type(r.type))) for r in op.results]
+    for lane in range(lanes.count):
+        for result, value in zip(results, work(lanes.frame, op, [column[lane] for column in columns])):
+            result[lane] = value
+    if op_name(op).startswith("tt.atomic"):
+        lanes.note(True, columns[0], storage(pointee_name(op.operands[0].type)).itemsize)
+    return results
+
+
+def message(frame: Frame, op: Operation, args: list[Array]) -> list[Array]:
+    """The lines a `tt.print` writes, as the C library's printf would. The indices stand behind the operands."""
+    prefix, as_hex = str(attr_value(op, "prefix", "")), bool(attr_value(op, "hex", False))
+    signs = [bool(s) for s in attr_value(op, "isSigned") or []]
+    values, indices = args[: len(signs)], args[len(signs) :]
+    nest = op.parent_op()
+    dims = getattr(nest, "dims", [1] * len(indices))
+    place = ", ".join(f"{int(i):{len(str(size - 1))}d}" for i, size in zip(indices, dims))
+    head = f"pid ({', '.join(map(str, frame.machine.program))})"
+    if not signs:
+        frame.machine.prints.append(f"{head}{f' idx ({place})' if indices else ''}{prefix}")
+    for number, value in enumerate(values):
+        which = f"(operand {number}) " if len(values) > 1 else ""
+        text = _shown(value, elem_type(op.operands[number].type), as_hex, signs[number])
+        frame.machine.prints.append(f"{head} idx ({place}){prefix}{which}{text}")
+    return []
+
+
+def _shown(value: Array, name: str, as_hex: bool, signed: bool) -> str:
+    from tileprobe.targets.cpu.interpret.convert import as_unsigned
+    from tileprobe.targets.cpu.interpret.floats import is_float, widen
+
+    if name == "ptr":
+        return f"0x{int(value):016x}"
+    if is_float(name):
+        number = float(widen(value, name))
+        return number.hex() if as_hex else f"{number:f}"
+    if as_hex:
+        return f"0x{int(as_unsigned(value)):0{max(1, 2 * value.dtype.itemsize)}x}"
+    return str(int(value) if signed else int(as_unsigned(value)))
+
+
+def assertion(frame: Frame, op: Operation, args: list[Array]) -> list[Array]:
+    from tileprobe.targets.cpu.interpret.errors import lines_of
+    from tileprobe.targets.cpu.kernel_errors import KernelAssertionError
+
+    if not args[0]:
+        text = str(attr_value(op, "message", "")) or "no message"
+        raise KernelAssertionError(
+            f"{lines_of(op)}, program {frame.machine.program}: device assertion failed: {text}"
+        )
+    return []
+
+
+def program_id(frame: Frame, op: Operation) -> Array:
+    return np.int32(frame.machine.program[int_attr(op, "axis")])
+
+
+def program_count(frame: Frame, op: Operation) -> Array:
+    return np.int32(frame.machine.grid[int_attr(op, "axis")])

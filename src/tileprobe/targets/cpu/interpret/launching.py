@@ -1,0 +1,85 @@
+"""From a `@triton.jit` function and launch arguments to what the interpreter takes."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tileprobe.errors import TileProbeError
+from tileprobe.targets.cpu import bounds
+from tileprobe.targets.cpu.bounds import Extent
+from tileprobe.targets.cpu.interpret.checking import OrderReport, check_orders
+from tileprobe.targets.cpu.interpret.memory import at_address
+from tileprobe.targets.cpu.interpret.program import Outcome, interpret
+from tileprobe.targets.cpu.launch_pack import Slot, slots_of
+from tileprobe.targets.cpu.tensors import DType, dtype
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A kernel compiled for its arguments, ready to be interpreted."""
+
+    tile_ir: str
+    grid: tuple[int, ...]
+    args: list[Any]
+    extents: list[Extent]  # of the tensors, in the order of the arguments
+    kinds: list[DType]  # and the types of their elements
+
+    def interpret(self, order: str = "op", lanes: int = 8) -> Outcome:
+        return interpret(self.tile_ir, self.grid, self.args, self.extents, order, lanes=lanes)
+
+    def check_orders(self, lanes: int = 8) -> OrderReport:
+        return check_orders(self.tile_ir, self.grid, self.args, self.extents, lanes=lanes)
+
+    def snapshot(self) -> list[np.ndarray]:
+        """Copies of the bytes of every tensor."""
+        return [at_address(e.name, e.begin, e.end).data.copy() for e in self.extents]
+
+    def restore(self, saved: Sequence[np.ndarray]) -> None:
+        for extent, data in zip(self.extents, saved):
+            at_address(extent.name, extent.begin, extent.end).data[:] = data
+
+
+def prepare(kernel: Any, grid: Any, args: Sequence[Any], meta: dict[str, Any] | None = None) -> Launch:
+    """Compile a `@triton.jit` function for these arguments with the CPU target, without running it."""
+    meta = dict(meta or {})
+    if not hasattr(kernel, "warmup") or not hasattr(kernel, "fn") or not hasattr(kernel, "arg_names"):
+        raise TileProbeError(f"expected a @triton.jit function, got a {type(kernel).__name__}")
+    bound = inspect.signature(kernel.fn).bind(
+        *args, **{k: v for k, v in meta.items() if k in kernel.arg_names}
+    )
+    bound.apply_defaults()
+    named = dict(bound.arguments)
+    sizes = grid(named) if callable(grid) else (grid,) if isinstance(grid, int) else tuple(grid)
+    compiled = kernel.warmup(*args, grid=sizes, **meta)
+    values = [named[name] for name in kernel.arg_names]
+    slots = slots_of(kernel.arg_names, list(compiled.src.signature.values()))
+    known = bounds.extents(kernel.arg_names, values)
+    if known is None:
+        raise TileProbeError(
+            "a tensor of unknown size cannot be interpreted; give it a shape and an element_size"
+        )
+    flat = _flat(slots, values)
+    types = {value: dtype(slot.type[1:]) for slot, value in zip(slots, flat) if slot.type.startswith("*")}
+    # a tensor without a slot (a constexpr) is never touched: bytes will do
+    kinds = [types.get(extent.first, dtype("uint8")) for extent in known]
+    return Launch(compiled.asm["tile"], sizes, flat, known, kinds)
+
+
+def _flat(slots: Sequence[Slot], values: Sequence[Any]) -> list[Any]:
+    """The run-time arguments: tuples and descriptors taken apart, tensors as their addresses."""
+    names = {f"a{number}": value for number, value in enumerate(values)}
+    found = [eval(slot.expression, {}, names) for slot in slots]
+    return [v.data_ptr() if hasattr(v, "data_ptr") else 0 if v is None else v for v in found]
+
+
+def interpret_kernel(kernel: Any, grid: Any, *args: Any, order: str = "op", **meta: Any) -> Outcome:
+    """Launch a kernel in the interpreter instead of on the CPU. The tensors hold the result, as after a launch.
+
+    >>> interpret_kernel(add_kernel, (4,), x, y, out, 1000, BLOCK=256)
+    """
+    return prepare(kernel, grid, args, meta).interpret(order)

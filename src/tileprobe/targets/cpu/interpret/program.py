@@ -1,0 +1,117 @@
+"""Runs every program of a scheduled module."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.parser import Parser
+
+from tileprobe.errors import TileProbeError
+from tileprobe.ir.accessors import elem_type
+from tileprobe.targets.cpu.interpret import nest, stages  # noqa: F401  (they register)
+from tileprobe.targets.cpu.interpret.control import run_region
+from tileprobe.targets.cpu.interpret.floats import is_float, round_to, storage
+from tileprobe.targets.cpu.interpret.machine import Frame, Machine, name_of
+from tileprobe.targets.cpu.interpret.memory import POISON, Extent
+from tileprobe.targets.cpu.interpret.orders import ORDERS
+
+if TYPE_CHECKING:
+    from tileprobe.targets.cpu.interpret.checking import OrderCheck
+
+# Regions are run recursively; generated kernels nest deeply.
+_RECURSION = 20_000
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run leaves besides memory."""
+
+    programs: int
+    prints: list[str] = field(default_factory=list)
+
+
+def parse(text: str) -> ModuleOp:
+    """A module from the text of scheduled IR, as `compiled.asm["tile"]` holds it."""
+    from tileprobe.ir.registry import context
+
+    return Parser(context(), text).parse_module()
+
+
+def interpret(
+    module: ModuleOp | str,
+    grid: Sequence[int],
+    args: Sequence[Any],
+    memory: Sequence[Extent],
+    order: str = "op",
+    *,
+    lanes: int = 8,
+) -> Outcome:
+    """Run every program of a scheduled module, one after another, on the memory of this process.
+
+    `args` are the kernel's run-time arguments: addresses for pointers, numbers for the rest. `memory` says which
+    addresses may be touched; anything else raises. `order` is in which order the points of a nest are visited,
+    one of `ORDERS`; `lanes` is the width of the blocks of order "vector".
+    """
+    return run(module, grid, args, memory, order, lanes, None)
+
+
+def run(
+    module: ModuleOp | str,
+    grid: Sequence[int],
+    args: Sequence[Any],
+    memory: Sequence[Extent],
+    order: str,
+    lanes: int,
+    check: OrderCheck | None,
+) -> Outcome:
+    if order not in ORDERS:
+        raise TileProbeError(f"there is no order {order!r}; there are {', '.join(ORDERS)}")
+    sizes = (*(int(n) for n in grid), 1, 1, 1)[:3]
+    machine = Machine(
+        parse(module) if isinstance(module, str) else module, sizes, memory, order, lanes, check
+    )
+    values = _arguments(machine, args)
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(limit, _RECURSION))
+    try:
+        with np.errstate(all="ignore"):
+            for z, y, x in itertools.product(*(range(n) for n in reversed(sizes))):
+                machine.program = (x, y, z)
+                machine.memory.poison(machine.scratch, 0, machine.scratch.data.size)
+                run_region(Frame(machine, machine.kernel), machine.kernel.regions[0], values)
+    finally:
+        sys.setrecursionlimit(limit)
+    return Outcome(sizes[0] * sizes[1] * sizes[2], machine.prints)
+
+
+def _arguments(machine: Machine, args: Sequence[Any]) -> list[Any]:
+    wanted = machine.kernel.regions[0].blocks[0].args
+    if len(wanted) != len(args):
+        expected = ", ".join(f"{a.name_hint}: {a.type}" for a in wanted)
+        raise TileProbeError(
+            f"kernel {name_of(machine.kernel)} takes ({expected}) at run time; got {len(args)} arguments"
+        )
+    return [_argument(elem_type(a.type), value) for a, value in zip(wanted, args)]
+
+
+def _argument(name: str, value: Any) -> Any:
+    """A Python number as a value of an element type; integers keep their low bits."""
+    kind = storage(name)
+    if name == "f64":
+        return np.float64(value)
+    if is_float(name):
+        with np.errstate(over="ignore"):
+            return round_to(np.float32(value), name)
+    if name == "i1":
+        return np.bool_(bool(value))
+    bits = int(value) & ((1 << 8 * kind.itemsize) - 1)
+    return np.array(bits, np.dtype(f"u{kind.itemsize}")).view(kind)[()]
+
+
+__all__ = ["POISON", "Outcome", "interpret", "parse", "run"]
