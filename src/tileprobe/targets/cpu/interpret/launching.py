@@ -5,16 +5,18 @@ from __future__ import annotations
 import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
+from xdsl.dialects.builtin import ModuleOp
 
 from tileprobe.errors import TileProbeError
 from tileprobe.targets.cpu import bounds
 from tileprobe.targets.cpu.bounds import Extent
 from tileprobe.targets.cpu.interpret.checking import OrderReport, check_orders
 from tileprobe.targets.cpu.interpret.memory import at_address
-from tileprobe.targets.cpu.interpret.program import Outcome, interpret
+from tileprobe.targets.cpu.interpret.program import Outcome, interpret, parse
 from tileprobe.targets.cpu.launch_pack import Slot, slots_of
 from tileprobe.targets.cpu.tensors import DType, dtype
 
@@ -29,11 +31,15 @@ class Launch:
     extents: list[Extent]  # of the tensors, in the order of the arguments
     kinds: list[DType]  # and the types of their elements
 
+    @cached_property
+    def module(self) -> ModuleOp:
+        return parse(self.tile_ir)
+
     def interpret(self, order: str = "op", lanes: int = 8) -> Outcome:
-        return interpret(self.tile_ir, self.grid, self.args, self.extents, order, lanes=lanes)
+        return interpret(self.module, self.grid, self.args, self.extents, order, lanes=lanes)
 
     def check_orders(self, lanes: int = 8) -> OrderReport:
-        return check_orders(self.tile_ir, self.grid, self.args, self.extents, lanes=lanes)
+        return check_orders(self.module, self.grid, self.args, self.extents, lanes=lanes)
 
     def snapshot(self) -> list[np.ndarray]:
         """Copies of the bytes of every tensor."""
@@ -56,18 +62,27 @@ def prepare(kernel: Any, grid: Any, args: Sequence[Any], meta: dict[str, Any] | 
     named = dict(bound.arguments)
     sizes = grid(named) if callable(grid) else (grid,) if isinstance(grid, int) else tuple(grid)
     compiled = kernel.warmup(*args, grid=sizes, **meta)
-    values = [named[name] for name in kernel.arg_names]
-    slots = slots_of(kernel.arg_names, list(compiled.src.signature.values()))
-    known = bounds.extents(kernel.arg_names, values)
+    return of_compiled(compiled, sizes, kernel.arg_names, [named[name] for name in kernel.arg_names])
+
+
+def of_compiled(compiled: Any, grid: tuple[int, ...], names: list[str], values: Sequence[Any]) -> Launch:
+    """The launch of a compiled kernel with a value for each of its parameters, constexprs included."""
+    slots = slots_of(names, list(compiled.src.signature.values()))
+    known = bounds.extents(names, values)
     if known is None:
         raise TileProbeError(
             "a tensor of unknown size cannot be interpreted; give it a shape and an element_size"
         )
     flat = _flat(slots, values)
-    types = {value: dtype(slot.type[1:]) for slot, value in zip(slots, flat) if slot.type.startswith("*")}
+    types = {value: _kind(slot.type) for slot, value in zip(slots, flat) if slot.type.startswith("*")}
     # a tensor without a slot (a constexpr) is never touched: bytes will do
     kinds = [types.get(extent.first, dtype("uint8")) for extent in known]
-    return Launch(compiled.asm["tile"], sizes, flat, known, kinds)
+    return Launch(compiled.asm["tile"], grid, flat, known, kinds)
+
+
+def _kind(pointer: str) -> DType:
+    name = pointer.lstrip("*").removeprefix("k")  # a pointer to constants is `*k...`
+    return dtype("bool" if name == "u1" else name)
 
 
 def _flat(slots: Sequence[Slot], values: Sequence[Any]) -> list[Any]:

@@ -7,8 +7,7 @@ decorated for compiling is interpreted, and so are the functions it calls, for t
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,26 +17,56 @@ from tileprobe.targets.cpu.tensors import dtype
 
 def run(kernel: Any, grid: Any, args: Sequence[Any], meta: dict[str, Any]) -> None:
     """Launch `kernel` in Triton's interpreter. Needs torch, in whose tensors the interpreter takes memory."""
-    from triton.runtime.interpreter import InterpretedFunction
-
     named = {key: value for key, value in meta.items() if key in kernel.arg_names}
-    with _interpreted_calls():
-        interpreted = InterpretedFunction(kernel.fn)
+    with _Interpreting() as interpreting:
+        interpreted = interpreting.function(kernel.fn)
         interpreted.run(*map(_as_torch, args), grid=grid, warmup=False, **named)
 
 
-@contextmanager
-def _interpreted_calls() -> Iterator[None]:
-    """Calls of jitted functions go to the interpreter."""
-    from triton.runtime.interpreter import InterpretedFunction
-    from triton.runtime.jit import JITFunction
+class _Interpreting:
+    """While this is entered, calls of jitted functions go to the interpreter.
 
-    compiled = JITFunction.__call__
-    JITFunction.__call__ = lambda self, *args, **kwargs: InterpretedFunction(self.fn)(*args, **kwargs)
-    try:
-        yield
-    finally:
-        JITFunction.__call__ = compiled
+    Triton's interpreter leaves traces: names in the globals of the functions it rewrites, and a patched
+    `triton.language` after each call of a function. All of it is taken back, as this process goes on compiling.
+    """
+
+    def __init__(self) -> None:
+        self._globals: list[tuple[dict[str, Any], set[str]]] = []
+        self._functions: list[Any] = []
+        self._compiled_call: Any = None
+
+    def function(self, fn: Any) -> Any:
+        from triton.runtime.interpreter import InterpretedFunction
+
+        self._globals.append((fn.__globals__, set(fn.__globals__)))
+        self._functions.append(fn)
+        return InterpretedFunction(fn)
+
+    def __enter__(self) -> _Interpreting:
+        from triton.runtime.interpreter import _patch_lang
+        from triton.runtime.jit import JITFunction
+
+        def call(jitted: Any, *args: Any, **kwargs: Any) -> Any:
+            rewritten = self.function(jitted.fn).rewrite()
+            patched = _patch_lang(jitted.fn)
+            try:
+                return rewritten(*args, **kwargs)
+            finally:
+                patched.restore()
+
+        self._compiled_call, JITFunction.__call__ = JITFunction.__call__, call
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        from triton.runtime.interpreter import InterpretedFunction
+        from triton.runtime.jit import JITFunction
+
+        JITFunction.__call__ = self._compiled_call
+        for fn in self._functions:
+            InterpretedFunction.rewritten_fn.pop(fn, None)
+        for names, before in reversed(self._globals):
+            for added in set(names) - before:
+                del names[added]
 
 
 def _as_torch(value: Any) -> Any:
