@@ -6,8 +6,9 @@ import numpy as np
 from xdsl.ir import Operation
 
 from tileprobe.ir.accessors import int_attr
-from tileprobe.targets.cpu.interpret.elementwise import float_binary, pointee_name
+from tileprobe.targets.cpu.interpret.elementwise import pointee_name
 from tileprobe.targets.cpu.interpret.errors import InterpretError, describe
+from tileprobe.targets.cpu.interpret.float_ops import float_binary
 from tileprobe.targets.cpu.interpret.floats import Array, is_float, storage
 from tileprobe.targets.cpu.interpret.integers import BINARY
 from tileprobe.targets.cpu.interpret.machine import Frame

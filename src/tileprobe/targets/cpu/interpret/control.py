@@ -10,7 +10,7 @@ from xdsl.ir import Block, Operation, Region
 
 from tileprobe.ir.accessors import attr_value, bool_attr, op_name
 from tileprobe.targets.cpu.dialect import AllocOp, ViewOp
-from tileprobe.targets.cpu.interpret import atomics, effects, elementwise
+from tileprobe.targets.cpu.interpret import atomics, effects, elementwise, messages
 from tileprobe.targets.cpu.interpret.convert import as_unsigned
 from tileprobe.targets.cpu.interpret.effects import Lanes
 from tileprobe.targets.cpu.interpret.floats import Array
@@ -180,8 +180,8 @@ def _map(frame: Frame, op: Operation, args: list[Array]) -> list[Array]:
 # Ops done for one point after another, on scalars.
 SERIAL: dict[str, effects.Serial] = {
     **atomics.SERIAL,
-    "tt.print": effects.message,
-    "tt.assert": effects.assertion,
+    "tt.print": messages.message,
+    "tt.assert": messages.assertion,
     "tt.map_elementwise": _map,
 }
 HANDLERS.update(

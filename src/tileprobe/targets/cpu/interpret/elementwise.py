@@ -15,10 +15,18 @@ from tileprobe.errors import UnsupportedError
 from tileprobe.ir.accessors import attr_value, constant_of, elem_type, int_attr, op_name, pointee
 from tileprobe.targets.cpu.interpret import functions
 from tileprobe.targets.cpu.interpret.convert import convert
+from tileprobe.targets.cpu.interpret.float_ops import (
+    FLOAT_BINARY,
+    Evaluate,
+    absolute,
+    float_binary,
+    max_nan,
+    max_number,
+    min_nan,
+    min_number,
+)
 from tileprobe.targets.cpu.interpret.floats import Array, round_to, storage, widen
 from tileprobe.targets.cpu.interpret.integers import BINARY, COMPARE, high_product
-
-Evaluate = Callable[..., Array]
 
 
 def prepare(op: Operation) -> Evaluate:
@@ -55,58 +63,6 @@ def pointee_name(kind: Attribute) -> str:
     return "ptr" if name.startswith("ptr") else name
 
 
-# -- floats --------------------------------------------------------------------------------------------------
-
-
-def _max(x: Array, y: Array) -> Array:
-    """A NaN counts only if both are; of two equal zeros the second wins, as in generated code."""
-    return np.where(np.isnan(y), x, np.where(x > y, x, y))
-
-
-def _min(x: Array, y: Array) -> Array:
-    return np.where(np.isnan(y), x, np.where(x < y, x, y))
-
-
-def _max_nan(x: Array, y: Array) -> Array:
-    """NaN if either is: one in y is what the comparison leaves."""
-    return np.where(np.isnan(x), x, np.where(x > y, x, y))
-
-
-def _min_nan(x: Array, y: Array) -> Array:
-    return np.where(np.isnan(x), x, np.where(x < y, x, y))
-
-
-FLOAT_BINARY: dict[str, Callable[..., Array]] = {
-    "addf": lambda x, y: x + y,
-    "subf": lambda x, y: x - y,
-    "mulf": lambda x, y: x * y,
-    "divf": lambda x, y: x / y,
-    "remf": np.fmod,
-    "maxnumf": _max,
-    "minnumf": _min,
-    "maximumf": _max_nan,
-    "minimumf": _min_nan,
-    "negf": lambda x: -x,
-}
-
-
-def float_binary(name: str, kind: str) -> Evaluate:
-    """`arith.<name>` on floats of a type."""
-    work = FLOAT_BINARY[name]
-    if kind in ("f32", "f64"):
-        return work
-    if name == "negf":
-        sign = storage(f"i{8 * storage(kind).itemsize}")
-        top = np.iinfo(sign).min
-        return lambda x: (x.view(sign) ^ top).view(x.dtype)
-    return lambda *args: round_to(work(*(widen(a, kind) for a in args)), kind)
-
-
-def _absolute(kind: str) -> Evaluate:
-    bits = storage(f"i{8 * storage(kind).itemsize}")
-    return lambda x: (x.view(bits) & np.iinfo(bits).max).view(x.dtype)
-
-
 # Exact in NumPy; everything else is the target's own.
 _EXACT: dict[str, Callable[..., Array]] = {
     "floor": np.floor,
@@ -123,7 +79,7 @@ _EXACT: dict[str, Callable[..., Array]] = {
 def _math(op: Operation, name: str) -> Evaluate:
     kinds = tuple(elem_type(v.type) for v in op.operands)
     if name == "absf":
-        return _absolute(kinds[0])
+        return absolute(kinds[0])
     if name == "absi":
         return lambda x: np.where(x < 0, BINARY["subi"](x.dtype.type(0), x), x)
     if name in _EXACT:
@@ -185,7 +141,7 @@ def _addptr(op: Operation) -> Evaluate:
 def _clampf(op: Operation) -> Evaluate:
     kind = elem_type(op.operands[0].type)
     nan = int_attr(op, "propagateNan", 0) != 0
-    high, low = (_max_nan, _min_nan) if nan else (_max, _min)
+    high, low = (max_nan, min_nan) if nan else (max_number, min_number)
 
     def work(x: Array, least: Array, most: Array) -> Array:
         x, least, most = (widen(a, kind) for a in (x, least, most))

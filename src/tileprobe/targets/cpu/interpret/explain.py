@@ -42,17 +42,19 @@ def explain_difference(
     args: Sequence[Any],
     meta: dict[str, Any] | None = None,
     *,
+    also: Sequence[Any] = (),
     tolerance: float | None = None,
 ) -> Explanation:
     """Run a kernel in Triton's interpreter, in ours and on the CPU, and say where they part.
 
-    `args` and `meta` are the positional and keyword arguments of the launch. Every run starts from the tensors as
+    `args` and `meta` are the positional and keyword arguments of the launch, `also` further tensors that it gets to
+    through addresses in memory. Every run starts from the tensors as
     they are, and they are left so. Code is compiled without fusing products and sums, unless `meta` says so.
     Results may lie apart by `tolerance` times the tensor's largest number; without one, by what a sum in another
     order costs in the tensor's type.
     """
     meta = {"enable_fp_fusion": False, **(meta or {})}
-    launch = prepare(kernel, grid, args, meta)
+    launch = prepare(kernel, grid, args, meta, also=also)
     before = launch.snapshot()
     orders: list[OrderReport] = []
     source = _attempt(launch, before, lambda: triton_side.run(kernel, launch.grid, args, meta))

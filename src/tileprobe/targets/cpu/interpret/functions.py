@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
+from typing import Any
 
 import numpy as np
 from llvmlite import ir
@@ -31,7 +32,7 @@ def extern(symbol: str, kinds: tuple[str, ...], result: str) -> Function:
 
 @cache
 def _compiled(name: str, external: bool, kinds: tuple[str, ...], result: str) -> Function:
-    def emit(builder: ir.IRBuilder, args: list[object]) -> object:
+    def emit(builder: ir.IRBuilder, args: list[Any]) -> Any:
         if external:
             return vmath.extern(builder, name, args, list(kinds))
         return vmath.call(builder, f"math.{name}", args, kinds[0])

@@ -50,8 +50,18 @@ class Launch:
             at_address(extent.name, extent.begin, extent.end).data[:] = data
 
 
-def prepare(kernel: Any, grid: Any, args: Sequence[Any], meta: dict[str, Any] | None = None) -> Launch:
-    """Compile a `@triton.jit` function for these arguments with the CPU target, without running it."""
+def prepare(
+    kernel: Any,
+    grid: Any,
+    args: Sequence[Any],
+    meta: dict[str, Any] | None = None,
+    *,
+    also: Sequence[Any] = (),
+) -> Launch:
+    """Compile a `@triton.jit` function for these arguments with the CPU target, without running it.
+
+    `also` are further tensors that the kernel may touch, to which it gets through addresses in memory.
+    """
     meta = dict(meta or {})
     if not hasattr(kernel, "warmup") or not hasattr(kernel, "fn") or not hasattr(kernel, "arg_names"):
         raise TileProbeError(f"expected a @triton.jit function, got a {type(kernel).__name__}")
@@ -60,22 +70,27 @@ def prepare(kernel: Any, grid: Any, args: Sequence[Any], meta: dict[str, Any] | 
     )
     bound.apply_defaults()
     named = dict(bound.arguments)
-    sizes = grid(named) if callable(grid) else (grid,) if isinstance(grid, int) else tuple(grid)
+    wanted: Any = grid(named) if callable(grid) else grid
+    sizes = (wanted,) if isinstance(wanted, int) else tuple(wanted)
     compiled = kernel.warmup(*args, grid=sizes, **meta)
-    return of_compiled(compiled, sizes, kernel.arg_names, [named[name] for name in kernel.arg_names])
+    values = [named[name] for name in kernel.arg_names]
+    return of_compiled(compiled, sizes, kernel.arg_names, values, also)
 
 
-def of_compiled(compiled: Any, grid: tuple[int, ...], names: list[str], values: Sequence[Any]) -> Launch:
+def of_compiled(
+    compiled: Any, grid: tuple[int, ...], names: list[str], values: Sequence[Any], also: Sequence[Any] = ()
+) -> Launch:
     """The launch of a compiled kernel with a value for each of its parameters, constexprs included."""
     slots = slots_of(names, list(compiled.src.signature.values()))
-    known = bounds.extents(names, values)
+    known = bounds.extents([*names, *(f"also[{n}]" for n in range(len(also)))], [*values, *also])
     if known is None:
         raise TileProbeError(
             "a tensor of unknown size cannot be interpreted; give it a shape and an element_size"
         )
     flat = _flat(slots, values)
     types = {value: _kind(slot.type) for slot, value in zip(slots, flat) if slot.type.startswith("*")}
-    # a tensor without a slot (a constexpr) is never touched: bytes will do
+    types.update((tensor.data_ptr(), dtype(tensor.dtype)) for tensor in also)
+    # a tensor that is a constexpr has no slot, and is never touched: bytes will do
     kinds = [types.get(extent.first, dtype("uint8")) for extent in known]
     return Launch(compiled.asm["tile"], grid, flat, known, kinds)
 
@@ -92,9 +107,11 @@ def _flat(slots: Sequence[Slot], values: Sequence[Any]) -> list[Any]:
     return [v.data_ptr() if hasattr(v, "data_ptr") else 0 if v is None else v for v in found]
 
 
-def interpret_kernel(kernel: Any, grid: Any, *args: Any, order: str = "op", **meta: Any) -> Outcome:
+def interpret_kernel(
+    kernel: Any, grid: Any, *args: Any, order: str = "op", also: Sequence[Any] = (), **meta: Any
+) -> Outcome:
     """Launch a kernel in the interpreter instead of on the CPU. The tensors hold the result, as after a launch.
 
     >>> interpret_kernel(add_kernel, (4,), x, y, out, 1000, BLOCK=256)
     """
-    return prepare(kernel, grid, args, meta).interpret(order)
+    return prepare(kernel, grid, args, meta, also=also).interpret(order)

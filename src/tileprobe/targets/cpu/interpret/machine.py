@@ -14,7 +14,8 @@ from tileprobe.errors import TileProbeError
 from tileprobe.ir.accessors import attr, attr_value, op_name
 from tileprobe.targets.cpu.dialect import AllocOp
 from tileprobe.targets.cpu.interpret.buffers import Buffer, buffer_type, size_of
-from tileprobe.targets.cpu.interpret.elementwise import Evaluate, prepare
+from tileprobe.targets.cpu.interpret.elementwise import prepare
+from tileprobe.targets.cpu.interpret.float_ops import Evaluate
 from tileprobe.targets.cpu.interpret.memory import Extent, Memory, Region, scratch_of
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ class Machine:
             raise TileProbeError(f"the module has no function {kernel!r}, which tile.kernel names")
         self.kernel = self.functions[kernel]
         self.grid = grid
-        self.program = (0, 0, 0)
+        self.program: tuple[int, int, int] = (0, 0, 0)
         self.memory = Memory(extents)
         self.scratch: Region = scratch_of(self._scratch_bytes(self.kernel))
         self.order, self.lanes, self.check = order, lanes, check

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from xdsl.ir import Operation
@@ -107,7 +107,7 @@ class Memory:
             self._remember(region, offsets, values.dtype)
             region.put(offsets, values[places])
 
-    def _split(self, addresses: np.ndarray, size: int, op: Operation) -> list[tuple[Region, object]]:
+    def _split(self, addresses: np.ndarray, size: int, op: Operation) -> list[tuple[Region, Any]]:
         """The region of each address, mostly one for all."""
         if not addresses.size:
             return []

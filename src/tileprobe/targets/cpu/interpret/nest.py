@@ -8,20 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import prod
 from typing import Any
 
 import numpy as np
 from xdsl.ir import Operation, SSAValue
 
-from tileprobe.ir.accessors import elem_type, op_name
+from tileprobe.ir.accessors import op_name
 from tileprobe.targets.cpu.dialect import NestOp, ReadOp, WriteOp, YieldOp
-from tileprobe.targets.cpu.interpret import buffers, control, effects, elementwise
+from tileprobe.targets.cpu.interpret import control, effects, elementwise
 from tileprobe.targets.cpu.interpret.effects import Lanes
-from tileprobe.targets.cpu.interpret.floats import Array, is_float, round_to, storage, widen
-from tileprobe.targets.cpu.interpret.integers import BINARY
+from tileprobe.targets.cpu.interpret.float_ops import Evaluate
+from tileprobe.targets.cpu.interpret.floats import Array
 from tileprobe.targets.cpu.interpret.machine import Frame
 from tileprobe.targets.cpu.interpret.orders import Access, blocks, hazards
+from tileprobe.targets.cpu.interpret.reducing import Reductions
 
 Step = Callable[[Lanes], None]
 
@@ -77,7 +77,7 @@ class NestPlan:
 
     def visit(self, frame: Frame, order: str, log: list[Access] | None = None) -> list[Array]:
         """Run the body for every point; returns the scalar results."""
-        sums = _Reductions(self, frame)
+        sums = Reductions(self.op, self.yielded)
         values: dict[SSAValue, Any] = {}
         before: tuple[int, ...] | None = None
         for points in blocks(self.dims, order, frame.machine.lanes):
@@ -149,7 +149,7 @@ def _defines(result: SSAValue, work: Callable[[Lanes], Array]) -> Step:
     return run
 
 
-def _evaluates(op: Operation, evaluate: elementwise.Evaluate) -> Step:
+def _evaluates(op: Operation, evaluate: Evaluate) -> Step:
     operands, result = list(op.operands), op.results[0]
 
     def run(lanes: Lanes) -> None:
@@ -161,72 +161,3 @@ def _evaluates(op: Operation, evaluate: elementwise.Evaluate) -> Step:
 def _serially(lanes: Lanes, op: Operation) -> None:
     results = effects.one_by_one(lanes, op, control.SERIAL[op_name(op)])
     lanes.values.update(zip(op.results, results))
-
-
-class _Reductions:
-    """What a nest yields, collected point by point; a row is combined as soon as it is complete."""
-
-    def __init__(self, plan: NestPlan, frame: Frame):
-        self.plan, self.frame = plan, frame
-        self.names = [elem_type(v.type) for v in plan.yielded]
-        if not plan.yielded:
-            return
-        op = plan.op
-        assert op.axis is not None and op.reduce is not None
-        self.axis, self.kinds = op.axis.data, [kind.data for kind in op.reduce]
-        self.outer = tuple(d for axis, d in enumerate(plan.dims) if axis != self.axis)
-        numbers = np.arange(prod(plan.dims)).reshape(plan.dims)
-        self.rows = np.moveaxis(numbers, self.axis, -1).reshape(-1, plan.dims[self.axis])
-        self.row_of = np.empty(numbers.size, np.int64)
-        self.row_of[self.rows] = np.arange(len(self.rows))[:, None]
-        self.left = np.full(len(self.rows), plan.dims[self.axis])
-        self.values = [np.empty(numbers.size, storage(name)) for name in self.names]
-
-    def collect(self, lanes: Lanes, place: int) -> None:
-        if not self.names:
-            return
-        for held, value in zip(self.values, self.plan.yielded):
-            held[lanes.points] = lanes.all(value)
-        touched = self.row_of[lanes.points]
-        np.subtract.at(self.left, touched, 1)
-        complete = np.unique(touched[self.left[touched] == 0])
-        if complete.size and self.plan.op.into:
-            lanes.place = place
-            self._write(lanes, complete)
-
-    def _write(self, lanes: Lanes, complete: np.ndarray) -> None:
-        indices = np.unravel_index(complete, self.outer) if self.outer else ()
-        for number, target in enumerate(self.plan.op.into):
-            buffer, kind = lanes.get(target), buffers.buffer_type(target)
-            offsets = buffers.byte_offsets(buffer, kind, indices, complete.size, self.plan.op)
-            values = self._combined(number, complete)
-            self.frame.memory.write(buffer.region, offsets, values, buffer.owner)
-            if lanes.log is not None:
-                last, size = self.rows[complete, -1], values.dtype.itemsize
-                lanes.log.append(Access(lanes.place, True, offsets + buffer.region.begin, size, last))
-
-    def _combined(self, number: int, rows: np.ndarray) -> np.ndarray:
-        name, values = self.names[number], self.values[number][self.rows[rows]]
-        return fold(self.kinds[number], name, values)
-
-    def results(self) -> list[Array]:
-        if not self.names or self.plan.op.into:
-            return []
-        everything = np.arange(len(self.rows))
-        return [self._combined(number, everything)[0] for number in range(len(self.names))]
-
-
-def fold(kind: str, name: str, values: np.ndarray) -> np.ndarray:
-    """Rows combined to one value each, neighbours first. Small floats are summed in f32 and rounded once."""
-    if not is_float(name):
-        return pairwise(BINARY[kind], values)
-    total = pairwise(elementwise.FLOAT_BINARY[kind], widen(values, name))
-    return round_to(total, name)
-
-
-def pairwise(combine: Callable[[Array, Array], Array], values: np.ndarray) -> np.ndarray:
-    while values.shape[-1] > 1:
-        even = values.shape[-1] // 2 * 2
-        rest = values[..., even:]
-        values = np.concatenate([combine(values[..., 0:even:2], values[..., 1:even:2]), rest], axis=-1)
-    return values[..., 0]

@@ -18,7 +18,7 @@ from tileprobe.targets.cpu.interpret import nest, stages  # noqa: F401  (they re
 from tileprobe.targets.cpu.interpret.control import run_region
 from tileprobe.targets.cpu.interpret.floats import is_float, round_to, storage
 from tileprobe.targets.cpu.interpret.machine import Frame, Machine, name_of
-from tileprobe.targets.cpu.interpret.memory import POISON, Extent
+from tileprobe.targets.cpu.interpret.memory import Extent
 from tileprobe.targets.cpu.interpret.orders import ORDERS
 
 if TYPE_CHECKING:
@@ -72,7 +72,8 @@ def run(
 ) -> Outcome:
     if order not in ORDERS:
         raise TileProbeError(f"there is no order {order!r}; there are {', '.join(ORDERS)}")
-    sizes = (*(int(n) for n in grid), 1, 1, 1)[:3]
+    x, y, z = [*(int(n) for n in grid), 1, 1, 1][:3]
+    sizes = (x, y, z)
     machine = Machine(
         parse(module) if isinstance(module, str) else module, sizes, memory, order, lanes, check
     )
@@ -81,13 +82,13 @@ def run(
     sys.setrecursionlimit(max(limit, _RECURSION))
     try:
         with np.errstate(all="ignore"):
-            for z, y, x in itertools.product(*(range(n) for n in reversed(sizes))):
-                machine.program = (x, y, z)
+            for place in itertools.product(range(z), range(y), range(x)):
+                machine.program = (place[2], place[1], place[0])
                 machine.memory.poison(machine.scratch, 0, machine.scratch.data.size)
                 run_region(Frame(machine, machine.kernel), machine.kernel.regions[0], values)
     finally:
         sys.setrecursionlimit(limit)
-    return Outcome(sizes[0] * sizes[1] * sizes[2], machine.prints)
+    return Outcome(x * y * z, machine.prints)
 
 
 def _arguments(machine: Machine, args: Sequence[Any]) -> list[Any]:
@@ -112,6 +113,3 @@ def _argument(name: str, value: Any) -> Any:
         return np.bool_(bool(value))
     bits = int(value) & ((1 << 8 * kind.itemsize) - 1)
     return np.array(bits, np.dtype(f"u{kind.itemsize}")).view(kind)[()]
-
-
-__all__ = ["POISON", "Outcome", "interpret", "parse", "run"]

@@ -10,9 +10,10 @@ from xdsl.ir import Operation, Region, SSAValue
 
 from tileprobe.ir.accessors import elem_type, op_name
 from tileprobe.targets.cpu.dialect import DotOp, HistogramOp, ReduceOp, ScanOp
-from tileprobe.targets.cpu.interpret import buffers, control, elementwise
+from tileprobe.targets.cpu.interpret import buffers, control
 from tileprobe.targets.cpu.interpret.convert import as_unsigned
 from tileprobe.targets.cpu.interpret.errors import OverlapError, describe
+from tileprobe.targets.cpu.interpret.float_ops import FLOAT_BINARY
 from tileprobe.targets.cpu.interpret.floats import Array, is_float, round_to, storage, widen
 from tileprobe.targets.cpu.interpret.machine import Frame
 from tileprobe.targets.cpu.schedule.ttir import is_elementwise
@@ -34,7 +35,7 @@ class _Combine:
 
     def __call__(self, left: Sequence[Array], right: Sequence[Array]) -> list[Array]:
         if self.widened is not None:
-            return [elementwise.FLOAT_BINARY[self.widened](left[0], right[0])]
+            return [FLOAT_BINARY[self.widened](left[0], right[0])]
         if self.straight:
             return self._apply(left, right)
         shape = left[0].shape

@@ -31,15 +31,16 @@ class _Interpreting:
     """
 
     def __init__(self) -> None:
-        self._globals: list[tuple[dict[str, Any], set[str]]] = []
-        self._functions: list[Any] = []
+        self._globals: dict[int, tuple[dict[str, Any], set[str]]] = {}  # and the names they had
+        self._functions: set[Any] = set()
         self._compiled_call: Any = None
 
     def function(self, fn: Any) -> Any:
         from triton.runtime.interpreter import InterpretedFunction
 
-        self._globals.append((fn.__globals__, set(fn.__globals__)))
-        self._functions.append(fn)
+        if fn not in self._functions:
+            self._functions.add(fn)
+            self._globals.setdefault(id(fn.__globals__), (fn.__globals__, set(fn.__globals__)))
         return InterpretedFunction(fn)
 
     def __enter__(self) -> _Interpreting:
@@ -54,17 +55,19 @@ class _Interpreting:
             finally:
                 patched.restore()
 
-        self._compiled_call, JITFunction.__call__ = JITFunction.__call__, call
+        jit_function: Any = JITFunction
+        self._compiled_call, jit_function.__call__ = jit_function.__call__, call
         return self
 
     def __exit__(self, *_: object) -> None:
         from triton.runtime.interpreter import InterpretedFunction
         from triton.runtime.jit import JITFunction
 
-        JITFunction.__call__ = self._compiled_call
+        jit_function: Any = JITFunction
+        jit_function.__call__ = self._compiled_call
         for fn in self._functions:
             InterpretedFunction.rewritten_fn.pop(fn, None)
-        for names, before in reversed(self._globals):
+        for names, before in self._globals.values():
             for added in set(names) - before:
                 del names[added]
 
