@@ -57,11 +57,11 @@ def explain_difference(
     launch = prepare(kernel, grid, args, meta, also=also)
     before = launch.snapshot()
     orders: list[OrderReport] = []
-    source = _attempt(launch, before, lambda: triton_side.run(kernel, launch.grid, args, meta))
     ours = _attempt(launch, before, lambda: orders.append(launch.check_orders()))
     if isinstance(ours.error, OutOfBoundsError):
-        # machine code would do the same, and not stop at it
-        return Explanation("scheduling", f"The scheduled IR, or the kernel itself, is wrong: {ours.error}.")
+        # Triton's interpreter and machine code might do the same, and not stop at it.
+        return Explanation("scheduling", f"Scheduling, or the kernel itself, is wrong: {ours.error}.")
+    source = _attempt(launch, before, lambda: triton_side.run(kernel, launch.grid, args, meta))
     code = _attempt(launch, before, lambda: kernel[launch.grid](*args, **meta))
     return _judge(launch, source, ours, code, orders[0] if orders else None, tolerance)
 
