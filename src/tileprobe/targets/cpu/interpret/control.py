@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +14,7 @@ from tileprobe.targets.cpu.dialect import AllocOp, ViewOp
 from tileprobe.targets.cpu.interpret import atomics, effects, elementwise, messages
 from tileprobe.targets.cpu.interpret.convert import as_unsigned
 from tileprobe.targets.cpu.interpret.effects import Lanes
+from tileprobe.targets.cpu.interpret.errors import InterpretError, describe
 from tileprobe.targets.cpu.interpret.floats import Array
 from tileprobe.targets.cpu.interpret.machine import Frame, scratch_bytes
 
@@ -30,6 +32,7 @@ TERMINATORS = frozenset(
     ]
 )
 _ONE = np.zeros(1, np.int64)
+_PATIENCE = 1_000_000  # turns of a `while`: minutes
 
 Handler = Callable[[Frame, Operation], None]
 # op name -> what runs it; the modules of the stages add theirs
@@ -112,7 +115,12 @@ def _if(frame: Frame, op: Operation) -> None:
 def _while(frame: Frame, op: Operation) -> None:
     before, after = op.regions[0].block, op.regions[1].block
     carried = [frame.values[v] for v in op.operands]
-    while True:
+    for turn in itertools.count():
+        if turn == _PATIENCE:
+            raise InterpretError(
+                f"{describe(op)} went round {turn} times; a loop that waits for another program never ends here, "
+                "where programs run one after another"
+            )
         frame.values.update(zip(before.args, carried))
         condition, *passed = (frame.values[v] for v in run_block(frame, before).operands)
         if not condition:

@@ -41,11 +41,16 @@ class Lanes:
         return np.broadcast_to(self.get(value), (self.count,))
 
     def note(
-        self, writes: bool, addresses: np.ndarray, size: int, active: Any = slice(None), race: bool = False
+        self,
+        writes: bool,
+        addresses: np.ndarray,
+        size: int,
+        active: Any = slice(None),
+        stored: np.ndarray | None = None,
     ) -> None:
         """Remember what was touched, if anybody asks."""
         if self.log is not None:
-            self.log.append(Access(self.place, writes, addresses, size, self.points[active], race))
+            self.log.append(Access(self.place, writes, addresses, size, self.points[active], stored))
 
 
 def is_serial(op: Operation) -> bool:
@@ -89,7 +94,7 @@ def store(lanes: Lanes, op: Operation) -> None:
     if len(op.operands) > 2:
         active = np.flatnonzero(lanes.all(op.operands[2]))
     lanes.frame.memory.store(addresses[active], values[active], op)
-    lanes.note(True, addresses[active], values.dtype.itemsize, active, race=True)
+    lanes.note(True, addresses[active], values.dtype.itemsize, active, values[active])
 
 
 Serial = Callable[[Frame, Operation, list[Array]], list[Array]]

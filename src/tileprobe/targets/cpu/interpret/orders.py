@@ -43,12 +43,14 @@ class Access:
     addresses: np.ndarray
     size: int
     points: np.ndarray
-    race: bool = False  # a store of the kernel's own: two points in one place are the kernel's business
+    stored: np.ndarray | None = (
+        None  # what a `tt.store` stored: two points in one place are the kernel's business
+    )
 
 
 @dataclass(frozen=True)
 class Hazards:
-    """`any`: the order of points can matter. `race`: points of a single store meet, in which order is undefined."""
+    """`any`: the order of points can matter. `race`: points of a single store put different values in one place."""
 
     any: bool = False
     race: bool = False
@@ -62,11 +64,10 @@ def hazards(log: list[Access]) -> Hazards:
     if any((access.addresses % unit).any() for access in log):
         unit = 1
     pieces = [_units(access, unit) for access in log]
-    keys, points, ops, writes, races = (np.concatenate(part) for part in zip(*pieces))
-    written = np.isin(keys, keys[writes])
-    keys, points, ops, writes, races = (a[written] for a in (keys, points, ops, writes, races))
-    order = np.argsort(keys, kind="stable")
-    keys, points, ops, writes, races = (a[order] for a in (keys, points, ops, writes, races))
+    keys, points, ops, writes, races, stored = (np.concatenate(part) for part in zip(*pieces))
+    written = np.flatnonzero(np.isin(keys, keys[writes]))
+    order = written[np.argsort(keys[written], kind="stable")]
+    keys, points, ops, writes, races, stored = (a[order] for a in (keys, points, ops, writes, races, stored))
     starts = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]]))
 
     def least(values: np.ndarray) -> np.ndarray:
@@ -79,18 +80,24 @@ def hazards(log: list[Access]) -> Hazards:
     late = np.int64(1 << 30)
     read_back = least(np.where(writes, ops, late)) < most(np.where(writes, -1, ops))
     alone = (least(ops) == most(ops)) & least(races.astype(np.int8)).astype(bool)
-    return Hazards(bool(((meet & ~alone) | read_back).any()), bool((meet & alone).any()))
+    disagree = least(stored) != most(stored)
+    return Hazards(bool(((meet & ~alone) | read_back).any()), bool((meet & alone & disagree).any()))
 
 
 def _units(access: Access, unit: int) -> tuple[np.ndarray, ...]:
-    """The access in pieces of `unit` bytes: key, point, op, writes, race of each."""
+    """The access in pieces of `unit` bytes: key, point, op, writes, whether it is a store, and of what."""
     each = access.size // unit
     keys = (access.addresses[:, None] // unit + np.arange(each)).reshape(-1)
     count = keys.size
+    stored = np.zeros(count, np.int64)
+    if access.stored is not None:
+        bits = np.ascontiguousarray(access.stored).view(f"i{access.stored.dtype.itemsize}")
+        stored = np.repeat(bits.astype(np.int64), each)
     return (
         keys,
         np.repeat(access.points, each),
         np.full(count, access.op, np.int64),
         np.full(count, access.writes),
-        np.full(count, access.race),
+        np.full(count, access.stored is not None),
+        stored,
     )
