@@ -470,3 +470,59 @@ def test_carried_through_two_loops(outer, inner):
             y = a @ y
         total, x = total + y, y.T
     assert (got == [x, total]).all()
+
+
+@triton.jit
+def cheap_outer_kernel(X, OUT, n, s, FORM: tl.constexpr, N: tl.constexpr):
+    i = tl.arange(0, N)
+    x = tl.load(X + i)
+    if FORM == "index":
+        cheap = i
+    elif FORM == "float":
+        cheap = i.to(tl.float32)
+    elif FORM == "constant":
+        cheap = tl.full([N], 5, tl.float32)
+    else:
+        cheap = tl.zeros([N], tl.float32) + s
+    kept = x.to(cheap.dtype)
+    for _ in range(n):
+        kept = cheap
+    # The yielded tile gets a buffer of its own only here, behind the loop.
+    tl.store(OUT + i, tl.cumsum(cheap, 0))
+    tl.store(OUT + N + i, kept)
+
+
+@pytest.mark.parametrize("machine", ALL_WIDTHS)
+@pytest.mark.parametrize("n", [0, 2])
+@pytest.mark.parametrize("form", ["index", "float", "constant", "splat"])
+def test_yielded_tile_gets_a_place_behind_the_loop(machine, n, form):
+    x = numbers(64)
+    i = np.arange(64)
+    cheap = {"index": i, "float": i, "constant": i * 0 + 5, "splat": i * 0 + 3}[form]
+    got = run(cheap_outer_kernel, x, np.zeros((2, 64), np.float32), n, 3, FORM=form, N=64, machine=machine)[1]
+    assert (got == [np.cumsum(cheap), cheap if n else x]).all()
+
+
+@triton.jit
+def second_loop_kernel(X, OUT, n, m, N: tl.constexpr):
+    i = tl.arange(0, N)
+    x = tl.load(X + i)
+    ramp = i.to(tl.float32)
+    first = x
+    for _ in range(n):
+        first = ramp
+    second = x + 1
+    for _ in range(m):
+        second = tl.cumsum(ramp, 0)
+    tl.store(OUT + i, first)
+    tl.store(OUT + N + i, second)
+    tl.store(OUT + 2 * N + i, tl.cumsum(ramp, 0) + first)
+
+
+@pytest.mark.parametrize("n", [0, 2])
+@pytest.mark.parametrize("m", [0, 2])
+def test_yielded_tile_of_two_loops(n, m):
+    x, ramp = numbers(64), np.arange(64)
+    first, second = ramp if n else x, np.cumsum(ramp) if m else x + 1
+    got = run(second_loop_kernel, x, np.zeros((3, 64), np.float32), n, m, N=64)[1]
+    assert (got == [first, second, np.cumsum(ramp) + first]).all()
