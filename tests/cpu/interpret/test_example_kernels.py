@@ -3,7 +3,10 @@
 from importlib import import_module
 
 import pytest
+from cpu_harness import INTERPRETED
 from examples import kernels
+
+pytestmark = pytest.mark.skipif(INTERPRETED, reason="compares with compiled code")
 
 MODULES = {name: import_module(f"examples.kernels.{name}") for name in kernels.NAMES}
 # The first cases of each that take well under a second.
