@@ -70,7 +70,7 @@ def check_orders(
 
     Each order starts from the same memory and is undone, so that one nest's fault does not hide the next one's.
     """
-    check = OrderCheck(lanes)
+    check = OrderCheck()
     check.report.outcome = program.run(module, grid, args, memory, "op", lanes, check)
     return check.report
 
@@ -78,7 +78,7 @@ def check_orders(
 class OrderCheck:
     """Runs nests in all orders and keeps what differs, each nest and order once."""
 
-    def __init__(self, lanes: int):
+    def __init__(self) -> None:
         self.report = OrderReport()
         self._seen: set[tuple[NestPlan, str]] = set()
 
@@ -111,8 +111,7 @@ class OrderCheck:
             memory.undo()
             self._report(frame, plan, order, f"an error: {error}")
             return
-        touched = memory.touched()
-        second = _state(touched)
+        second = _state(memory.touched())
         memory.undo()
         where = _first_difference(first, second)
         if any(a.tobytes() != b.tobytes() for a, b in zip(results, others)):

@@ -78,38 +78,34 @@ class NestPlan:
     def visit(self, frame: Frame, order: str, log: list[Access] | None = None) -> list[Array]:
         """Run the body for every point; returns the scalar results."""
         sums = Reductions(self.op, self.yielded)
-        values: dict[SSAValue, Any] = {}
+        kept: dict[SSAValue, Any] = {}
         before: tuple[int, ...] | None = None
         for points in blocks(self.dims, order, frame.machine.lanes):
             indices = np.unravel_index(points, self.dims) if self.dims else ()
-            if order != "hoisted":
-                values = dict(self.constants)
-            else:
-                values.update(self.constants)
-            values.update((arg, i.astype(np.int32)) for arg, i in zip(self.op.body.block.args, indices))
-            lanes = Lanes(frame, values, points, log)
+            now = zip(self.op.body.block.args, (i.astype(np.int32) for i in indices))
+            lanes = Lanes(frame, {**self.constants, **kept, **dict(now)}, points, log)
             if order == "hoisted":
-                now = tuple(int(i[0]) for i in indices)
-                self._run_hoisted(lanes, before, now)
-                before = now
+                place = tuple(int(i[0]) for i in indices)
+                self._run_hoisted(lanes, before, place)
+                kept, before = lanes.values, place
             else:
-                for place, step in enumerate(self.steps):
-                    lanes.place = place
-                    step.run(lanes)
+                self._run(lanes)
             sums.collect(lanes, len(self.steps))
         return sums.results()
+
+    def _run(self, lanes: Lanes) -> None:
+        for place, step in enumerate(self.steps):
+            lanes.place = place
+            step.run(lanes)
 
     def _run_hoisted(self, lanes: Lanes, before: tuple[int, ...] | None, now: tuple[int, ...]) -> None:
         """What waits for the outer axes only is done when they change, in front of everything inside."""
         inside = len(self.dims)
         changed = -1 if before is None else next(a for a in range(inside) if before[a] != now[a])
-        for level in range(changed + 1, inside):
+        for level in range(changed + 1, inside + 1):
             for step in self.steps:
                 if step.level == level:
                     step.run(lanes)
-        for step in self.steps:
-            if step.level == inside:
-                step.run(lanes)
 
 
 @control.handler("tile.nest")
