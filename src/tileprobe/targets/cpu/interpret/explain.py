@@ -17,7 +17,11 @@ from tileprobe.targets.cpu.interpret.launching import Launch, prepare
 
 @dataclass(frozen=True)
 class Explanation:
-    """`verdict` is "all agree", "scheduling", "code generation", or "unknown" if nothing can be said."""
+    """`verdict` is "all agree", "scheduling", "code generation", or "unknown" if nothing can be said.
+
+    Triton's interpreter runs the source: "scheduling" is all that happens between it and the scheduled IR, the passes
+    that Triton runs on TTIR included.
+    """
 
     verdict: str
     sentence: str
