@@ -73,9 +73,9 @@ STARTS = {
 @pytest.mark.skipif(INTERPRETED, reason="nothing is compiled")
 @pytest.mark.parametrize("start", STARTS)
 @pytest.mark.parametrize("step", STEPS)
-def test_chain_behind_a_tile_that_is_kept(start, step, depth=40):
+def test_chain_behind_a_tile_that_is_kept(start, step):
     x = np.linspace(0.1, 0.9, 64, dtype=np.float32)
-    deep = chain(STEPS[step][0], depth, "tl.store(OUT + i, y)", start=STARTS[start])
+    deep = chain(STEPS[step][0], 40, "tl.store(OUT + i, y)", start=STARTS[start])
     run(deep, x, np.zeros_like(x), N=64, timeout_s=20)
 
 
