@@ -112,7 +112,7 @@ class _Follower:
     def _safe_divisor(self, value: SSAValue) -> bool:
         """One that this iteration divided by as well: the next one's could be zero, of an iteration that never is."""
         return known_integer(value) not in (None, 0, -1) or not (
-            isinstance(value, OpResult) and self._inside(value.op) or value.owner is self.body
+            (isinstance(value, OpResult) and self._inside(value.op)) or value.owner is self.body
         )
 
     def _inside(self, op: Operation) -> bool:
