@@ -55,6 +55,7 @@ class Child:
             if self.pipe.poll(timeout_s):
                 return self.pipe.recv()
             self.process.kill()
+            self.process.wait()
             raise AssertionError(f"no answer within {timeout_s:g} s")
         except (EOFError, ConnectionError):
             raise AssertionError(f"the kernel killed its process: status {self.process.wait()}") from None

@@ -19,13 +19,13 @@ STEPS = {
 }
 
 
-def chain(step, depth, ending):
+def chain(step, depth, ending, start="tl.load(X + i)"):
     lines = "\n".join(f"    y = {step}" for _ in range(depth))
     return kernel(f"""
 @triton.jit
 def kernel(X, OUT, N: tl.constexpr):
     i = tl.arange(0, N)
-    y = tl.load(X + i)
+    y = {start}
 {lines}
     {ending}
 """)
@@ -37,7 +37,7 @@ def kernel(X, OUT, N: tl.constexpr):
 def test_chain(step, depth):
     text, function = STEPS[step]
     x = np.linspace(0.1, 0.9, 64, dtype=np.float32)
-    got = run(chain(text, depth, "tl.store(OUT + i, y)"), x, np.zeros_like(x), N=64, timeout_s=40)[1]
+    got = run(chain(text, depth, "tl.store(OUT + i, y)"), x, np.zeros_like(x), N=64, timeout_s=20)[1]
     if depth < 10:  # rounding errors grow along the chain
         for _ in range(depth):
             x = function(x).astype(np.float32)
@@ -45,6 +45,8 @@ def test_chain(step, depth):
 
 
 @pytest.mark.skipif(INTERPRETED, reason="nothing is compiled")
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("depth", [40])
 @pytest.mark.parametrize(
     "ending",
     [
@@ -53,10 +55,28 @@ def test_chain(step, depth):
         "tl.store(OUT + i, tl.sort(y))",
         "tl.store(OUT + i, tl.reshape(tl.trans(tl.reshape(y, (8, 8))), (64,)) + y)",
     ],
+    ids=["reduced", "scanned", "sorted", "permuted"],
 )
-def test_chain_that_several_stages_use(ending):
+def test_chain_that_several_stages_use(step, depth, ending):
     x = np.linspace(0.1, 0.9, 64, dtype=np.float32)
-    run(chain(STEPS["sum"][0], 40, ending), x, np.zeros_like(x), N=64, timeout_s=40)
+    deep = chain(STEPS[step][0], depth, ending, start="tl.exp(tl.load(X + i)) * 0.25")
+    run(deep, x, np.zeros_like(x), N=64, timeout_s=20)
+
+
+STARTS = {
+    "kept": "tl.exp(tl.load(X + i)) * 0.25\n    tl.store(OUT + i, y)",
+    "stored over": "tl.load(X + i)\n    tl.store(X + i, i * 0.5)",
+    "product": "tl.exp(tl.load(X + i))\n    y = y / tl.sum(y)",
+}
+
+
+@pytest.mark.skipif(INTERPRETED, reason="nothing is compiled")
+@pytest.mark.parametrize("start", STARTS)
+@pytest.mark.parametrize("step", STEPS)
+def test_chain_behind_a_tile_that_is_kept(start, step):
+    x = np.linspace(0.1, 0.9, 64, dtype=np.float32)
+    deep = chain(STEPS[step][0], 40, "tl.store(OUT + i, y)", start=STARTS[start])
+    run(deep, x, np.zeros_like(x), N=64, timeout_s=20)
 
 
 @pytest.mark.skipif(INTERPRETED, reason="nothing is compiled")
@@ -78,7 +98,7 @@ def kernel(X, OUT, N: tl.constexpr):
     tl.store(OUT + where, y)
 """)
     x = np.random.default_rng(1).integers(-1, 2, (16, 16)).astype(np.float32)
-    run(deep, x, np.zeros_like(x), N=16, timeout_s=40)
+    run(deep, x, np.zeros_like(x), N=16, timeout_s=20)
 
 
 @pytest.mark.skipif(INTERPRETED, reason="nothing is compiled")
@@ -93,7 +113,7 @@ def kernel(X, OUT, n, N: tl.constexpr):
     tl.store(OUT + i, tl.load(X + i, mask=m, other=0), mask=m)
 """)
     x = np.arange(64, dtype=np.float32)
-    run(masks, x, np.zeros_like(x), 50, N=64, timeout_s=40)
+    run(masks, x, np.zeros_like(x), 50, N=64, timeout_s=20)
 
 
 @pytest.mark.skipif(INTERPRETED, reason="nothing is compiled")
@@ -109,4 +129,4 @@ def kernel(X, OUT, n, N: tl.constexpr):
     tl.store(OUT + i, y)
 """)
     x = np.linspace(0.1, 0.9, 64, dtype=np.float32)
-    run(loop, x, np.zeros_like(x), 3, N=64, timeout_s=40)
+    run(loop, x, np.zeros_like(x), 3, N=64, timeout_s=20)

@@ -191,7 +191,7 @@ def symmetric_kernel(X, OUT, steps, FORM: tl.constexpr, N: tl.constexpr):
             swapped = tl.flip(parts, 1)
             x = tl.reshape(swapped, (N, N)) + x
         elif FORM == "row":
-            first = tl.sum(tl.where(i[:, None] == 0, x, 0), axis=0)
+            first = tl.sum(tl.where(i[:, None] == 0, x, 0), axis=0).to(x.dtype)
             x = x + first[None, :]
         elif FORM == "flip":
             x = tl.flip(x, 1) * 2 - x

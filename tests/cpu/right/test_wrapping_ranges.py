@@ -208,3 +208,77 @@ def test_carried_index_that_wraps(kind, steps):
         where = where + where.dtype.type(7)
     got = run(carried_kernel, x, np.zeros(32, np.int32), steps, KIND=kind, N=32)[1]
     assert (got == total).all()
+
+
+@triton.jit
+def falling_kernel(X, OUT, n, limit, KIND: tl.constexpr, N: tl.constexpr):
+    i = tl.arange(0, N)
+    if KIND == "uint64":
+        m = (n - i).to(tl.uint64) < limit
+    elif KIND == "uint32":
+        m = (n - i).to(tl.uint32) <= limit
+    elif KIND == "turned":
+        m = limit >= (n - i).to(tl.uint64)
+    else:
+        m = i.to(tl.uint64) < (n - i * 0).to(tl.uint64) - i.to(tl.uint64)
+    tl.store(OUT + i, tl.load(X + i, mask=m, other=-5))
+    tl.store(OUT + N + i, tl.where(m, 1, 0), mask=m)
+
+
+@pytest.mark.parametrize("machine", ALL_WIDTHS)
+@pytest.mark.parametrize("kind", ["uint64", "uint32", "turned", "both"])
+@pytest.mark.parametrize("n", [0, 5, 17, 63, 200])
+def test_unsigned_numbers_that_fall_below_zero(machine, kind, n):
+    i = np.arange(64, dtype=np.int32)
+    wide = (n - i).astype(np.int64).astype(np.uint64)
+    m = {
+        "uint64": wide < 255,
+        "uint32": (n - i).astype(np.uint32) <= 255,
+        "turned": wide <= 255,
+        "both": i.astype(np.uint64) < wide,
+    }[kind]
+    x = np.random.default_rng(5).integers(0, 1000, 64).astype(np.int32)
+    got = run(falling_kernel, x, np.zeros((2, 64), np.int32), n, 255, KIND=kind, N=64, machine=machine)[1]
+    assert (got[0] == np.where(m, x, -5)).all()
+    assert (got[1] == m).all()
+
+
+@triton.jit
+def widened_kernel(OUT, s, KIND: tl.constexpr, N: tl.constexpr):
+    i = tl.arange(0, N)
+    # Numbers, not indices: 32 bits wrap before they are widened, which nothing forbids.
+    if KIND == "sum":
+        x = (i + s).to(tl.int64) + 1
+    elif KIND == "product":
+        x = (i * 2 + s).to(tl.int64) * 3
+    else:
+        x = (i * 67108864 + s).to(tl.int64) - 5
+    tl.store(OUT + i, x)
+
+
+@pytest.mark.parametrize("machine", ALL_WIDTHS)
+@pytest.mark.parametrize("kind", ["sum", "product", "steep"])
+@pytest.mark.parametrize("s", [0, 2**31 - 30, -(2**31)])
+def test_numbers_that_wrap_before_they_are_widened(machine, kind, s):
+    i, start = np.arange(64, dtype=np.int32), np.int32(s)
+    want = {
+        "sum": lambda: (i + start).astype(np.int64) + 1,
+        "product": lambda: (i * 2 + start).astype(np.int64) * 3,
+        "steep": lambda: (i * np.int32(67108864) + start).astype(np.int64) - 5,
+    }[kind]()
+    got = run(widened_kernel, np.zeros(64, np.int64), s, KIND=kind, N=64, machine=machine)[0]
+    assert (got == want).all()
+
+
+@triton.jit
+def gathered_kernel(X, I, OUT, N: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(OUT + i, tl.gather(tl.load(X + i), tl.load(I + i), 0))
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "uint16", "uint32", "int16", "int32", "int64"])
+def test_gather_by_an_index_of_any_type(dtype):
+    x = np.random.default_rng(6).integers(0, 1000, 256).astype(np.int32)
+    index = np.random.default_rng(7).permutation(256).astype(dtype)
+    got = run(gathered_kernel, x, index, np.zeros(256, np.int32), N=256)[2]
+    assert (got == x[index.astype(np.int64)]).all()
