@@ -17,6 +17,7 @@ from tileprobe.targets.cpu.dialect import NestOp, WriteOp
 
 _EFFECTS = ("tt.store", "tt.atomic", "tt.print", "tt.assert", "tt.map_elementwise")
 _REMAINDERS = ("arith.remsi", "arith.remui")
+_SIGN_EXTENSIONS = ("arith.extsi", "arith.index_cast")
 # cmpi predicates by number: eq ne slt sle sgt sge ult ule ugt uge
 _LESS, _LESS_EQUAL, _GREATER, _GREATER_EQUAL = (2, 6), (3, 7), (4, 8), (5, 9)
 
@@ -28,7 +29,7 @@ class Bound:
     kind "less": index + left - right < 0, that is index < right - left (+ extra);
     kind "least": index >= right - left (+ extra); kind "uniform": `left` itself, for all or none.
     `unsigned` says how the sides are read. All of this holds as long as neither side wraps on the way along the
-    tile: `slopes` says by how much each grows, for whoever has to make sure.
+    tile, nor anything that was widened for it (`granted`, with its slope): whoever uses it has to make sure.
     """
 
     kind: str
@@ -37,6 +38,7 @@ class Bound:
     extra: int = 0
     unsigned: bool = False
     slopes: tuple[int, int] = (0, 0)
+    granted: tuple[tuple[SSAValue, int], ...] = ()
 
 
 @dataclass
@@ -45,7 +47,7 @@ class BodyFacts:
 
     nest: NestOp
     varies: dict[SSAValue, int] = field(default_factory=dict)  # value -> bit set of indices
-    _strides: dict[tuple[SSAValue, int, frozenset[SSAValue]], int | None] = field(default_factory=dict)
+    _strides: dict[tuple[SSAValue, int, frozenset[SSAValue], bool], int | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.block: Block = self.nest.body.block
@@ -84,47 +86,48 @@ class BodyFacts:
                 found[op.operands[0]] = None
         return [mask for mask in found if self.depends(mask, axis)]
 
-    def stride(self, value: SSAValue, axis: int, linear: frozenset[SSAValue] = frozenset()) -> int | None:
+    def stride(
+        self, value: SSAValue, axis: int, linear: frozenset[SSAValue] = frozenset(), grant: bool = False
+    ) -> int | None:
         """By how much `value` grows when the index of `axis` grows by one; None if it is no known constant.
 
         For pointers, in bytes. Integers grow as their own width has it: round the end of it, too, where they wrap.
-        Values in `linear` are known not to wrap within the tile, for a reason that only shows at run time.
+        Values in `linear` are known not to wrap within the tile, for a reason that only shows at run time; with
+        `grant`, and for pointers, the same is taken for granted of signed indices (see `_widened`).
         """
         if not self.depends(value, axis):
             return 0
         if not isinstance(value, OpResult):
             return 1
-        key = (value, axis, linear)
+        key = (value, axis, linear, grant or elem_type(value.type) == "ptr")
         if key not in self._strides:
-            found = self._op_stride(value.op, axis, linear)
+            found = self._op_stride(value.op, axis, linear, key[-1])
             if found is not None and elem_type(value.type)[0] == "i":
                 found = wrapped(found, width_of(value))
             self._strides[key] = found
         return self._strides[key]
 
-    def _op_stride(self, op: Operation, axis: int, linear: frozenset[SSAValue]) -> int | None:
+    def _op_stride(self, op: Operation, axis: int, linear: frozenset[SSAValue], grant: bool) -> int | None:
         name = op_name(op)
         if name in _REMAINDERS:
             return 1 if op.results[0] in linear else None
-        if name in ("arith.extsi", "arith.index_cast"):
-            return self._widened(op.operands[0], axis, linear)
+        if name in _SIGN_EXTENSIONS:
+            return self._widened(op.operands[0], axis, linear, grant)
         if name == "arith.extui":
             known = self.intervals.unsigned(op.operands[0]) is not None or op.results[0] in linear
-            return self.stride(op.operands[0], axis, linear) if known else None
-        if name in ("arith.trunci", "tt.bitcast"):
-            return self.stride(op.operands[0], axis, linear)
-        if name == "arith.ori" and op.operands[0] is op.operands[1]:
-            return self.stride(op.operands[0], axis, linear)
+            return self.stride(op.operands[0], axis, linear, grant) if known else None
+        if name in ("arith.trunci", "tt.bitcast") or (
+            name == "arith.ori" and op.operands[0] is op.operands[1]
+        ):
+            return self.stride(op.operands[0], axis, linear, grant)
         if name == "tt.addptr":
-            left, right = (
-                self.stride(op.operands[0], axis, linear),
-                self._widened(op.operands[1], axis, linear),
-            )
+            left = self.stride(op.operands[0], axis, linear, grant)
+            right = self._widened(op.operands[1], axis, linear, grant)
             size = bytes_of(pointee_name(op.operands[0].type))
             return None if left is None or right is None else left + right * size
         if name not in ("arith.addi", "arith.subi", "arith.muli", "arith.shli"):
             return None
-        left, right = (self.stride(v, axis, linear) for v in op.operands)
+        left, right = (self.stride(v, axis, linear, grant) for v in op.operands)
         if left is None or right is None:
             return None
         if name == "arith.addi":
@@ -133,19 +136,37 @@ class BodyFacts:
             return left - right
         return self._product_stride(op, name, left, right)
 
-    def _widened(self, value: SSAValue, axis: int, linear: frozenset[SSAValue]) -> int | None:
+    def _widened(self, value: SSAValue, axis: int, linear: frozenset[SSAValue], grant: bool) -> int | None:
         """The stride of `value` when it is sign-extended: its own, if it does not wrap along the tile.
 
-        Of 32 bits and more that is taken for granted where the tile is short of a full turn and where it starts
-        is not known: an index that passes 2**31 in the middle of a tile is an error to Triton, too.
+        Of 32 bits that is granted, to addresses, where the tile is short of a full turn and where it starts is not
+        known: an index that passes 2**31 in the middle of a tile is an error to Triton, too.
         """
-        stride = self.stride(value, axis, linear)
+        stride = self.stride(value, axis, linear, grant)
         if stride is None or width_of(value) == 64 or self.intervals.signed(value) is not None:
             return stride
-        # Of a closed expression the interval would be known: it does wrap.
         reach = abs(stride) * (self.nest.dims[axis] - 1)
-        granted = width_of(value) == 32 and reach < 1 << 31 and value not in self._closed
-        return stride if granted else None
+        granted = grant and width_of(value) == 32 and reach < 1 << 31
+        # Of a closed expression the interval would be known: it does wrap.
+        return stride if granted and value not in self._closed else None
+
+    def granted(self, value: SSAValue, axis: int, linear: frozenset[SSAValue]) -> dict[SSAValue, int]:
+        """What the stride of `value` takes for granted: signed indices, with their strides."""
+        found: dict[SSAValue, int] = {}
+        seen: set[SSAValue] = set()
+        todo = [value]
+        while todo:
+            item = todo.pop()
+            if item in seen or not isinstance(item, OpResult) or not self.depends(item, axis):
+                continue
+            seen.add(item)
+            todo.extend(item.op.operands)
+            if op_name(item.op) in _SIGN_EXTENSIONS:
+                inner = item.op.operands[0]
+                stride = self.stride(inner, axis, linear, grant=True)
+                if stride and width_of(inner) < 64 and self.intervals.signed(inner) is None:
+                    found[inner] = stride
+        return found
 
     def _product_stride(self, op: Operation, name: str, left: int, right: int) -> int | None:
         if name == "arith.shli":
@@ -188,7 +209,7 @@ class BodyFacts:
 
     def _comparison(self, op: Operation, axis: int, linear: frozenset[SSAValue]) -> Bound | None:
         left, right = op.operands
-        slopes = [self.stride(v, axis, linear) for v in op.operands]
+        slopes = [self.stride(v, axis, linear, grant=True) for v in op.operands]
         if slopes[0] is None or slopes[1] is None or abs(slopes[0] - slopes[1]) != 1:
             return None
         predicate = int_attr(op, "predicate")
@@ -202,4 +223,5 @@ class BodyFacts:
         if predicate not in found:
             return None
         kind, extra = found[predicate]
-        return Bound(kind, left, right, extra, unsigned, (slopes[0], slopes[1]))
+        granted = {**self.granted(left, axis, linear), **self.granted(right, axis, linear)}
+        return Bound(kind, left, right, extra, unsigned, (slopes[0], slopes[1]), tuple(granted.items()))

@@ -20,7 +20,7 @@ from tileprobe.targets.cpu.codegen import buffers, effects, elementwise, shape
 from tileprobe.targets.cpu.codegen.body import BodyFacts
 from tileprobe.targets.cpu.codegen.intervals import wrapped
 from tileprobe.targets.cpu.codegen.loops import counted_loop
-from tileprobe.targets.cpu.codegen.ranges import vector_ranges
+from tileprobe.targets.cpu.codegen.ranges import stays_inside, vector_ranges
 from tileprobe.targets.cpu.codegen.reducing import Accumulators
 from tileprobe.targets.cpu.codegen.transpose import turn
 from tileprobe.targets.cpu.codegen.types import I32, Value, bytes_of, elem_type, splat, vector
@@ -180,7 +180,8 @@ class NestEmitter:
             whole = self.get(value.op.operands[0], ORIGIN)
             extent = self.dims[self.axis]
             if op_name(value.op) == "arith.extui":
-                result = b.and_(result, self._stays_unsigned(value.op.operands[0], whole, extent))
+                way = (self.facts.stride(value.op.operands[0], self.axis) or 0) * (extent - 1)
+                result = b.and_(result, stays_inside(b, whole, way, unsigned=True))
                 continue
             start, divisor = self.get(value, ORIGIN), self.get(value.op.operands[1], ORIGIN)
             kind = start.type
@@ -190,16 +191,6 @@ class NestEmitter:
             small = b.icmp_unsigned("<=", whole, room)
             result = b.and_(result, b.and_(fits, small))
         return result
-
-    def _stays_unsigned(self, value: SSAValue, first: Value, extent: int) -> Value:
-        stride = self.facts.stride(value, self.axis)
-        assert stride is not None
-        reach, most = abs(stride) * (extent - 1), (1 << 32) - 1
-        if reach > most:
-            return ir.Constant(ir.IntType(1), 0)
-        if stride > 0:
-            return self.b.icmp_unsigned("<=", first, ir.Constant(first.type, wrapped(most - reach, 32)))
-        return self.b.icmp_unsigned(">=", first, ir.Constant(first.type, wrapped(reach, 32)))
 
     def _emit_ranges(self, depth: int) -> None:
         for piece in vector_ranges(self):

@@ -123,36 +123,39 @@ def _span(nest: NestEmitter, bound: Bound, extent: int) -> Span:
 
 def _neither_wraps(nest: NestEmitter, bound: Bound, sides: list[Value], extent: int) -> Value:
     """Do both sides of a comparison move along the tile without wrapping round the end of their type?"""
+    from tileprobe.targets.cpu.codegen.nest import ORIGIN
+
     b = nest.b
+    intervals = nest.facts.intervals
     result: Value = ir.Constant(ir.IntType(1), 1)
-    for value, side, slope in zip((bound.left, bound.right), sides, bound.slopes):
+    for value, first, slope in zip((bound.left, bound.right), sides, bound.slopes):
         assert value is not None
-        width = side.type.width
-        if width == 64:
-            # Far from both ends there is room for the tile, and for the difference of the two sides.
-            quarter = ir.Constant(I64, 1 << 62)
-            if bound.unsigned:
-                near = b.icmp_unsigned("<", side, quarter)
-            else:
-                near = b.icmp_signed(">=", b.add(side, quarter), ir.Constant(I64, 0))
-            result = b.and_(result, near)
-            continue
-        known = nest.facts.intervals.unsigned if bound.unsigned else nest.facts.intervals.signed
-        if slope == 0 or known(value) is not None:
-            continue
-        least = 0 if bound.unsigned else -(1 << (width - 1))
-        most = least + (1 << width) - 1
-        reach = abs(slope) * (extent - 1)
-        if reach > most - least:
-            return ir.Constant(ir.IntType(1), 0)
-        compare = b.icmp_unsigned if bound.unsigned else b.icmp_signed
-        if slope > 0:
-            result = b.and_(result, compare("<=", side, ir.Constant(side.type, wrapped(most - reach, width))))
-        else:
-            result = b.and_(
-                result, compare(">=", side, ir.Constant(side.type, wrapped(least + reach, width)))
-            )
+        known = (intervals.unsigned if bound.unsigned else intervals.signed)(value)
+        if first.type.width == 64 or (slope and known is None):
+            result = b.and_(result, stays_inside(b, first, slope * (extent - 1), bound.unsigned))
+    for value, slope in bound.granted:
+        inside = stays_inside(b, nest.get(value, ORIGIN), slope * (extent - 1), unsigned=False)
+        result = b.and_(result, inside)
     return result
+
+
+def stays_inside(b: ir.IRBuilder, first: Value, way: int, unsigned: bool) -> Value:
+    """Does an integer that starts as `first` and goes a known way stay within its type?
+
+    Of 64 bits, within a quarter of it from zero: then there is room for the difference of two of them as well.
+    """
+    width = first.type.width
+    if width == 64:
+        least, most = (0 if unsigned else -(1 << 62)), 1 << 62
+    else:
+        least = 0 if unsigned else -(1 << (width - 1))
+        most = least + (1 << width) - 1
+    low, high = least - min(way, 0), most - max(way, 0)
+    if low > high:
+        return ir.Constant(ir.IntType(1), 0)
+    compare = b.icmp_unsigned if unsigned else b.icmp_signed
+    above = compare(">=", first, ir.Constant(first.type, wrapped(low, width)))
+    return b.and_(above, compare("<=", first, ir.Constant(first.type, wrapped(high, width))))
 
 
 def _last_needed(nest: NestEmitter, spans: dict[SSAValue, Span], end: Value) -> Value:
