@@ -1,8 +1,8 @@
 """Reductions and scans with a combine function of the user's, over buffers.
 
 The function is applied to vectors wherever it has no control flow: across the axis lanes are independent; along
-it each lane folds every lanes-th element and the lanes are folded at the end (Triton asks for associativity, and
-reorders elements itself).
+it each lane folds a stretch of its own, and neighbouring lanes are folded at the end: elements keep their order, as a
+combine function has to be associative, not commutative. Where it commutes, lanes fold every lanes-th element.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from xdsl.ir import Operation, Region
 from tileprobe.ir.accessors import op_name
 from tileprobe.targets.cpu import vmath
 from tileprobe.targets.cpu.codegen import elementwise, memory
+from tileprobe.targets.cpu.codegen.commuting import commutes
 from tileprobe.targets.cpu.codegen.loops import counted_loop
 from tileprobe.targets.cpu.codegen.types import (
     I32,
@@ -105,16 +106,18 @@ class _Strip:
         row = b.add(b.mul(outer, ir.Constant(I64, self.count)), at)
         return b.add(b.mul(row, ir.Constant(I64, self.inner)), inner)
 
-    def load(self, offset: Value, lanes: int) -> list[Value]:
+    def load(self, offset: Value, lanes: int, apart: int = 1) -> list[Value]:
+        """Elements from `offset` on, each lane's `apart` from the one before."""
         b = self.f.builder
         found = []
         for base, name in zip(self.bases, self.names):
             address = b.add(base, b.mul(offset, ir.Constant(I64, bytes_of(name))))
-            found.append(
-                memory.load_vector(b, address, name, lanes, None, None)
-                if lanes > 1
-                else memory.load_scalar(b, address, name, None, None, base)
-            )
+            if lanes == 1:
+                found.append(memory.load_scalar(b, address, name, None, None, base))
+            elif apart == 1:
+                found.append(memory.load_vector(b, address, name, lanes, None, None))
+            else:
+                found.append(memory.load_strided(b, address, name, lanes, apart * bytes_of(name)))
         if self.widened:
             found = [vmath.convert(b, value, name, "f32") for value, name in zip(found, self.names)]
         return found
@@ -155,13 +158,18 @@ def emit_reduce(f: FunctionEmitter, op: Operation) -> None:
         for slot, value in zip(slots, combiner(held, values)):
             b.store(value, slot)
 
+    # Along the axis a lane folds every lanes-th element, or a stretch of neighbours.
+    free = commutes(op.combine.block)
+    apart = strip.count // lanes if along and not free else 1
+    step = lanes if along and free else 1
+    end = apart if along and not free else strip.count
+
     def one(outer: Value, inner: Value) -> None:
-        for slot, value in zip(slots, strip.load(strip.offset(outer, zero, inner), lanes)):
+        for slot, value in zip(slots, strip.load(strip.offset(outer, zero, inner), lanes, apart)):
             b.store(value, slot)
-        step = lanes if along else 1
         counted_loop(
-            b, ir.Constant(I64, step), ir.Constant(I64, strip.count), step,
-            lambda at: fold(strip.load(strip.offset(outer, at, inner), lanes)),
+            b, ir.Constant(I64, step), ir.Constant(I64, end), step,
+            lambda at: fold(strip.load(strip.offset(outer, at, inner), lanes, apart)),
         )  # fmt: skip
         found = [b.load(slot, typ=vector(register_type(n), lanes)) for slot, n in zip(slots, strip.work)]
         if along:
@@ -190,10 +198,10 @@ def _across_lanes(b: ir.IRBuilder, combiner: _Combiner, values: list[Value], lan
         return values
     while lanes > 2:
         half = lanes // 2
-        low = ir.Constant(ir.VectorType(I32, half), list(range(half)))
-        high = ir.Constant(ir.VectorType(I32, half), list(range(half, lanes)))
+        even = ir.Constant(ir.VectorType(I32, half), list(range(0, lanes, 2)))
+        odd = ir.Constant(ir.VectorType(I32, half), list(range(1, lanes, 2)))
         values = combiner(
-            [b.shuffle_vector(v, v, low) for v in values], [b.shuffle_vector(v, v, high) for v in values]
+            [b.shuffle_vector(v, v, even) for v in values], [b.shuffle_vector(v, v, odd) for v in values]
         )
         lanes = half
     # one lane is a scalar, never a vector of one: constants of the function are scalars there

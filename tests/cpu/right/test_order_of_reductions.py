@@ -1,0 +1,69 @@
+"""Reductions with a combine function that is associative but does not commute: elements keep their order."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from cpu_harness import Buffer, kernel, launch
+
+SOURCE = '''
+@triton.jit
+def last(a, b):
+    return b
+
+
+@triton.jit
+def compose(a1, b1, a2, b2):
+    """x -> a * x + b, one after the other."""
+    return a1 * a2, a2 * b1 + b2
+
+
+@triton.jit
+def kernel(X, Y, LAST, A, B, M: tl.constexpr, N: tl.constexpr, AXIS: tl.constexpr):
+    i, j = tl.arange(0, M), tl.arange(0, N)
+    x = tl.load(X + i[:, None] * N + j[None, :])
+    y = tl.load(Y + i[:, None] * N + j[None, :])
+    k = j if AXIS == 0 else i
+    tl.store(LAST + k, tl.reduce(x, AXIS, last))
+    a, b = tl.reduce((x, y), AXIS, compose)
+    tl.store(A + k, a)
+    tl.store(B + k, b)
+'''
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("shape", [(4, 128), (128, 4), (16, 16), (1, 64), (8, 2)])
+@pytest.mark.parametrize("dtype", ["int32", "int16", "int64"])
+def test_order(shape, axis, dtype):
+    rng = np.random.default_rng(3)
+    x, y = (rng.integers(-3, 4, shape).astype(dtype) for _ in range(2))
+    length = shape[1 - axis]
+    found = [Buffer.full((length,), dtype) for _ in range(3)]
+    launch(kernel(SOURCE), 1, Buffer(x, dtype), Buffer(y, dtype), *found, M=shape[0], N=shape[1], AXIS=axis)
+    rows_x, rows_y = np.moveaxis(x, axis, 0), np.moveaxis(y, axis, 0)
+    a, b = rows_x[0], rows_y[0]
+    with np.errstate(over="ignore"):
+        for next_a, next_b in zip(rows_x[1:], rows_y[1:]):
+            a, b = a * next_a, next_a * b + next_b
+    for got, want in zip(found, (rows_x[-1], a, b)):
+        np.testing.assert_array_equal(got.values, want)
+
+
+@pytest.mark.parametrize("name", ["argmax", "argmin"])
+@pytest.mark.parametrize("left", [True, False])
+def test_which_of_equal_elements(name, left):
+    """Many ties: with `tie_break_left` the first one counts, however lanes are folded."""
+    x = np.random.default_rng(5).integers(0, 3, (8, 256)).astype(np.float32)
+    found = Buffer.full((8,), "int32")
+    source = f"""
+@triton.jit
+def kernel(X, O):
+    i, j = tl.arange(0, 8), tl.arange(0, 256)
+    x = tl.load(X + i[:, None] * 256 + j[None, :])
+    tl.store(O + i, tl.{name}(x, 1, tie_break_left={left}))
+"""
+    launch(kernel(source), 1, Buffer(x, "float32"), found)
+    got = found.values
+    if left:
+        np.testing.assert_array_equal(got, getattr(np, name)(x, axis=1))
+    np.testing.assert_array_equal(x[np.arange(8), got], x.max(1) if name == "argmax" else x.min(1))
