@@ -46,6 +46,7 @@ def lower_for(low: FunctionLowering, op: Operation) -> None:
     types = [r.type for r in op.results if not is_tensor(r)]
     loop = make("scf.for", operands, types, _attributes(op), [Region(body)], like=op)
     low.emit(loop)
+    low.notes.originals[loop] = op
     low.notes.loops[loop] = [
         Carried(buffer, first, arg, value, result)
         for buffer, first, arg, value, result in zip(
@@ -201,6 +202,7 @@ def lower_while(low: FunctionLowering, op: Operation) -> None:
     types = [r.type for r in op.results if not is_tensor(r)]
     loop = make("scf.while", operands, types, _attributes(op), regions, like=op)
     low.emit(loop)
+    low.notes.originals[loop] = op
     condition, last = before.last_op, after.last_op
     assert condition is not None and last is not None
     low.notes.loops[loop] = [

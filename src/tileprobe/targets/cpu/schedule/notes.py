@@ -42,5 +42,6 @@ class Notes:
     accesses: dict[Operation, Operation] = field(default_factory=dict)  # a load, store, ... -> its original
     in_place: set[Operation] = field(default_factory=set)  # loads evaluated at the point of their own nest
     loops: dict[Operation, list[Carried]] = field(default_factory=dict)
+    originals: dict[Operation, Operation] = field(default_factory=dict)  # a loop -> the one it was made from
     merges: dict[Block, list[Merged]] = field(default_factory=dict)  # end of a block -> what it leaves
     arguments: dict[SSAValue, SSAValue] = field(default_factory=dict)  # buffer of an argument -> the tile

@@ -59,13 +59,14 @@ class MemoryOrder:
 
     def enter_loop(self, loop: Operation) -> None:
         """At the head of a loop: earlier iterations have changed memory, and each starts anew with its own loads."""
-        inside = {self.notes.accesses[op] for op in loop.walk() if op in self.notes.accesses}
-        for original in inside:
-            if is_clobber(op_name(original)):
-                self._change(original, self.loads - inside)
+        original = self.notes.originals[loop]
+        inside = {op for op in original.walk() if op in self.position}
+        for change in inside:
+            if is_clobber(op_name(change)):
+                self._change(change, self.loads - inside)
         self.stale -= inside
         self.evaluated -= inside
-        self.latest = min([self.latest, *(self.position[op] - 1 for op in inside)])
+        self.latest = min(self.latest, self.position[original])
 
     def access(self, op: Operation) -> None:
         original = self.notes.accesses[op]
