@@ -1,0 +1,63 @@
+"""Known differences between Triton's interpreter and Triton: one table, each with its reason.
+
+Some are mended in the interpreter before it is used (`MENDED`), the others are kept out of generated kernels
+(`AVOIDED`). Nothing is tolerated silently.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+MENDED = {
+    "bfloat16 in dot": "the interpreter multiplies the bits of bfloat16 as if they were integers",
+    "float32 to bfloat16": "truncated instead of rounded to the nearest even",
+    "overflow checks": "costly, and off by default in compiled kernels, too",
+}
+AVOIDED = {
+    "arithmetic in bfloat16 and fp8": "done on the bits as integers; kernels convert to float32 first",
+    "NaN": "reductions ignore it (nanmax, nanargmax), Triton's combine functions may pass it on",
+    "the sign of zero": "max and min of zeros of both signs may return either; 0.0 and -0.0 compare equal",
+    "rounding in another order": "float sums and products are of whole numbers small enough to be exact",
+    "values of integer types behind `int1`": "only 0 and 1 are stored in tensors of int1",
+    "dot of float16 with float16 accumulator": "the interpreter rounds once per operation of NumPy",
+}
+
+
+def install(interpreter: Any) -> None:
+    builder = interpreter.interpreter_builder
+    builder.options = dataclasses.replace(builder.options, sanitize_overflow=False)
+    cls = type(builder)
+    _mend_dot(interpreter, cls)
+    _mend_rounding(interpreter, cls)
+
+
+def _widen(bits: np.ndarray) -> np.ndarray:
+    return (bits.astype(np.uint32) << 16).view(np.float32)
+
+
+def _mend_dot(interpreter: Any, cls: Any) -> None:
+    original, language = cls.create_dot, interpreter.tl
+
+    def create_dot(self: Any, a: Any, b: Any, d: Any, *rest: Any) -> Any:
+        if a.dtype.scalar == language.bfloat16:
+            a = interpreter.TensorHandle(_widen(a.data), language.float32)
+            b = interpreter.TensorHandle(_widen(b.data), language.float32)
+        return original(self, a, b, d, *rest)
+
+    cls.create_dot = create_dot
+
+
+def _mend_rounding(interpreter: Any, cls: Any) -> None:
+    original, language = cls.cast_impl, interpreter.tl
+
+    def cast_impl(self: Any, source: Any, target: Any) -> Any:
+        if target.scalar == language.bfloat16 and source.dtype.scalar == language.float32:
+            bits = source.data.view(np.uint32)
+            rounded = (bits + (0x7FFF + ((bits >> 16) & 1))) >> 16
+            return interpreter.TensorHandle(rounded.astype(np.uint16), target.scalar)
+        return original(self, source, target)
+
+    cls.cast_impl = cast_impl
