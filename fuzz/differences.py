@@ -14,6 +14,7 @@ import numpy as np
 MENDED = {
     "bfloat16 in dot": "the interpreter multiplies the bits of bfloat16 as if they were integers",
     "float32 to bfloat16": "truncated instead of rounded to the nearest even",
+    "comparisons": "the handle keeps the type of the operands, so a scalar condition that is splat is no condition",
     "overflow checks": "costly, and off by default in compiled kernels, too",
 }
 AVOIDED = {
@@ -31,6 +32,7 @@ def install(interpreter: Any) -> None:
     builder.options = dataclasses.replace(builder.options, sanitize_overflow=False)
     cls = type(builder)
     _mend_dot(interpreter, cls)
+    _mend_comparisons(interpreter, cls)
     _mend_rounding(interpreter, cls)
 
 
@@ -61,3 +63,15 @@ def _mend_rounding(interpreter: Any, cls: Any) -> None:
         return original(self, source, target)
 
     cls.cast_impl = cast_impl
+
+
+def _mend_comparisons(interpreter: Any, cls: Any) -> None:
+    def mended(original: Any) -> Any:
+        def create(self: Any, a: Any, b: Any) -> Any:
+            return interpreter.TensorHandle(original(self, a, b).data.astype(bool), interpreter.tl.int1)
+
+        return create
+
+    for name in dir(cls):
+        if name.startswith(("create_icmp", "create_fcmp")):
+            setattr(cls, name, mended(getattr(cls, name)))

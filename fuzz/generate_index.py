@@ -66,10 +66,10 @@ def apart(g: Generator, shape: Shape, room: tuple[int, int]) -> Expr:
         index = _twisted(g, index, total, size)
     assert index.range is not None
     spare = size - 1 - index.range[1]
-    if spare >= total and g.chance(0.2):
-        index = binary("*", index, constant(2, index.dtype)) if index.dtype != "uint8" else index
+    if 2 * index.range[1] < size and index.dtype != "uint8" and g.chance(0.2):
+        index = binary("*", index, constant(2, index.dtype))
         assert index.range is not None
-        spare = room[1] - room[0] - index.range[1]
+        spare = size - 1 - index.range[1]
     return _moved(g, index, room[0], spare)
 
 

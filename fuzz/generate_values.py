@@ -69,6 +69,8 @@ def small(g: Generator, dtype: str, shape: Shape, depth: int) -> Expr:
 
 def leaf(g: Generator, dtype: str, shape: Shape) -> Expr:
     known = g.find(dtype, shape)
+    if g.leaves > 8:
+        return constant(g.random.randint(*limits(dtype)), dtype, shape)
     if known and g.chance(0.8):
         return g.read(g.pick(known))
     if dtype == "int1":
@@ -77,7 +79,7 @@ def leaf(g: Generator, dtype: str, shape: Shape) -> Expr:
         return spread(iota(shape, g.random.randrange(len(shape))), shape)
     if dtype == "int32" and not shape and not g.pure and g.chance(0.5):
         return g.scalar()
-    if not g.pure and shape and g.chance(0.4):
+    if not g.pure and shape and g.leaves < 3 and g.chance(0.4):
         from fuzz.generate_memory import load
 
         return load(g, dtype, shape, 0)

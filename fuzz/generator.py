@@ -61,6 +61,7 @@ class Generator:
         self.scope: list[Variable] = []
         self.loops = 0  # loops around the current place
         self.pure = False  # inside of a function: no memory, no names but its own
+        self.leaves = 0  # leaves around the current place: a load needs an index, which needs leaves
         self._names: dict[str, int] = {}
         self._swarm()
 
@@ -183,7 +184,10 @@ class Generator:
     def leaf(self, dtype: str, shape: Shape) -> Expr:
         from fuzz.generate_values import leaf
 
-        return leaf(self, dtype, shape)
+        self.leaves += 1
+        made = leaf(self, dtype, shape)
+        self.leaves -= 1
+        return made
 
     def cost(self, shape: Shape, limit: int = MAX_ELEMENTS) -> bool:
         return _elements(shape) <= limit

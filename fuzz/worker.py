@@ -21,8 +21,23 @@ def _answer(role: str, request: tuple[Any, ...]) -> tuple[str, Any]:
     except target.OutOfBounds as error:
         return "out of bounds", str(error)
     except Exception as error:  # whatever a compiler may raise is a finding
-        text = f"{type(error).__name__}: {error}"
-        return ("refused" if role == "oracle" else "compile error"), text[-2000:]
+        return ("refused" if role == "oracle" or _front_end(error) else "compile error"), _words(error)
+
+
+def _front_end(error: BaseException) -> bool:
+    """Whether it was Triton's front end that would not have the kernel."""
+    from triton.compiler.errors import CompilationError
+
+    return isinstance(error, CompilationError)
+
+
+def _words(error: BaseException | None) -> str:
+    """The message and those it was raised from, the first cause first."""
+    parts: list[str] = []
+    while error is not None:
+        parts.insert(0, f"{type(error).__name__}: {str(error)[-1000:]}")
+        error = error.__cause__ or error.__context__
+    return "\n".join(parts)
 
 
 def main(role: str, read: int, write: int) -> None:
