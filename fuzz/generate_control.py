@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from fuzz import generate_memory, generate_tiles, ranges  # noqa: F401 (registers its productions)
+from fuzz import generate_memory, ranges
 from fuzz.generate_index import linear, mask
 from fuzz.generate_values import bounded, limits
 from fuzz.generator import Generator, Variable, action, production
 from fuzz.ops import make
-from fuzz.program import Assign, Do, Expr, For, Function, If, Program, Return, Shape
+from fuzz.program import Assign, Do, Expr, For, Function, If, Return, Shape
 from fuzz.types import FLOATS, TYPES
 
 
@@ -172,13 +172,17 @@ def called(g: Generator, dtype: str, shape: Shape, depth: int) -> Expr | None:
     g.scope = [Variable(n, d, s, ranges.everything(d)) for n, (d, s) in zip(names, takes)]
     result = g.value(dtype, shape, 2)
     g.scope, g.pure = scope, False
-    function = Function(
-        g.fresh("f"), tuple((n, d, s) for n, (d, s) in zip(names, takes)), result, noinline
-    )
+    function = Function(g.fresh("f"), tuple((n, d, s) for n, (d, s) in zip(names, takes)), result, noinline)
     g.functions.append(function)
     args = [g.value(d, s, depth) for d, s in takes]
     return make(
-        "call", *args, name=function.name, takes=tuple(takes), dtype=dtype, shape=shape, range=ranges.everything(dtype)
+        "call",
+        *args,
+        name=function.name,
+        takes=tuple(takes),
+        dtype=dtype,
+        shape=shape,
+        range=ranges.everything(dtype),
     )
 
 
@@ -186,7 +190,9 @@ def called(g: Generator, dtype: str, shape: Shape, depth: int) -> Expr | None:
 def named_mask(g: Generator) -> None:
     shape = g.shape((1, 1, 2))
     made = mask(g, shape, g.depth)
-    g.declare(made if made.shape == shape else make("broadcast", made, shape=shape, range=(0, 1)), (0, 1), "m")
+    g.declare(
+        made if made.shape == shape else make("broadcast", made, shape=shape, range=(0, 1)), (0, 1), "m"
+    )
 
 
 @action(1)
@@ -204,19 +210,3 @@ def show(g: Generator, variable: Variable) -> None:
     pointer = g.output(variable.dtype, size)
     places = make("addptr", pointer, linear(variable.shape, list(range(len(variable.shape)))))
     g.emit(Do(make("store", places, g.read(variable), first=2)))
-
-
-def generate(seed: int) -> Program:
-    """The kernel of a seed."""
-    g = Generator(seed)
-    for _ in range(g.random.randint(1, 3)):
-        compute(g)
-    steps(g, 1, 7)
-    for variable in [v for v in g.scope if not v.dtype.startswith("*")]:
-        if g.chance(0.8):
-            show(g, variable)
-    features = (*g.productions, *g.actions)
-    grid = g.pick([1, 1, 1, 2, 3])
-    return Program(seed, grid, tuple(g.arguments), tuple(g.block), tuple(g.functions), features)
-
-

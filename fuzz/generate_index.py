@@ -28,10 +28,14 @@ def _twisted(g: Generator, index: Expr, total: int, room: int) -> Expr:
     c = g.random.randint(1, max(1, total - 1))
     choice = g.pick(("reverse", "xor", "rotate", "multiply", "narrow", "divide", "unsigned", "signed"))
     if choice == "reverse":
-        return make("binary", constant(total - 1, index.dtype, index.shape), index, symbol="-", range=(0, total - 1))
+        return make(
+            "binary", constant(total - 1, index.dtype, index.shape), index, symbol="-", range=(0, total - 1)
+        )
     if choice == "xor":
         return make("binary", index, constant(min(c, total - 1), "int32"), symbol="^", range=(0, total - 1))
-    wrap = lambda e: binary(*g.pick((("%", e, constant(total, "int32")), ("&", e, constant(total - 1, "int32")))))
+    wrap = lambda e: binary(
+        *g.pick((("%", e, constant(total, "int32")), ("&", e, constant(total - 1, "int32"))))
+    )
     if choice == "rotate":
         return wrap(binary("+", index, constant(c, "int32")))
     if choice == "multiply":
@@ -45,7 +49,9 @@ def _twisted(g: Generator, index: Expr, total: int, room: int) -> Expr:
         step = g.pick([s for s in (2, 4, 8, 16) if s <= total])
         low = binary("%", index, constant(step, "int32"))
         return binary(
-            "+", binary("*", low, constant(total // step, "int32")), binary("//", index, constant(step, "int32"))
+            "+",
+            binary("*", low, constant(total // step, "int32")),
+            binary("//", index, constant(step, "int32")),
         )
     if choice == "unsigned":
         # x - c + c in unsigned numbers: wraps below zero, and back
@@ -109,7 +115,7 @@ def _arbitrary(g: Generator, shape: Shape, room: tuple[int, int], depth: int) ->
     mask = (1 << (size.bit_length() - 1)) - 1
     dtype = g.pick(["int32", "int32", "int64", *(t for t in g.integers if t in ("uint8", "uint16", "int16"))])
     value = g.value(dtype, shape, depth)
-    if value.range is not None and 0 <= value.range[0] and value.range[1] < size:
+    if value.range is not None and value.range[0] >= 0 and value.range[1] < size:
         return binary("+", cast(value, "int32"), constant(room[0], "int32")) if room[0] else value
     index = binary("&", cast(value, "int32"), constant(mask, "int32"))
     return binary("+", index, constant(room[0], "int32")) if room[0] else index
@@ -154,6 +160,10 @@ def _axis_mask(g: Generator, shape: Shape, axis: int) -> Expr:
         narrow = g.pick(("uint32", "uint8", "int8", "uint16", "int16", "uint64"))
         limit = abs(limit) if narrow.startswith("u") else limit
         limit = max(-128, min(limit, 100))
-        return make("compare", cast(moved, narrow), constant(limit, narrow), symbol=g.pick(COMPARISONS), range=(0, 1))
+        return make(
+            "compare", cast(moved, narrow), constant(limit, narrow), symbol=g.pick(COMPARISONS), range=(0, 1)
+        )
     other = binary(g.pick(("%", "//", ">>", "&")), moved, constant(g.random.randint(1, 7), "int32"))
-    return make("compare", other, constant(g.random.randint(0, 4), "int32"), symbol=g.pick(COMPARISONS), range=(0, 1))
+    return make(
+        "compare", other, constant(g.random.randint(0, 4), "int32"), symbol=g.pick(COMPARISONS), range=(0, 1)
+    )

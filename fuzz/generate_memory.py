@@ -170,7 +170,13 @@ def atomic(g: Generator) -> None:
     value = keep(g.value(dtype, shape, g.depth), pointer)
     condition = [mask(g, shape, 1)] if g.chance(0.5) else []
     made = make(
-        "atomic", offset(pointer, index), value, *condition, symbol=symbol, first=2, range=ranges.everything(dtype)
+        "atomic",
+        offset(pointer, index),
+        value,
+        *condition,
+        symbol=symbol,
+        first=2,
+        range=ranges.everything(dtype),
     )
     if alone and not condition and g.chance(0.5) and dtype != "float32":
         g.declare(made)

@@ -127,7 +127,9 @@ def _reducible(g: Generator, shape: Shape) -> tuple[Shape, int | None, bool] | N
 
 
 def _summed(dtype: str, bounds: Range, count: int) -> Range:
-    return None if bounds is None else ranges.whole(dtype, min(0, bounds[0] * count), max(0, bounds[1] * count))
+    return (
+        None if bounds is None else ranges.whole(dtype, min(0, bounds[0] * count), max(0, bounds[1] * count))
+    )
 
 
 @production(3)
@@ -201,7 +203,9 @@ def scan(g: Generator, dtype: str, shape: Shape, depth: int) -> Expr | None:
         wanted = (*COMMUTING, "c_last", "c_first", "c_affine")
         function = g.pick([c for c in wanted if kind != "f" or c not in (*BITS, "c_mul", "c_affine")])
     values = [g.value(dtype, shape, depth) for _ in range(2 if function == "c_affine" else 1)]
-    bounds = values[0].range if function in ("c_max", "c_min", "c_last", "c_first") else ranges.everything(dtype)
+    bounds = (
+        values[0].range if function in ("c_max", "c_min", "c_last", "c_first") else ranges.everything(dtype)
+    )
     if function in ("cumsum", "c_add"):
         if kind == "f":
             values = [bounded(values[0], *limits(dtype))]
@@ -249,5 +253,3 @@ def product(g: Generator, dtype: str, shape: Shape, depth: int) -> Expr | None:
         args.append(accumulator)
         bounds = ranges.binary("+", dtype, bounds, accumulator.range)
     return make("dot", *args, out=dtype, range=bounds)
-
-

@@ -15,6 +15,8 @@ COMPARISONS = ("<", "<=", "==", "!=", ">", ">=")
 
 def constant(value: int | float, dtype: str, shape: Shape = ()) -> Expr:
     bounds = (int(value), int(value)) if value == int(value) else None
+    if dtype.startswith("float8"):  # the interpreter takes the number for bits
+        return cast(constant(value, "float32", shape), dtype)
     return make("const", value=value, dtype=dtype, shape=shape, range=bounds)
 
 
@@ -149,7 +151,9 @@ def rounding(g: Generator, dtype: str, shape: Shape, depth: int) -> Expr | None:
         divisor = binary("+", make("unary", g.value(dtype, shape, depth), symbol="abs"), constant(1, dtype))
         return make("binary", value, divisor, symbol="/")
     if g.chance(0.2):
-        return make("unary", make("unary", value, symbol="abs"), symbol="sqrt_rn" if dtype == "float32" else "sqrt")
+        return make(
+            "unary", make("unary", value, symbol="abs"), symbol="sqrt_rn" if dtype == "float32" else "sqrt"
+        )
     return make("unary", value, symbol=symbol, range=value.range)
 
 
@@ -203,7 +207,7 @@ def bitcast(g: Generator, dtype: str, shape: Shape, depth: int) -> Expr | None:
 @production(1)
 def truth(g: Generator, dtype: str, shape: Shape, depth: int) -> Expr | None:
     """A condition as a number."""
-    if dtype == "int1" or TYPES[dtype].kind == "f" and dtype not in FLOATS:
+    if dtype == "int1" or (TYPES[dtype].kind == "f" and dtype not in FLOATS):
         return None
     return cast(g.value("int1", shape, depth), dtype)
 

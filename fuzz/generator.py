@@ -177,7 +177,13 @@ class Generator:
                 break
             made = self.weighted(self.productions)(self, dtype, shape, depth - 1)
             if made is not None:
-                assert made.dtype == dtype and made.shape == shape, (made.op, made.dtype, made.shape, dtype, shape)
+                assert made.dtype == dtype and made.shape == shape, (
+                    made.op,
+                    made.dtype,
+                    made.shape,
+                    dtype,
+                    shape,
+                )
                 return made
         return self.leaf(dtype, shape)
 

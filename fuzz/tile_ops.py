@@ -102,9 +102,7 @@ def _double(args: tuple[Expr, ...], attrs: dict[str, Any]) -> tuple[str, Shape]:
 OPS["join"] = Op(_join, lambda e, a: f"tl.join({a[0]}, {a[1]})")
 OPS["split"] = Op(_split, lambda e, a: f"tl.split({a[0]})[{e.attrs['which']}]")
 OPS["interleave"] = Op(_double, lambda e, a: f"tl.interleave({a[0]}, {a[1]})")
-OPS["cat"] = Op(
-    _double, lambda e, a: f"tl.cat({a[0]}, {a[1]}, dim={len(e.shape) - 1})"
-)
+OPS["cat"] = Op(_double, lambda e, a: f"tl.cat({a[0]}, {a[1]}, dim={len(e.shape) - 1})")
 
 
 def _along(args: tuple[Expr, ...], attrs: dict[str, Any]) -> tuple[str, Shape]:
