@@ -18,7 +18,6 @@ class Case:
     arguments: tuple[Tensor | Scalar, ...]
     grid: int
     seed: int
-    tolerance: int = 0  # ulps by which floats may differ
 
     def elements(self, tensor: Tensor) -> int:
         return tensor.size * (self.grid if tensor.apart else 1)
@@ -35,6 +34,8 @@ def initial_bounds(values: str, dtype: str, size: int) -> tuple[int, int] | None
         return 0, size - 1
     if values == "zero":
         return 0, 0
+    if values == "unit":
+        return -1, 1
     if values == "small":
         return (0, 15) if kind.kind == "u" else (0, 1) if kind.kind == "b" else (-8, 7)
     return None if kind.kind == "f" else kind.range  # "any"

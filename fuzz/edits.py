@@ -44,15 +44,9 @@ def _edit_bodies(body: Body, change: Callable[[Body], Iterator[Body]]) -> Iterat
     """The body with a change at one place: here, or in one of the statements' own bodies."""
     yield from change(body)
     for i, statement in enumerate(body):
-        around = lambda s, i=i: (*body[:i], s, *body[i + 1 :])
-        if isinstance(statement, For):
-            for inner in _edit_bodies(statement.body, change):
-                yield around(replace(statement, body=inner))
-        elif isinstance(statement, If):
-            for inner in _edit_bodies(statement.body, change):
-                yield around(replace(statement, body=inner))
-            for inner in _edit_bodies(statement.orelse, change):
-                yield around(replace(statement, orelse=inner))
+        for part in ("body", "orelse"):
+            for inner in _edit_bodies(getattr(statement, part, ()), change):
+                yield (*body[:i], replace(statement, **{part: inner}), *body[i + 1 :])
 
 
 def _fewer_statements(program: Program) -> Iterator[Callable[[], Program]]:
@@ -102,7 +96,7 @@ def _replacements(e: Expr) -> Iterator[Expr]:
         yield replace(e, args=e.args[:-1])
     if e.op == "dot" and len(e.args) > 2:
         yield replace(e, args=e.args[:2])
-    if e.dtype == "void" or e.dtype.startswith("*"):
+    if e.dtype not in TYPES:  # pointers, stores
         return
     for part in nodes(e):
         if part is not e and part.dtype == e.dtype and part.shape == e.shape and part.op != "const":
@@ -159,7 +153,7 @@ def _smaller_shapes(program: Program) -> Iterator[Callable[[], Program]]:
 def _resized(key: str, value: Any, old: int, new: int) -> Any:
     if key in ("n", "bins"):
         return new if value == old else value
-    if key == "shape":
+    if key in ("shape", "block"):
         return tuple(new if extent == old else extent for extent in value)
     if key == "takes":
         return tuple((dtype, _resized("shape", shape, old, new)) for dtype, shape in value)
@@ -169,14 +163,16 @@ def _resized(key: str, value: Any, old: int, new: int) -> Any:
 
 
 def _plainer_types(program: Program) -> Iterator[Callable[[], Program]]:
-    used = {t.lstrip("*") for t in (e.dtype for e in all_nodes(program))}
-    for dtype in sorted(used - {"int1", "int32", "float32", "void"}):
+    used = {e.dtype for e in all_nodes(program)} & set(TYPES)
+    for dtype in sorted(used - {"int1", "int32", "float32"}):
         plain = "float32" if TYPES[dtype].kind == "f" else "int32"
         yield lambda old=dtype, new=plain: _retyped(program, old, new)
 
 
 def _retyped(program: Program, old: str, new: str) -> Program:
-    swap = lambda v: "*" * v.startswith("*") + (new if v.lstrip("*") == old else v.lstrip("*"))
+    def swap(name: str) -> str:
+        plain = name.removeprefix("*").removeprefix("desc:")
+        return name[: len(name) - len(plain)] + (new if plain == old else plain)
 
     def attribute(key: str, value: Any) -> Any:
         if key in ("dtype", "to", "out"):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+
 from fuzz import generate_memory, ranges
 from fuzz.generate_index import linear, mask
 from fuzz.generate_values import bounded, limits
@@ -86,25 +89,36 @@ def _count(g: Generator) -> Expr | int:
     return bounded(value, 0, 3)
 
 
+def repeat(g: Generator, build: Callable[[], None], trips: int | None = None) -> None:
+    """A loop of up to three trips around what `build` adds."""
+    how = g.pick(("range", "range", "range", "tl.range", "while", "tl.static_range"))
+    count = _count(g) if trips is None and how != "tl.static_range" else trips
+    if count is None:
+        count = g.random.randint(0, 3)
+    counter = Variable(g.fresh("i"), "int32", (), (0, 3), fixed=True)
+
+    def with_counter() -> None:
+        g.scope.append(counter)
+        build()
+
+    g.loops += 1
+    body = g.nested(with_counter)
+    g.loops -= 1
+    g.emit(For(counter.name, count, body, how))
+
+
 @action(2)
 def loop(g: Generator) -> None:
     if g.loops >= 2:
         return
-    how = g.pick(("range", "range", "range", "tl.range", "while", "tl.static_range"))
-    count = g.random.randint(0, 3) if how == "tl.static_range" else _count(g)
-    counter = Variable(g.fresh("i"), "int32", (), (0, 3), fixed=True)
-    g.loops += 1
 
     def build() -> None:
-        g.scope.append(counter)
         update(g)
         steps(g, 1, 3)
         if g.chance(0.5):
             update(g)
 
-    body = g.nested(build)
-    g.loops -= 1
-    g.emit(For(counter.name, count, body, how))
+    repeat(g, build)
 
 
 @action(0.7)
@@ -121,11 +135,8 @@ def walking_pointer(g: Generator) -> None:
     g.scope.pop()
     here = make("var", name=places.name, dtype=places.dtype, shape=shape, bounds=pointer.attrs["bounds"])
     total = g.declare(bounded(g.value(dtype, shape, 1), *limits(dtype)), limits(dtype))
-    counter = Variable(g.fresh("i"), "int32", (), (0, 3), fixed=True)
-    g.loops += 1
 
     def build() -> None:
-        g.scope.append(counter)
         here_now = g.declare(generate_memory.from_pointer(g, here, 1))
         if g.chance(0.5):
             generate_memory.stored(g, here, 1)
@@ -135,9 +146,7 @@ def walking_pointer(g: Generator) -> None:
         moved = make("addptr", here, make("const", value=step, dtype="int32", shape=()))
         g.emit(Assign((places.name,), moved))
 
-    body = g.nested(build)
-    g.loops -= 1
-    g.emit(For(counter.name, _count(g), body, g.pick(("range", "range", "tl.range", "while"))))
+    repeat(g, build)
 
 
 @action(1.5)
@@ -202,11 +211,8 @@ def output(g: Generator) -> None:
         show(g, g.pick(known))
 
 
-def show(g: Generator, variable: Variable) -> None:
+def show(g: Generator, variable: Variable, ulps: int = 0) -> None:
     """Store a variable where nothing else is stored."""
-    size = 1
-    for extent in variable.shape:
-        size *= extent
-    pointer = g.output(variable.dtype, size)
+    pointer = g.output(variable.dtype, math.prod(variable.shape), ulps)
     places = make("addptr", pointer, linear(variable.shape, list(range(len(variable.shape)))))
     g.emit(Do(make("store", places, g.read(variable), first=2)))

@@ -139,7 +139,7 @@ def mask(g: Generator, shape: Shape, depth: int) -> Expr:
 
 def _axis_mask(g: Generator, shape: Shape, axis: int) -> Expr:
     """A condition on one index, with extents of 1 elsewhere."""
-    lone = [v for v in g.find("int1", (shape[axis],))] if len(shape) > 1 else []
+    lone = g.find("int1", (shape[axis],)) if len(shape) > 1 else []
     if lone and g.chance(0.5):
         made = g.read(g.pick(lone))
         for other in range(len(shape)):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from fuzz import ranges
@@ -163,9 +163,16 @@ class Generator:
             bounds=tensor.bounds,
         )
 
-    def output(self, dtype: str, size: int) -> Expr:
+    def aligned(self, dtype: str, size: int) -> Expr:
+        """Memory that begins at a multiple of 16 bytes, in every program; `size` is a multiple of 16."""
+        values = self.pick(["small", "any"])
+        tensor = Tensor(self.fresh("p"), dtype, size, values, initial_bounds(values, dtype, size), True)
+        self.arguments.append(tensor)
+        return self.pointer(tensor)
+
+    def output(self, dtype: str, size: int, ulps: int = 0) -> Expr:
         """Memory that only one statement writes."""
-        tensor = Tensor(self.fresh("o"), dtype, size, "zero", ranges.everything(dtype), True)
+        tensor = Tensor(self.fresh("o"), dtype, size, "zero", ranges.everything(dtype), True, ulps=ulps)
         self.arguments.append(tensor)
         return self.pointer(tensor)
 
@@ -206,10 +213,6 @@ class Generator:
         inner, self.block = self.block, outer
         self.scope = names
         return tuple(inner)
-
-    def reserve(self, name: str, **changes: Any) -> None:
-        """Change an argument that was made before."""
-        self.arguments = [replace(a, **changes) if a.name == name else a for a in self.arguments]
 
 
 _ANY = {name for name, t in TYPES.items() if t.kind in "iub" or name in ("float16", "float32", "float64")}

@@ -37,6 +37,8 @@ def compare(case: Case, expected: dict[str, np.ndarray], got: dict[str, np.ndarr
         differ = want != have
         if want.dtype.kind == "f":
             differ &= ~(np.isnan(want) & np.isnan(have))
+            if tensor.ulps:
+                differ &= ~(np.abs(want - have) <= tensor.ulps * np.spacing(np.abs(want)))
         if differ.any():
             at = np.flatnonzero(differ)
             pairs = ", ".join(f"[{i}] {have[i]} not {want[i]}" for i in at[:4])

@@ -77,6 +77,7 @@ class Tensor:
     values: str  # what it holds at first; see `fuzz.data`
     bounds: Range  # of what it ever holds
     apart: bool = False  # each program has a part of its own
+    ulps: int = 0  # by which floats in it may be off
     same_as: str = ""  # the argument whose memory this one shares
 
 

@@ -178,3 +178,32 @@ OPS["dot"] = Op(
     _dot,
     lambda e, a: f"tl.dot({', '.join(a)}, input_precision='ieee', out_dtype={tl_type(e.attrs['out'])})",
 )
+
+
+# Tensor descriptors: a handle of dtype "desc:<type>" whose shape is that of a block
+def _descriptor(args: tuple[Expr, ...], attrs: dict[str, Any]) -> tuple[str, Shape]:
+    expect(args[0].dtype.startswith("*") and not args[0].shape, "descriptor")
+    return "desc:" + args[0].dtype[1:], tuple(attrs["block"])
+
+
+def _descriptor_text(e: Expr, a: list[str]) -> str:
+    rows, columns = e.attrs["rows"]
+    return (
+        f"tl.make_tensor_descriptor({a[0]}, shape=[{rows}, {columns}], "
+        f"strides=[{e.attrs['stride']}, 1], block_shape={list(e.attrs['block'])})"
+    )
+
+
+def _block_load(args: tuple[Expr, ...], attrs: dict[str, Any]) -> tuple[str, Shape]:
+    return args[0].dtype.removeprefix("desc:"), args[0].shape
+
+
+def _block_store(args: tuple[Expr, ...], attrs: dict[str, Any]) -> tuple[str, Shape]:
+    handle, value = args[:2]
+    expect(handle.dtype == "desc:" + value.dtype and handle.shape == value.shape, "block store")
+    return "void", ()
+
+
+OPS["descriptor"] = Op(_descriptor, _descriptor_text)
+OPS["block_load"] = Op(_block_load, lambda e, a: f"{a[0]}.load([{a[1]}, {a[2]}])")
+OPS["block_store"] = Op(_block_store, lambda e, a: f"{a[0]}.store([{a[2]}, {a[3]}], {a[1]})")
