@@ -26,16 +26,19 @@ def linear(shape: Shape, order: list[int]) -> Expr:
 def _twisted(g: Generator, index: Expr, total: int, room: int) -> Expr:
     """A permutation of the places 0 .. total - 1, a power of two, or a move within `room`."""
     c = g.random.randint(1, max(1, total - 1))
-    choice = g.pick(("reverse", "xor", "rotate", "multiply", "narrow", "divide", "unsigned", "signed"))
+    kinds = ("reverse", "xor", "rotate", "multiply", "divide")
+    choice = g.pick((*kinds, "narrow", "unsigned", "signed") if g.wraps else kinds)
     if choice == "reverse":
         return make(
             "binary", constant(total - 1, index.dtype, index.shape), index, symbol="-", range=(0, total - 1)
         )
     if choice == "xor":
         return make("binary", index, constant(min(c, total - 1), "int32"), symbol="^", range=(0, total - 1))
-    wrap = lambda e: binary(
-        *g.pick((("%", e, constant(total, "int32")), ("&", e, constant(total - 1, "int32"))))
-    )
+
+    def wrap(e: Expr) -> Expr:
+        symbol, second = g.pick((("%", total), ("&", total - 1)))
+        return binary(symbol, e, constant(second, "int32"))
+
     if choice == "rotate":
         return wrap(binary("+", index, constant(c, "int32")))
     if choice == "multiply":
@@ -156,7 +159,7 @@ def _axis_mask(g: Generator, shape: Shape, axis: int) -> Expr:
         return make("compare", index, g.scalar() if not g.pure else constant(limit, "int32"),
                     symbol=g.pick(COMPARISONS), range=(0, 1))  # fmt: skip
     moved = binary(g.pick("+-*"), index, constant(g.random.randint(1, extent + 3), "int32"))
-    if choice < 0.8:
+    if choice < 0.8 and g.wraps:
         narrow = g.pick(("uint32", "uint8", "int8", "uint16", "int16", "uint64"))
         limit = abs(limit) if narrow.startswith("u") else limit
         limit = max(-128, min(limit, 100))

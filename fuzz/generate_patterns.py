@@ -50,7 +50,10 @@ def dot_loop(g: Generator) -> None:
 def _dot_step(g: Generator, a: Variable, x: Variable, y: Variable, places: Expr) -> None:
     """One assignment of a product, or of a tile, or a store over an operand's memory."""
     out = "int32" if a.dtype == "int8" else a.dtype
-    turned = lambda e: make("trans", e, order=(1, 0)) if g.chance(0.25) else e
+
+    def turned(e: Expr) -> Expr:
+        return make("trans", e, order=(1, 0)) if g.chance(0.25) else e
+
     left, right = g.pick(((a, x), (x, a), (a, y), (y, a), (a, a)))
     args = [turned(g.read(left)), turned(g.read(right))]
     if g.chance(0.4):

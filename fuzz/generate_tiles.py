@@ -82,7 +82,8 @@ def split(g: Generator, dtype: str, shape: Shape, depth: int) -> Expr | None:
 
 @production(1)
 def flipped(g: Generator, dtype: str, shape: Shape, depth: int) -> Expr | None:
-    if not shape or math.prod(shape) > 256:
+    # Triton has no flip of a single element.
+    if not 2 <= math.prod(shape) <= 256:
         return None
     inner = g.value(dtype, shape, depth)
     return make("flip", inner, axis=g.random.randrange(len(shape)), range=inner.range)
@@ -90,7 +91,7 @@ def flipped(g: Generator, dtype: str, shape: Shape, depth: int) -> Expr | None:
 
 @production(0.5)
 def ordered(g: Generator, dtype: str, shape: Shape, depth: int) -> Expr | None:
-    if not shape or math.prod(shape) > 64 or shape[-1] > 16 or dtype == "int1":
+    if not shape or math.prod(shape) > 64 or not 2 <= shape[-1] <= 16 or dtype == "int1":
         return None
     if TYPES[dtype].kind == "f" and dtype not in FLOATS:
         return None

@@ -184,7 +184,9 @@ def conversion(g: Generator, dtype: str, shape: Shape, depth: int) -> Expr | Non
     value = g.value(source, shape, depth)
     to, of = TYPES[dtype], TYPES[source]
     if to.kind == "f":
-        return cast(bounded(value, *limits(source)), dtype) if to.bits < 32 else cast(value, dtype)
+        if to.bits >= 32:
+            return cast(value, dtype)
+        return cast(cast(bounded(value, *limits(source)), "float32"), dtype)
     if of.kind == "f":  # what lies outside of the integers is not defined
         low, high = (0, 15) if to.kind == "u" else (-8, 7)
         if g.chance(0.5) and value.dtype == "float32":
@@ -198,7 +200,7 @@ def conversion(g: Generator, dtype: str, shape: Shape, depth: int) -> Expr | Non
 @production(0.7)
 def bitcast(g: Generator, dtype: str, shape: Shape, depth: int) -> Expr | None:
     kind = TYPES[dtype]
-    if kind.kind not in "iu":
+    if kind.kind not in "iu" or not g.wraps:
         return None
     source = ("u" if kind.kind == "i" else "") + f"int{kind.bits}"
     return make("cast", g.value(source, shape, depth), to=dtype, bitcast=True, range=kind.range)
@@ -215,7 +217,7 @@ def truth(g: Generator, dtype: str, shape: Shape, depth: int) -> Expr | None:
 @production(1)
 def wrapped(g: Generator, dtype: str, shape: Shape, depth: int) -> Expr | None:
     """Through a narrower or unsigned type and back, which wraps around."""
-    if TYPES[dtype].kind not in "iu":
+    if TYPES[dtype].kind not in "iu" or not g.wraps:
         return None
     through = g.pick(("int8", "uint8", "int16", "uint16", "uint32"))
     moved = binary(g.pick("+-*"), g.value(dtype, shape, depth), constant(g.random.randint(0, 40), dtype))

@@ -67,11 +67,14 @@ class Generator:
 
     def _swarm(self) -> None:
         share = self.random.choice([0.25, 0.5, 0.75, 1.0])
-        keep = lambda table: {n: e for n, e in table.items() if self.random.random() < share}
-        self.productions = keep(PRODUCTIONS)
-        self.actions = keep(ACTIONS)
+        self.productions = {n: e for n, e in PRODUCTIONS.items() if self.chance(share)}
+        self.actions = {n: e for n, e in ACTIONS.items() if self.chance(share)}
         self.floats = self.pick(["float32", "float32", "float16", "float64"])
+        # Whether indices and masks may wrap round in narrow and unsigned types.
+        self.wraps = self.chance(0.5)
         self.integers = [t for t in TYPES if TYPES[t].kind in "iu" and self.chance(0.4)] or ["int32"]
+        if not self.wraps:
+            self.integers = ["int32", "int64"]
         self.types = ["int32", "int32", "float32", *self.integers, self.floats]
         extents = [1, 2, 4, 8, 16, 16, 32, 64]
         self.extents = [self.pick(extents) for _ in range(self.random.randint(1, 3))]

@@ -49,9 +49,13 @@ def compare(case: Case, expected: dict[str, np.ndarray], got: dict[str, np.ndarr
 class Judge:
     """Owns the worker processes. One case at a time."""
 
-    def __init__(self, isas: tuple[str, ...], seconds: float = 20.0):
+    def __init__(
+        self, isas: tuple[str, ...], seconds: float = 20.0, environment: dict[str, str] | None = None
+    ):
+        """`environment` is added to that of the targets."""
+        added = environment or {}
         self._oracle = Worker("oracle", {"TRITON_INTERPRET": "1"}, seconds)
-        self._targets = {isa: Worker("target", ISAS[isa], seconds) for isa in isas}
+        self._targets = {isa: Worker("target", {**ISAS[isa], **added}, seconds) for isa in isas}
 
     def judge(self, case: Case) -> Verdict:
         answer, expected = self._oracle.ask(case)

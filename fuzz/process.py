@@ -20,6 +20,7 @@ ISAS: dict[str, dict[str, str]] = {
 }
 # After so many kernels a worker is replaced: loaded code and interned types only grow.
 LIFETIME = 400
+_STARTUP_SECONDS = 120
 
 
 class Worker:
@@ -56,23 +57,24 @@ class Worker:
         self._requests = Connection(write_request, readable=False)
         self._answers = Connection(read_answer, writable=False)
         self._asked = 0
+        # It says when its imports are done: they are not part of a kernel's time.
+        if not self._answers.poll(_STARTUP_SECONDS) or self._answers.recv() != "ready":
+            raise RuntimeError(f"a worker did not start: {self._role}")
 
     def ask(self, *request: Any) -> tuple[str, Any]:
         """("ok", results), or a kind of finding and words about it."""
         if self._process is not None and self._asked >= LIFETIME:
             self.stop()
-        first = self._process is None
-        if first:
-            self._start()
-        self._asked += 1
         try:
+            if self._process is None:
+                self._start()
+            self._asked += 1
             self._requests.send(request)
-            # The first kernel also pays for imports.
-            if not self._answers.poll(self._seconds + (60 if first else 0)):
+            if not self._answers.poll(self._seconds):
                 self.stop()
                 return "timeout", f"longer than {self._seconds:g} s"
             return self._answers.recv()
-        except (EOFError, OSError):
+        except (EOFError, BrokenPipeError, ConnectionResetError):
             code = self._died()
             return "crash", signal.Signals(-code).name if code < 0 else f"exit status {code}"
 

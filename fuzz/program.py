@@ -150,7 +150,10 @@ def all_nodes(program: Program) -> Iterator[Expr]:
 
 def map_statement(statement: Statement, change: Callable[[Expr], Expr]) -> Statement:
     """The statement with each of its expressions changed, those of its body too."""
-    inner = lambda body: tuple(map_statement(s, change) for s in body)
+
+    def inner(body: tuple[Statement, ...]) -> tuple[Statement, ...]:
+        return tuple(map_statement(s, change) for s in body)
+
     if isinstance(statement, Assign | Do):
         return replace(statement, value=change(statement.value))
     if isinstance(statement, For):

@@ -6,7 +6,21 @@ from collections.abc import Iterator
 
 from fuzz import tile_ops
 from fuzz.ops import OPS
-from fuzz.program import Assign, Do, Expr, For, Function, If, Program, Scalar, Statement, all_nodes
+from fuzz.program import (
+    Assign,
+    Do,
+    Expr,
+    For,
+    Function,
+    If,
+    Program,
+    Scalar,
+    Statement,
+    all_nodes,
+    expressions,
+    nodes,
+    walk,
+)
 
 HEADER = "import triton\nimport triton.language as tl\n"
 
@@ -52,9 +66,10 @@ def _loop(loop: For) -> Iterator[str]:
         yield from _indent(_block(loop.body))
         yield f"    {loop.name} += 1"
         return
-    # The interpreter counts in Python integers, the compiler in int32 tensors; made one type here.
     yield f"for {loop.name}_ in {loop.how}({count}):"
-    yield f"    {loop.name} = tl.full((), {loop.name}_, tl.int32)"
+    if loop.name in {e.attrs.get("name") for s in walk(loop.body) for x in expressions(s) for e in nodes(x)}:
+        # The interpreter counts in Python integers, the compiler in int32 tensors; made one type here.
+        yield f"    {loop.name} = tl.full((), {loop.name}_, tl.int32)"
     yield from _indent(_block(loop.body))
 
 

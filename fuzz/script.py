@@ -25,31 +25,40 @@ def tensor(bits, dtype):
     return torch.from_numpy(bits.copy()).view(dtype)
 
 
+def check(name, tensor, expected):
+    got, want = tensor.view(torch.uint8).numpy().view(expected.dtype), expected
+    for i in np.flatnonzero(got != want)[:16]:
+        print(f"{{name}}[{{i}}] is {{got[i]}}, not {{want[i]}}")
+
+
 {arguments}
 kernel[({grid},)]({names}{options})
-{prints}
+{checks}
 '''
 
 
 def _inputs(case: Case, tensor: Tensor) -> str:
     if tensor.same_as:
         return f"{tensor.name} = {tensor.same_as}"
-    bits = contents(case, tensor)
-    values = "np.zeros" if not bits.any() else "np.array"
-    what = f"({len(bits)}" if not bits.any() else f"({np.array2string(bits, separator=',', threshold=10**9)}"
     torch_type = {"int1": "bool"}.get(tensor.dtype, TYPES[tensor.dtype].torch)
-    return f"{tensor.name} = tensor({values}{what}, dtype=np.{bits.dtype.name}), torch.{torch_type})"
+    return f"{tensor.name} = tensor({_array(contents(case, tensor))}, torch.{torch_type})"
+
+
+def _array(bits: np.ndarray) -> str:
+    """Bits as text. Small floats are shown as the integers that hold their bits."""
+    if not bits.any():
+        return f"np.zeros({len(bits)}, np.{bits.dtype.name})"
+    return f"np.array({bits.tolist()}, np.{bits.dtype.name})"
 
 
 def script(case: Case, verdict: Verdict, expected: dict[str, np.ndarray]) -> str:
     arguments = [
         f"{a.name} = {a.value}" if isinstance(a, Scalar) else _inputs(case, a) for a in case.arguments
     ]
-    shown = [a for a in case.arguments if isinstance(a, Tensor) and not a.same_as]
-    prints = [
-        f'print("{a.name} has     ", {a.name}.tolist())\nprint("{a.name} expected", {expected[a.name].tolist()})'
-        for a in shown
-        if a.name in expected and (expected[a.name] != contents(case, a)).any()
+    checks = [
+        f'check("{a.name}", {a.name}, {_array(expected[a.name])})'
+        for a in case.arguments
+        if isinstance(a, Tensor) and a.name in expected
     ]
     settings = " ".join(f"{k}={v}" for k, v in ISAS.get(verdict.isa, {}).items())
     return _TEMPLATE.format(
@@ -58,12 +67,12 @@ def script(case: Case, verdict: Verdict, expected: dict[str, np.ndarray]) -> str
         seed=case.seed,
         words=verdict.words.replace("\\", "/").replace('"""', "'''"),
         environment=f" ({settings} in the environment)" if settings else "",
-        source=case.source.replace("import triton\n", "import triton\n", 1),
+        source=case.source,
         arguments="\n".join(arguments),
         grid=case.grid,
         names=", ".join(a.name for a in case.arguments),
         options=", enable_fp_fusion=False",
-        prints="\n".join(prints),
+        checks="\n".join(checks),
     )
 
 
