@@ -49,6 +49,10 @@ class Host:
         """Whether the CPU has an LLVM feature, e.g. `fma`, `f16c`, `avx512bf16`."""
         return feature in _enabled(self.features) or feature in _LEVEL_FEATURES.get(self.cpu_name, ())
 
+    def may_have(self, feature: str) -> bool:
+        """The same, and yes for a CPU of which only its name is known here."""
+        return self.has(feature) or (not self.features and self.cpu_name not in _LEVEL_FEATURES)
+
     def target_machine(self, opt: int = 2) -> Any:
         """An LLVM target machine for code that the loader will put into this process."""
         _initialize()

@@ -15,12 +15,17 @@ from tileprobe.ir.accessors import op_name
 from tileprobe.targets.cpu.codegen import elementwise
 from tileprobe.targets.cpu.codegen.body import BodyFacts
 from tileprobe.targets.cpu.codegen.dot import Ahead
+from tileprobe.targets.cpu.codegen.intervals import known_integer
 from tileprobe.targets.cpu.codegen.types import I32, Value, bytes_of, pointee_name
 from tileprobe.targets.cpu.dialect import DotOp, NestOp, WriteOp
 from tileprobe.targets.cpu.schedule.ttir import is_elementwise
 
 if TYPE_CHECKING:
     from tileprobe.targets.cpu.codegen.function import FunctionEmitter
+
+
+# These trap when they divide by zero.
+_DIVISIONS = frozenset(f"arith.{n}" for n in ("divsi", "divui", "remsi", "remui", "ceildivsi", "floordivsi"))
 
 
 class _GiveUpError(Exception):
@@ -56,7 +61,7 @@ def _packing_nest(buffer: SSAValue, dot: DotOp) -> NestOp | None:
 
 
 def _tile(f: FunctionEmitter, loop: Operation, nest: NestOp, load: Operation) -> Ahead | None:
-    facts = BodyFacts(nest.body.block)
+    facts = BodyFacts(nest)
     pointer = load.operands[0]
     size = bytes_of(pointee_name(pointer.type))
     along = next(
@@ -100,7 +105,15 @@ class _Follower:
             return elementwise.constant_value(op)
         if not is_elementwise(op_name(op)):
             raise _GiveUpError
+        if op_name(op) in _DIVISIONS and not self._safe_divisor(op.operands[1]):
+            raise _GiveUpError
         return elementwise.emit(self.f.builder, op, [self.value(v) for v in op.operands])
+
+    def _safe_divisor(self, value: SSAValue) -> bool:
+        """One that this iteration divided by as well: the next one's could be zero, of an iteration that never is."""
+        return known_integer(value) not in (None, 0, -1) or not (
+            (isinstance(value, OpResult) and self._inside(value.op)) or value.owner is self.body
+        )
 
     def _inside(self, op: Operation) -> bool:
         return self.loop.is_ancestor(op)

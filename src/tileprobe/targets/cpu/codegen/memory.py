@@ -22,6 +22,7 @@ from tileprobe.targets.cpu.codegen.types import (
     register_type,
     vector,
 )
+from tileprobe.targets.cpu.host import host
 
 
 def to_register(b: ir.IRBuilder, value: Value, name: str) -> Value:
@@ -87,7 +88,27 @@ def store_vector(b: ir.IRBuilder, value: Value, address: Value, name: str, mask:
         b.store(raw, pointer(b, address), align=bytes_of(name))
         return
     suffix = f"{type_suffix(raw.type)}.p0"
+    if isinstance(raw.type.element, ir.IntType) and raw.type.element.width < 64 and _merges_truncation():
+        mask = _opaque(b, mask)
     intrinsic(b, "llvm.masked.store", ir.VoidType(), [raw, pointer(b, address), mask], suffix)
+
+
+def _merges_truncation() -> bool:
+    """Can the machine truncate and store in one instruction, as AVX-512 can?
+
+    LLVM 22.1 gets that wrong for a constant mask with a single lane on: it stores the lane before truncation, over
+    its neighbours. docs/upstream.md has the smallest case.
+    """
+    return host().arch == "x86_64" and host().may_have("avx512f")
+
+
+def _opaque(b: ir.IRBuilder, mask: Value) -> Value:
+    """The same mask, of which LLVM cannot know that it is constant. Costs a move to a register and back."""
+    bits = ir.IntType(lanes_of(mask))
+    wide = b.bitcast(mask, bits)
+    wide = wide if bits.width == 64 else b.zext(wide, I64)
+    hidden = b.asm(ir.FunctionType(I64, [I64]), "", "=r,0", [wide], side_effect=False)
+    return b.bitcast(hidden if bits.width == 64 else b.trunc(hidden, bits), mask.type)
 
 
 # -- vectors of addresses ------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from xdsl.ir import Operation, OpResult, SSAValue
 from tileprobe.ir.accessors import op_name
 from tileprobe.targets.cpu.codegen import buffers, effects, elementwise, shape
 from tileprobe.targets.cpu.codegen.body import BodyFacts
+from tileprobe.targets.cpu.codegen.intervals import wrapped
 from tileprobe.targets.cpu.codegen.loops import counted_loop
 from tileprobe.targets.cpu.codegen.ranges import vector_ranges
 from tileprobe.targets.cpu.codegen.reducing import Accumulators
@@ -42,13 +43,13 @@ class NestEmitter:
         self.nest = nest
         self.b = function.builder
         self.dims = nest.dims
-        self.facts = BodyFacts(nest.body.block)
+        self.facts = BodyFacts(nest)
         plan = shape.choose(self.facts, nest, function.vector_bytes, function.scalar_only)
         self.order, self.axis, self.lanes, self.turn = plan.order, plan.axis, plan.lanes, plan.turn
-        # Remainders such as `offsets % n` are followed without division where the tile does not wrap round;
-        # that is known at run time only, so the vector loops then exist twice.
-        self.remainders = self._known_remainders() if self.lanes > 1 else frozenset()
-        self.variant = bool(self.remainders)
+        # Remainders such as `offsets % n` are followed without division where the tile does not wrap round, and
+        # so are unsigned indices; that is known at run time only, so the vector loops then exist twice.
+        self.wrapping = self._may_wrap() if self.lanes > 1 else frozenset()
+        self.variant = bool(self.wrapping)
         self.body_level = len(self.order) + int(self.variant)
         self.linear: frozenset[SSAValue] = frozenset()
         self.true_masks: frozenset[SSAValue] = frozenset()
@@ -155,34 +156,50 @@ class NestEmitter:
         if not self.variant:
             self._emit_ranges(depth)
             return
-        straight = self._none_wraps(self.remainders)
+        straight = self._none_wraps()
         with self.b.if_else(straight) as (then, otherwise):
             with then:
-                self.linear = self.remainders
+                self.linear = self.wrapping
                 with self._deeper():
                     self._emit_ranges(depth)
                 self.linear = frozenset()
             with otherwise, self._deeper():
                 self._emit_ranges(depth)
 
-    def _known_remainders(self) -> frozenset[SSAValue]:
-        """Remainders along the vector axis that are known before its loop starts."""
+    def _may_wrap(self) -> frozenset[SSAValue]:
+        """Remainders and unsigned indices along the vector axis that are known before its loop starts."""
         later = sum(1 << axis for axis in self.order[self.order.index(self.axis) + 1 :])
-        found = self.facts.remainders(self.axis)
+        found = [*self.facts.remainders(self.axis), *self.facts.unsigned_indices(self.axis)]
         return frozenset(value for value in found if not self.facts.varies[value] & later)
 
-    def _none_wraps(self, remainders: frozenset[SSAValue]) -> Value:
-        """Does no remainder start anew within the tile?"""
+    def _none_wraps(self) -> Value:
+        """Does no remainder start anew within the tile, and no unsigned index pass its largest value?"""
         b, result = self.b, ir.Constant(ir.IntType(1), 1)
-        for value in [v for v in self.facts.varies if v in remainders]:
+        for value in [v for v in self.facts.varies if v in self.wrapping]:
             assert isinstance(value, OpResult)
+            whole = self.get(value.op.operands[0], ORIGIN)
+            extent = self.dims[self.axis]
+            if op_name(value.op) == "arith.extui":
+                result = b.and_(result, self._stays_unsigned(value.op.operands[0], whole, extent))
+                continue
             start, divisor = self.get(value, ORIGIN), self.get(value.op.operands[1], ORIGIN)
             kind = start.type
-            fits = b.icmp_signed("<=", start, b.sub(divisor, ir.Constant(kind, self.dims[self.axis])))
-            whole = self.get(value.op.operands[0], ORIGIN)
-            positive = b.icmp_signed(">=", whole, ir.Constant(kind, 0))
-            result = b.and_(result, b.and_(fits, positive))
+            fits = b.icmp_signed("<=", start, b.sub(divisor, ir.Constant(kind, extent)))
+            # neither negative nor so large that the number itself wraps
+            room = ir.Constant(kind, (1 << (kind.width - 1)) - extent)
+            small = b.icmp_unsigned("<=", whole, room)
+            result = b.and_(result, b.and_(fits, small))
         return result
+
+    def _stays_unsigned(self, value: SSAValue, first: Value, extent: int) -> Value:
+        stride = self.facts.stride(value, self.axis)
+        assert stride is not None
+        reach, most = abs(stride) * (extent - 1), (1 << 32) - 1
+        if reach > most:
+            return ir.Constant(ir.IntType(1), 0)
+        if stride > 0:
+            return self.b.icmp_unsigned("<=", first, ir.Constant(first.type, wrapped(most - reach, 32)))
+        return self.b.icmp_unsigned(">=", first, ir.Constant(first.type, wrapped(reach, 32)))
 
     def _emit_ranges(self, depth: int) -> None:
         for piece in vector_ranges(self):
@@ -243,15 +260,21 @@ class NestEmitter:
 
     @contextmanager
     def _at(self, level: int) -> Iterator[None]:
-        """Emit at `level`: in place in the innermost body, in its prologue anywhere else."""
+        """Emit at `level`: in place in the innermost body, in its prologue anywhere else.
+
+        Outside of the vector loop no mask is known to hold: what is emitted there serves all of its ranges.
+        """
         if level == self.body_level or self.b.block is self._prologues[level]:
             yield
             return
         block, anchor = self.b._block, self.b._anchor
         self.b.position_before(self._prologues[level].terminator)  # type: ignore[arg-type]
         saved, self.level = self.level, level
+        masks = self.true_masks
+        if level <= self.order.index(self.axis) + int(self.variant):
+            self.true_masks = frozenset()
         yield
-        self.level = saved
+        self.level, self.true_masks = saved, masks
         self.b._block, self.b._anchor = block, anchor
 
     def _level_of(self, value: SSAValue, form: str) -> int:
@@ -294,7 +317,7 @@ class NestEmitter:
 
     def _outer(self, value: SSAValue, form: str) -> Value:
         scalar = self.function.value(value)
-        if form != ALL or self.lanes == 1 or False:
+        if form != ALL or self.lanes == 1:
             return scalar
         return self._memo(value, ALL, 0, lambda: splat(self.b, scalar, self.lanes))
 
@@ -320,7 +343,7 @@ class NestEmitter:
         name = op_name(op)
         if name == "arith.constant":
             return self._emit_constant(op, form)
-        if value in self.linear and form != ORIGIN:
+        if value in self.linear and form != ORIGIN and name != "arith.extui":
             return self._emit_linear(value, form)
         if name == "arith.select" and op.operands[0] in self.true_masks and form != ORIGIN:
             return self.get(op.operands[1], form)
@@ -345,7 +368,8 @@ class NestEmitter:
         kind = self.get(value, FIRST).type if stride is not None else None
         if stride is None or not isinstance(kind, ir.IntType):
             return None
-        steps = ir.Constant(ir.VectorType(kind, self.lanes), [lane * stride for lane in range(self.lanes)])
+        offsets = [wrapped(lane * stride, kind.width) for lane in range(self.lanes)]
+        steps = ir.Constant(ir.VectorType(kind, self.lanes), offsets)
         return self.b.add(splat(self.b, self.get(value, FIRST), self.lanes), steps)
 
     def _emit_index(self, value: SSAValue, form: str) -> Value:

@@ -10,6 +10,7 @@ from xdsl.ir import OpResult, SSAValue
 
 from tileprobe.ir.accessors import op_name
 from tileprobe.targets.cpu.codegen.body import Bound
+from tileprobe.targets.cpu.codegen.intervals import wrapped
 from tileprobe.targets.cpu.codegen.types import I32, I64, Value
 
 if TYPE_CHECKING:
@@ -25,6 +26,18 @@ class Range:
     true_masks: frozenset[SSAValue]
 
 
+@dataclass
+class Span:
+    """Where a condition holds: from `low` on, below `high` (i64, within the extent; None: no such end).
+
+    Behind `needed` it surely does not. All three take care of sides that wrap: then nothing is known to hold.
+    """
+
+    low: Value | None
+    high: Value | None
+    needed: Value | None
+
+
 def vector_ranges(nest: NestEmitter) -> list[Range]:
     extent = nest.dims[nest.axis]
     zero, end = ir.Constant(I32, 0), ir.Constant(I32, extent)
@@ -33,8 +46,8 @@ def vector_ranges(nest: NestEmitter) -> list[Range]:
         return [Range(zero, end, frozenset())]
     spans = {c: _span(nest, bound, extent) for c, bound in known.items()}
     true_masks = _holding(nest, frozenset(known))
-    low = _extreme(nest.b, [s[0] for s in spans.values() if s[0] is not None], largest=True)
-    high = _extreme(nest.b, [s[1] for s in spans.values() if s[1] is not None], largest=False)
+    low = _extreme(nest.b, [s.low for s in spans.values() if s.low is not None], largest=True)
+    high = _extreme(nest.b, [s.high for s in spans.values() if s.high is not None], largest=False)
     b, lanes = nest.b, nest.lanes
     start = zero if low is None else _align(b, b.trunc(low, I32), lanes, up=True)
     stop = end if high is None else _align(b, b.trunc(high, I32), lanes, up=False)
@@ -66,9 +79,16 @@ def _known_conditions(nest: NestEmitter) -> dict[SSAValue, Bound]:
 
 def conjuncts(mask: SSAValue) -> list[SSAValue]:
     """The conditions that together make `mask`."""
-    if isinstance(mask, OpResult) and op_name(mask.op) == "arith.andi":
-        return [leaf for operand in mask.op.operands for leaf in conjuncts(operand)]
-    return [mask]
+    found: dict[SSAValue, None] = {}
+    todo, seen = [mask], {mask}
+    while todo:
+        value = todo.pop()
+        if not isinstance(value, OpResult) or op_name(value.op) != "arith.andi":
+            found[value] = None
+            continue
+        todo.extend(v for v in value.op.operands if v not in seen)
+        seen.update(value.op.operands)
+    return list(found)
 
 
 def _holding(nest: NestEmitter, leaves: frozenset[SSAValue]) -> frozenset[SSAValue]:
@@ -80,26 +100,62 @@ def _holding(nest: NestEmitter, leaves: frozenset[SSAValue]) -> frozenset[SSAVal
     return frozenset(found)
 
 
-def _span(nest: NestEmitter, bound: Bound, extent: int) -> tuple[Value | None, Value | None]:
-    """Lowest and highest index (i64, within the extent) for which a bound holds."""
+def _span(nest: NestEmitter, bound: Bound, extent: int) -> Span:
+    """The range of the index for which a bound holds."""
     from tileprobe.targets.cpu.codegen.nest import ORIGIN
 
     b = nest.b
+    whole, none = ir.Constant(I64, extent), ir.Constant(I64, 0)
     if bound.kind == "uniform":
-        condition = nest.get(bound.left, ORIGIN)
-        return None, b.select(condition, ir.Constant(I64, extent), ir.Constant(I64, 0))
+        high = b.select(nest.get(bound.left, ORIGIN), whole, none)
+        return Span(None, high, high)
     assert bound.right is not None
     widen = b.zext if bound.unsigned else b.sext
-    left, right = (nest.get(v, ORIGIN) for v in (bound.left, bound.right))
-    left, right = (v if v.type == I64 else widen(v, I64) for v in (left, right))
+    sides = [nest.get(v, ORIGIN) for v in (bound.left, bound.right)]
+    left, right = (v if v.type == I64 else widen(v, I64) for v in sides)
     limit = b.add(b.sub(right, left), ir.Constant(I64, bound.extra))
-    limit = _max(b, ir.Constant(I64, 0), _min(b, limit, ir.Constant(I64, extent)))
-    return (None, limit) if bound.kind == "less" else (limit, None)
+    limit = _max(b, none, _min(b, limit, whole))
+    straight = _neither_wraps(nest, bound, sides, extent)
+    if bound.kind == "less":
+        return Span(None, b.select(straight, limit, none), b.select(straight, limit, whole))
+    return Span(b.select(straight, limit, whole), None, None)
 
 
-def _last_needed(
-    nest: NestEmitter, spans: dict[SSAValue, tuple[Value | None, Value | None]], end: Value
-) -> Value:
+def _neither_wraps(nest: NestEmitter, bound: Bound, sides: list[Value], extent: int) -> Value:
+    """Do both sides of a comparison move along the tile without wrapping round the end of their type?"""
+    b = nest.b
+    result: Value = ir.Constant(ir.IntType(1), 1)
+    for value, side, slope in zip((bound.left, bound.right), sides, bound.slopes):
+        assert value is not None
+        width = side.type.width
+        if width == 64:
+            # Far from both ends there is room for the tile, and for the difference of the two sides.
+            quarter = ir.Constant(I64, 1 << 62)
+            if bound.unsigned:
+                near = b.icmp_unsigned("<", side, quarter)
+            else:
+                near = b.icmp_signed(">=", b.add(side, quarter), ir.Constant(I64, 0))
+            result = b.and_(result, near)
+            continue
+        known = nest.facts.intervals.unsigned if bound.unsigned else nest.facts.intervals.signed
+        if slope == 0 or known(value) is not None:
+            continue
+        least = 0 if bound.unsigned else -(1 << (width - 1))
+        most = least + (1 << width) - 1
+        reach = abs(slope) * (extent - 1)
+        if reach > most - least:
+            return ir.Constant(ir.IntType(1), 0)
+        compare = b.icmp_unsigned if bound.unsigned else b.icmp_signed
+        if slope > 0:
+            result = b.and_(result, compare("<=", side, ir.Constant(side.type, wrapped(most - reach, width))))
+        else:
+            result = b.and_(
+                result, compare(">=", side, ir.Constant(side.type, wrapped(least + reach, width)))
+            )
+    return result
+
+
+def _last_needed(nest: NestEmitter, spans: dict[SSAValue, Span], end: Value) -> Value:
     """Where the loop may stop: if all a nest does is store, behind the last lane that is stored."""
     if nest.accumulators is not None:
         return end
@@ -107,7 +163,7 @@ def _last_needed(
     for op in nest.facts.effects():
         if op_name(op) != "tt.store" or len(op.operands) < 3:
             return end
-        own = [spans[leaf][1] for leaf in conjuncts(op.operands[2]) if leaf in spans]
+        own = [spans[leaf].needed for leaf in conjuncts(op.operands[2]) if leaf in spans]
         high = _extreme(nest.b, [h for h in own if h is not None], largest=False)
         if high is None:
             return end

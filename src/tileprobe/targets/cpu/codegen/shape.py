@@ -69,7 +69,14 @@ def _turned(facts: BodyFacts, nest: NestOp, axis: int, vector_bytes: int) -> tup
     size = bytes_of(elem_type(kind.element))
     side = vector_bytes // size
     loads = any(_contiguous(facts, op, axis) for op in nest.body.block.ops if op is not write)
-    if other == axis or size < 4 or side < 2 or not loads or facts.remainders(other):
+    if (
+        other == axis
+        or size < 4
+        or side < 2
+        or not loads
+        or facts.remainders(other)
+        or facts.unsigned_indices(other)
+    ):
         return None
     fits = nest.dims[axis] % side == 0 and nest.dims[other] % side == 0
     fits = fits and (kind.panel is None or kind.panel[1] % side == 0)
@@ -87,7 +94,7 @@ def _contiguous(facts: BodyFacts, op: object, axis: int) -> float:
     if name not in ("tt.load", "tt.store"):
         return 0.0
     pointer = op.operands[0]  # type: ignore[attr-defined]
-    linear = frozenset(facts.remainders(axis))
+    linear = frozenset([*facts.remainders(axis), *facts.unsigned_indices(axis)])
     return 1.5 if facts.stride(pointer, axis, linear) == bytes_of(pointee_name(pointer.type)) else 0.0
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue, Use
 
 from tileprobe.targets.cpu.schedule.ttir import (
     bool_attr,
@@ -45,9 +45,12 @@ class Analysis:
         self.position: dict[Operation, int] = {}
         self.end: dict[Operation, int] = {}
         self._clobbers: list[int] = []
+        self.clobbering: set[Operation] = set()  # ops that change memory, or in which memory changes
         self.forms: dict[SSAValue, list[Form]] = defaultdict(list)
         for value, forms in dot_forms.items():
             self.forms[value].extend(forms)
+        # tiles of which every product reads a copy of its own
+        self._copied = {v for v, forms in dot_forms.items() if Form(element_of(v.type)) not in forms}
         self._roots: dict[SSAValue, frozenset[Operation]] = {}
         self._costs: dict[SSAValue, int] = {}
         self._touches: dict[SSAValue, bool] = {}
@@ -63,19 +66,31 @@ class Analysis:
     def kept(self, value: SSAValue) -> bool:
         return bool(self.forms.get(value))
 
+    def kept_whole(self, value: SSAValue) -> bool:
+        """Is `value` kept in its own form, so that nobody has to compute it again?
+
+        A tile kept only in the form a product reads is computed again by every other user.
+        """
+        return Form(element_of(value.type)) in self.forms.get(value, ())
+
     def roots(self, value: SSAValue) -> frozenset[Operation]:
-        """The ops at which `value` is finally used: stages, and ops whose result is kept."""
+        """The ops at which `value` is evaluated: stages, and ops whose result is kept."""
         known = self._roots.get(value)
         if known is not None:
             return known
         found: set[Operation] = set()
         for use in value.uses:
             user = use.operation
+            if value in self._copied and is_factor(use):
+                continue
             if not is_virtual(op_name(user)) or not any(map(is_tensor, user.results)):
                 found.add(user)
                 continue
             for result in user.results:
-                found |= {user} if self.kept(result) else self.roots(result)
+                if self.kept(result):
+                    found.add(user)
+                if not self.kept_whole(result):
+                    found |= self.roots(result)
         self._roots[value] = frozenset(found)
         return self._roots[value]
 
@@ -101,13 +116,20 @@ class Analysis:
             ops.append(op)
             if is_clobber(op_name(op)):
                 self._clobbers.append(self.position[op])
+                self.clobbering.add(op)
             for region in op.regions:
                 for block in region.blocks:
                     for inner in block.ops:
                         visit(inner)
+                        if inner in self.clobbering:
+                            self.clobbering.add(op)
             self.end[op] = len(ops)
 
         visit(function)
+        blocks = function.regions[0].blocks
+        if len(blocks) > 1 and self._clobbers:
+            # Which way control takes between blocks is not followed: memory may be another one in the next.
+            self.clobbering.update(b.last_op for b in blocks if b.last_op is not None)
         return ops
 
     def _decide(self, op: Operation) -> None:
@@ -141,11 +163,12 @@ class Analysis:
         return len(roots) > 1 or grows or any(self._deeper(op, root) for root in roots)
 
     def _load_worth_keeping(self, op: Operation, roots: frozenset[Operation]) -> bool:
-        if bool_attr(op, "isVolatile") or any(self.touches_memory(v) for v in op.operands[:1]):
-            return len(roots) > 1 or bool_attr(op, "isVolatile") or any(self._deeper(op, r) for r in roots)
+        if bool_attr(op, "isVolatile"):
+            return True
         if any(self._deeper(op, root) or self._clobbered(op, root) for root in roots):
             return True
-        return len(roots) > 3
+        gathered = self.touches_memory(op.operands[0])
+        return len(roots) > (1 if gathered else 3)
 
     def _domain(self, root: Operation) -> int:
         return max((numel(shape_of(v)) for v in (*root.operands, *root.results) if is_tensor(v)), default=1)
@@ -187,6 +210,11 @@ class Analysis:
                 known = min(1 + sum(self._cost(v) for v in op.operands), 1 << 20)
             self._costs[value] = known
         return known
+
+
+def is_factor(use: Use) -> bool:
+    """Is a tile used as a factor of a product, which has a form of its own for it?"""
+    return op_name(use.operation) == "tt.dot" and use.index < 2
 
 
 def only_unit_dims(reshape: Operation) -> bool:

@@ -8,6 +8,7 @@ from tileprobe.targets.cpu.dialect import BufferType
 from tileprobe.targets.cpu.schedule.lower import FunctionLowering, handler
 from tileprobe.targets.cpu.schedule.ttir import (
     element_of,
+    is_elementwise,
     is_tensor,
     make,
     op_name,
@@ -31,12 +32,14 @@ def lower_for(low: FunctionLowering, op: Operation) -> None:
             _bind(low, arg, next(scalars))
         else:
             low.buffers[arg] = buffer
+    outer, low.preferred = low.preferred, {}
     for value, arg, buffer in zip(last.operands, source.args[1:], buffers):
         if buffer is not None:
             _prefer(low, value, arg, buffer)
     operands = [low.scalar(v) for v in op.operands[:3]]
     operands += [low.scalar(v) for v in op.operands[3:] if not is_tensor(v)]
     low.lower_block(source, body)
+    low.preferred = outer  # a place that is good in the body means nothing behind the loop
     types = [r.type for r in op.results if not is_tensor(r)]
     loop = make("scf.for", operands, types, _attributes(op), [Region(body)], like=op)
     low.emit(loop)
@@ -58,15 +61,19 @@ def _carried(low: FunctionLowering, op: Operation, init: SSAValue) -> SSAValue |
 
 
 def _prefer(low: FunctionLowering, value: SSAValue, arg: SSAValue, buffer: SSAValue) -> None:
-    """Compute `value` right in the buffer of the argument it becomes, where that is safe."""
+    """Compute `value` right in the buffer of the argument it becomes, where that is safe.
+
+    Only what the body itself computes: a value from outside must be there in the next iteration, too, and behind
+    a loop that never ran.
+    """
     for _ in range(8):
-        low.preferred[value] = (buffer, arg)
         owner = owner_op(value)
-        if owner is None or op_name(owner) not in ("tt.dot", "tt.dot_scaled"):
+        if owner is None or owner.parent is not arg.owner:
+            return
+        low.preferred[value] = (buffer, arg)
+        if op_name(owner) not in ("tt.dot", "tt.dot_scaled"):
             return
         value = owner.operands[2]  # the accumulator
-        if owner_op(value) is None:
-            return
 
 
 @handler("scf.yield")
@@ -91,8 +98,8 @@ def assign(low: FunctionLowering, values: list[SSAValue], targets: list[SSAValue
     overwritten = [t for _, t in pairs]
     direct, later = [], []
     for value, target in pairs:
-        others = [t for t in overwritten if t is not target]
-        (later if _depends(low, value, others) else direct).append((value, target))
+        in_the_way = _reads_overwritten(low, value, target, overwritten)
+        (later if in_the_way else direct).append((value, target))
     # What reads a buffer that is overwritten here is computed before that happens.
     held = [
         (low.dense(value) if low.buffers.get(value) not in overwritten else _copy(low, value), target, value)
@@ -114,14 +121,28 @@ def _copy(low: FunctionLowering, value: SSAValue) -> SSAValue:
     return place
 
 
-def _depends(low: FunctionLowering, value: SSAValue, buffers: list[SSAValue], depth: int = 0) -> bool:
-    own = low.buffers.get(value)
-    if own is not None:
-        return own in buffers
-    owner = owner_op(value)
-    if owner is None or depth > 64:
-        return depth > 64
-    return any(_depends(low, v, buffers, depth + 1) for v in owner.operands if is_tensor(v))
+def _reads_overwritten(
+    low: FunctionLowering, value: SSAValue, target: SSAValue, overwritten: list[SSAValue]
+) -> bool:
+    """Does the expression of `value` read a buffer that is overwritten, but for its own target at its own point?"""
+    seen: set[tuple[SSAValue, bool]] = set()
+    todo = [(value, True)]
+    while todo:
+        item = todo.pop()
+        if item in seen:
+            continue
+        seen.add(item)
+        part, in_place = item
+        own = low.buffers.get(part)
+        if own is not None:
+            if own in overwritten and not (in_place and own is target):
+                return True
+            continue
+        owner = owner_op(part)
+        if owner is not None:
+            in_place = in_place and is_elementwise(op_name(owner))
+            todo.extend((v, in_place) for v in owner.operands if is_tensor(v))
+    return False
 
 
 @handler("scf.if")

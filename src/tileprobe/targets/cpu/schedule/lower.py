@@ -15,7 +15,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from tileprobe.errors import UnsupportedError
 from tileprobe.ir.locations import source_location
 from tileprobe.targets.cpu.dialect import AllocOp, BufferType, ViewOp
-from tileprobe.targets.cpu.schedule.analysis import Analysis, Form
+from tileprobe.targets.cpu.schedule.analysis import Analysis, Form, is_factor
 from tileprobe.targets.cpu.schedule.convert import convert
 from tileprobe.targets.cpu.schedule.nest import Indices, NestBuilder
 from tileprobe.targets.cpu.schedule.ttir import (
@@ -72,6 +72,7 @@ class FunctionLowering:
         )
         self.open: NestBuilder | None = None
         self.finished: set[Operation] = set()
+        self.lazy: dict[SSAValue, None] = {}  # loads that may still be evaluated further down
         self._views: dict[tuple[SSAValue, tuple[int, ...]], SSAValue] = {}
 
     # -- what stages ask for ---------------------------------------------------------------------------------
@@ -214,6 +215,39 @@ class FunctionLowering:
                 return buffer
         return self.alloc(shape_of(value), form.element, form.layout)
 
+    def settle(self, op: Operation) -> None:
+        """Memory may change at `op`: keep every load that is evaluated there or later.
+
+        What `op` itself stores is not evaluated later; regions inside of it are.
+        """
+        for value in list(self.lazy):
+            if value in self.buffers:
+                continue
+            if self._wanted_after(value, op, set()):
+                self.keep(value, [Form(element_of(value.type))])
+            elif _home(value) is op.parent:
+                del self.lazy[value]
+
+    def _wanted_after(self, value: SSAValue, op: Operation, seen: set[SSAValue]) -> bool:
+        """Is the tile `value` to be computed again for an op other than `op` that is not lowered yet?"""
+        seen.add(value)
+        for use in value.uses:
+            user = use.operation
+            tiles = [r for r in user.results if is_tensor(r)]
+            if tiles and is_virtual(op_name(user)):
+                for result in tiles:
+                    if result in self.buffers or result in seen:
+                        continue
+                    if self.analysis.kept(result) and user not in self.finished:
+                        return True
+                    if self._wanted_after(result, op, seen):
+                        return True
+            elif user in self.finished or (user is op and not op.regions):
+                continue
+            elif not (is_factor(use) and any(kept is value for kept, _ in self.packed)):
+                return True
+        return False
+
     def free_to_overwrite(self, old: SSAValue, by: SSAValue) -> bool:
         """Is every use of the tile `old` done, but for the op that computes `by`?"""
         rest = self.analysis.roots(old) - self.finished
@@ -225,6 +259,8 @@ class FunctionLowering:
         with self.scope(source, target):
             for op in source.ops:
                 if op not in self.finished:
+                    if op in self.analysis.clobbering:
+                        self.settle(op)
                     self.lower_op(op)
                     self.finished.add(op)
             self.close()
@@ -274,22 +310,28 @@ class FunctionLowering:
     def _lower_virtual(self, op: Operation) -> None:
         self.refuse_if_unsupported(op)
         for value in op.results:
+            if op_name(op) == "tt.load" and not self.analysis.kept_whole(value):
+                self.lazy[value] = None
             forms = self.analysis.forms.get(value)
             if forms and value not in self.buffers:
                 self.keep(value, forms)
                 self.finished.add(op)
                 self.forward(value)
 
-    def forward(self, value: SSAValue) -> None:
+    def forward(self, value: SSAValue, seen: set[Operation] | None = None) -> None:
         """Let users of a tile that just was computed join its nest while it is at hand in registers."""
         from tileprobe.targets.cpu.schedule.reductions import simple_reduction
 
         owner = owner_op(value)
         if owner is None:
             return
+        seen = set() if seen is None else seen
         for use in list(value.uses):
             user = use.operation
-            if user in self.finished or user.parent is not owner.parent or not self._at_hand(user):
+            if user in seen or user in self.finished or user.parent is not owner.parent:
+                continue
+            seen.add(user)
+            if not self._at_hand(user):
                 continue
             name = op_name(user)
             if name == "tt.reduce" and simple_reduction(user) is not None:
@@ -300,13 +342,20 @@ class FunctionLowering:
                 if self.analysis.kept(user.results[0]):
                     self._lower_virtual(user)
                 else:
-                    self.forward(user.results[0])
+                    self.forward(user.results[0], seen)
 
     def _at_hand(self, op: Operation) -> bool:
         """Can `op` be evaluated now, before its turn?"""
-        return all(self._known(v) for v in op.operands)
+        known: dict[SSAValue, bool] = {}
+        return all(self._known(v, known) for v in op.operands)
 
-    def _known(self, value: SSAValue) -> bool:
+    def _known(self, value: SSAValue, known: dict[SSAValue, bool]) -> bool:
+        """Can `value` be evaluated now? `known` holds what was found on the way: expressions share parts."""
+        if value not in known:
+            known[value] = self._find_known(value, known)
+        return known[value]
+
+    def _find_known(self, value: SSAValue, known: dict[SSAValue, bool]) -> bool:
         if value in self.buffers or value in self.scalars:
             return self.open is None or value not in self.open.pending
         op = owner_op(value)
@@ -314,7 +363,7 @@ class FunctionLowering:
             return False
         if op_name(op) == "tt.load" or self.analysis.kept(value):
             return False  # loads keep their place among the stores
-        return all(self._known(v) for v in op.operands)
+        return all(self._known(v, known) for v in op.operands)
 
     # -- refusing --------------------------------------------------------------------------------------------
 

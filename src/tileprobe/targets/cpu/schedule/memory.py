@@ -7,8 +7,10 @@ from xdsl.ir import Operation, SSAValue
 from tileprobe.targets.cpu.schedule.analysis import Form
 from tileprobe.targets.cpu.schedule.lower import FunctionLowering, handler
 from tileprobe.targets.cpu.schedule.nest import NestBuilder
+from tileprobe.targets.cpu.schedule.places import distinct, may_meet
 from tileprobe.targets.cpu.schedule.ttir import (
     element_of,
+    is_elementwise,
     is_tensor,
     is_virtual,
     make,
@@ -26,10 +28,7 @@ def lower_store(low: FunctionLowering, op: Operation) -> None:
         return
     for load in _loads_at_risk(low, op):
         low.keep(load, [Form(element_of(load.type))])
-    # Element by element an earlier store could win over a later one, too, where their places overlap.
-    if low.open is not None and any(
-        _may_meet(pointer, op.operands[0]) for pointer in (*low.open.loaded, *low.open.stored)
-    ):
+    if low.open is not None and not _may_join(low.open, op.operands[0]):
         low.close()
 
     def work(nest: NestBuilder) -> None:
@@ -42,54 +41,41 @@ def lower_store(low: FunctionLowering, op: Operation) -> None:
     low.into_nest(shape_of(op.operands[0]), work)
 
 
+def _may_join(nest: NestBuilder, pointer: SSAValue) -> bool:
+    """May a store go into a nest, behind the accesses that are there, element by element?"""
+    for loaded, in_place in nest.loaded:
+        if may_meet(loaded, pointer) and not (in_place and loaded is pointer and distinct(pointer)):
+            return False
+    # An earlier store could win over a later one, too, where their places overlap.
+    return all(
+        not may_meet(stored, pointer) or (stored is pointer and distinct(pointer)) for stored in nest.stored
+    )
+
+
 def _loads_at_risk(low: FunctionLowering, store: Operation) -> list[SSAValue]:
-    """Loads in the stored expression from the memory that is stored to, but at other places.
+    """Loads in the stored expression from memory that is stored to, unless each element has a place of its own.
 
     Element by element, such a load could see what an earlier element stored; all loads come first in Triton.
     """
-    found: list[SSAValue] = []
-    seen: set[SSAValue] = set()
-    todo = list(store.operands)
+    target = store.operands[0]
+    # Lanes of an atomic may share a place: even a load from the very same pointer has to come first.
+    own_places = op_name(store) == "tt.store" and distinct(target)
+    found: dict[SSAValue, None] = {}
+    seen: set[tuple[SSAValue, bool]] = set()
+    todo = [(value, True) for value in store.operands]
     while todo:
-        value = todo.pop()
+        value, in_place = todo.pop()
         op = owner_op(value)
-        if value in seen or value in low.buffers or op is None or not is_virtual(op_name(op)):
+        if (value, in_place) in seen or value in low.buffers or op is None or not is_virtual(op_name(op)):
             continue
-        seen.add(value)
-        # Lanes of an atomic may share a place: even a load from the very same pointer has to come first.
-        same = op_name(store) != "tt.store" and op.operands and op.operands[0] is store.operands[0]
-        meets = op_name(op) == "tt.load" and (same or _may_meet(op.operands[0], store.operands[0]))
-        if meets and is_tensor(value):
-            found.append(value)
-            continue
-        todo.extend(v for v in op.operands if is_tensor(v))
-    return found
-
-
-def _may_meet(loaded: SSAValue, stored: SSAValue) -> bool:
-    """May a load and a store of one stage touch the same memory at different points?"""
-    if loaded is stored:
-        return False
-    target = _base(stored)
-    return target is None or _base(loaded) in (None, target)
-
-
-def _base(pointer: SSAValue) -> SSAValue | None:
-    """The scalar pointer that a tile of pointers starts from, None when it is not one."""
-    while True:
-        op = owner_op(pointer)
-        if op is None:
-            return None if is_tensor(pointer) else pointer
-        if op_name(op) not in (
-            "tt.addptr",
-            "tt.splat",
-            "tt.broadcast",
-            "tt.expand_dims",
-            "tt.bitcast",
-            "tt.reshape",
-        ):
-            return None if is_tensor(pointer) else pointer
-        pointer = op.operands[0]
+        seen.add((value, in_place))
+        if op_name(op) == "tt.load" and is_tensor(value) and may_meet(op.operands[0], target):
+            if not (own_places and in_place and op.operands[0] is target):
+                found[value] = None
+                continue
+        in_place = in_place and is_elementwise(op_name(op))
+        todo.extend((v, in_place) for v in op.operands if is_tensor(v))
+    return list(found)
 
 
 @handler("tt.atomic_rmw", "tt.atomic_cas", "tt.atomic_load", "tt.atomic_store", "tt.atomic_poll")

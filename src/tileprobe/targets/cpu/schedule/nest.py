@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from xdsl.dialects.builtin import ArrayAttr, IntAttr, StringAttr
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
-from tileprobe.targets.cpu.dialect import BufferType, NestOp, ReadOp, WriteOp, YieldOp
+from tileprobe.targets.cpu.dialect import BufferType, NestOp, ReadOp, ViewOp, WriteOp, YieldOp
 from tileprobe.targets.cpu.schedule.origin import Origin
 from tileprobe.targets.cpu.schedule.ttir import (
     I1,
@@ -56,7 +56,7 @@ class NestBuilder:
         self.axis: int | None = None
         self.reductions: list[tuple[str, SSAValue, SSAValue | None]] = []  # combination, value, buffer
         self.stores = False
-        self.loaded: list[SSAValue] = []  # the pointers that were loaded from
+        self.loaded: list[tuple[SSAValue, bool]] = []  # pointers loaded from; at the nest's own point?
         self.stored: list[SSAValue] = []  # and those that were stored to
         self.origin = Origin()
 
@@ -140,10 +140,12 @@ class NestBuilder:
         self.block.add_op(WriteOp.create(operands=[value, buffer, *operands]))
 
     def reads_elsewhere(self, buffer: SSAValue) -> bool:
-        """Does the body read `buffer` at another point than its own?"""
+        """Does the body read `buffer`, by whatever name, at another point than its own?"""
         point = [self.index(i) for i in self.identity]
         return any(
-            isinstance(op, ReadOp) and op.buffer is buffer and list(op.indices) != point
+            isinstance(op, ReadOp)
+            and same_memory(op.buffer, buffer)
+            and (op.buffer is not buffer or list(op.indices) != point)
             for op in self.block.ops
         )
 
@@ -152,6 +154,7 @@ class NestBuilder:
     def attempt(self, work: Callable[[], None]) -> bool:
         """Run `work`; if it needs a value this nest is to produce, undo it and say so."""
         mark, memo, constants = self.block.last_op, dict(self.memo), dict(self._constants)
+        loaded = len(self.loaded)
         try:
             work()
         except NeedsClose:
@@ -161,6 +164,7 @@ class NestBuilder:
                 last.detach()
                 last.erase()
             self.memo, self._constants = memo, constants
+            del self.loaded[loaded:]
             return False
         return True
 
@@ -179,6 +183,18 @@ class NestBuilder:
         )
         self.origin.locate(nest)
         return nest
+
+
+def same_memory(first: SSAValue, second: SSAValue) -> bool:
+    """Are two buffers views of one?"""
+    return viewed(first) is viewed(second)
+
+
+def viewed(buffer: SSAValue) -> SSAValue:
+    """The buffer itself, for one that is a view."""
+    while isinstance(buffer.owner, ViewOp):
+        buffer = buffer.owner.source
+    return buffer
 
 
 # -- how each shape op finds its element ---------------------------------------------------------------------
@@ -278,7 +294,7 @@ def _wider(value: SSAValue) -> bool:
 def _load(nest: NestBuilder, op: Operation, value: SSAValue, indices: Indices) -> SSAValue:
     if nest.stores:
         raise NeedsClose
-    nest.loaded.append(op.operands[0])
+    nest.loaded.append((op.operands[0], indices == nest.identity))
     return nest.clone(op, [nest.value(v, indices) for v in op.operands])
 
 

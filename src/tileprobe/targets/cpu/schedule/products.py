@@ -16,7 +16,7 @@ from tileprobe.targets.cpu.host import host
 from tileprobe.targets.cpu.schedule.analysis import Form
 from tileprobe.targets.cpu.schedule.convert import convert
 from tileprobe.targets.cpu.schedule.lower import FunctionLowering, handler
-from tileprobe.targets.cpu.schedule.nest import NestBuilder
+from tileprobe.targets.cpu.schedule.nest import NestBuilder, same_memory
 from tileprobe.targets.cpu.schedule.origin import properties_of
 from tileprobe.targets.cpu.schedule.scaled import lower_scaled_operand
 from tileprobe.targets.cpu.schedule.ttir import (
@@ -88,7 +88,7 @@ def emit_dot(
     result = op.results[0]
     own, wide = element_of(result.type), parse_type(chosen.acc)
     zero = _is_zero(acc)
-    place = _accumulator(low, op, acc, wide, zero)
+    place = _accumulator(low, op, acc, wide, zero, (a, b))
     low.close()
     stage = DotOp.build(operands=[a, b, place], properties={"zero": IntAttr(int(zero)), **properties_of(op)})
     stage.location = op.location
@@ -132,18 +132,27 @@ def _is_zero(acc: SSAValue) -> bool:
 
 
 def _accumulator(
-    low: FunctionLowering, op: Operation, acc: SSAValue, wide: Attribute, zero: bool
+    low: FunctionLowering,
+    op: Operation,
+    acc: SSAValue,
+    wide: Attribute,
+    zero: bool,
+    factors: tuple[SSAValue, SSAValue],
 ) -> SSAValue:
-    """The buffer a product adds to, holding `acc` unless that is zero."""
+    """The buffer a product adds to, holding `acc` unless that is zero. Never one that a factor lies in."""
     result = op.results[0]
+
+    def usable(place: SSAValue) -> bool:
+        return _same_type(place, wide) and not any(same_memory(place, factor) for factor in factors)
+
     target, old = low.preferred.get(result, (None, None))
     if target is not None and old is not None:
-        if not _same_type(target, wide) or not low.free_to_overwrite(old, result):
+        if not usable(target) or not low.free_to_overwrite(old, result):
             target = None
     if zero:
         return target if target is not None else low.alloc(shape_of(acc), wide)
     own = low.buffers.get(acc)
-    if own is not None and _same_type(own, wide) and _dead_after(low, acc, op):
+    if own is not None and usable(own) and _dead_after(low, acc, op):
         return own
 
     def work(nest: NestBuilder) -> None:
@@ -165,6 +174,8 @@ def _dead_after(low: FunctionLowering, value: SSAValue, op: Operation) -> bool:
     """Is `op` the last to use the tile `value`, also in the next iteration of a loop?"""
     if low.analysis.roots(value) - low.finished - {op}:
         return False
+    if value.owner is low.function.regions[0].blocks[0]:
+        return False  # a tile that was passed to the function is its caller's
     owner = value.owner
     block = owner if not isinstance(owner, Operation) else owner.parent
     return block is op.parent
