@@ -34,12 +34,13 @@ def _arguments(words: list[str] | None) -> argparse.Namespace:
 
 
 def _progress(outcome: Outcome, total: int) -> None:
-    """A line that rewrites itself on a terminal, and a line per finding everywhere."""
-    found = len(outcome.findings)
+    """A line that rewrites itself on a terminal, and one per hundred kernels elsewhere."""
+    rate = outcome.kernels / max(outcome.seconds, 1e-9)
+    line = f"{outcome.kernels}/{total} kernels, {rate:.1f}/s, {len(outcome.findings)} findings"
     if sys.stderr.isatty():
-        rate = outcome.kernels / max(outcome.seconds, 1e-9)
-        line = f"\r{outcome.kernels}/{total} kernels, {rate:.1f}/s, {found} findings"
-        print(line, end="", file=sys.stderr, flush=True)
+        print(f"\r{line}", end="", file=sys.stderr, flush=True)
+    elif outcome.kernels % 100 == 0:
+        print(line, file=sys.stderr, flush=True)
 
 
 def main(words: list[str] | None = None) -> int:

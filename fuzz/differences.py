@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 
 MENDED = {
-    "bfloat16 in dot": "the interpreter multiplies the bits of bfloat16 as if they were integers",
-    "float32 to bfloat16": "truncated instead of rounded to the nearest even",
+    "bfloat16 in arithmetic, comparisons and dot": "done on the bits as if they were integers",
+    "conversions to bfloat16": "truncated from float32, not rounded to the nearest even; wrong from other types",
     "comparisons": "the handle keeps the type of the operands, so a scalar condition that is splat is no condition",
     "overflow checks": "costly, and off by default in compiled kernels, too",
 }
 AVOIDED = {
-    "arithmetic in bfloat16 and fp8": "done on the bits as integers; kernels convert to float32 first",
+    "arithmetic in fp8": "done on the bits as integers; kernels convert to float32 first",
     "constants of fp8": "the number is taken for the bits; kernels convert a float32",
     "NaN": "reductions ignore it (nanmax, nanargmax), Triton's combine functions may pass it on",
     "the sign of zero": "max and min of zeros of both signs may return either; 0.0 and -0.0 compare equal",
@@ -35,6 +35,7 @@ def install(interpreter: Any) -> None:
     _mend_dot(interpreter, cls)
     _mend_comparisons(interpreter, cls)
     _mend_rounding(interpreter, cls)
+    _mend_arithmetic(interpreter, cls)
 
 
 def _widen(bits: np.ndarray) -> np.ndarray:
@@ -53,17 +54,39 @@ def _mend_dot(interpreter: Any, cls: Any) -> None:
     cls.create_dot = create_dot
 
 
+def _narrow(values: np.ndarray) -> np.ndarray:
+    """float32 as the bits of bfloat16, rounded to the nearest even."""
+    bits = values.astype(np.float32).view(np.uint32)
+    return ((bits + (0x7FFF + ((bits >> 16) & 1))) >> 16).astype(np.uint16)
+
+
 def _mend_rounding(interpreter: Any, cls: Any) -> None:
     original, language = cls.cast_impl, interpreter.tl
 
     def cast_impl(self: Any, source: Any, target: Any) -> Any:
-        if target.scalar == language.bfloat16 and source.dtype.scalar == language.float32:
-            bits = source.data.view(np.uint32)
-            rounded = (bits + (0x7FFF + ((bits >> 16) & 1))) >> 16
-            return interpreter.TensorHandle(rounded.astype(np.uint16), target.scalar)
+        if target.scalar == language.bfloat16 and source.dtype.scalar != language.bfloat16:
+            return interpreter.TensorHandle(_narrow(source.data), target.scalar)
         return original(self, source, target)
 
     cls.cast_impl = cast_impl
+
+
+def _mend_arithmetic(interpreter: Any, cls: Any) -> None:
+    handle, language = interpreter.TensorHandle, interpreter.tl
+    binary, unary = cls.binary_op, cls.unary_op
+
+    def binary_op(self: Any, a: Any, b: Any, op: Any) -> Any:
+        if a.dtype.scalar != language.bfloat16:
+            return binary(self, a, b, op)
+        result = op(_widen(a.data), _widen(b.data))
+        return handle(result if result.dtype == bool else _narrow(result), language.bfloat16)
+
+    def unary_op(self: Any, a: Any, op: Any) -> Any:
+        if a.dtype.scalar != language.bfloat16:
+            return unary(self, a, op)
+        return handle(_narrow(op(_widen(a.data))), language.bfloat16)
+
+    cls.binary_op, cls.unary_op = binary_op, unary_op
 
 
 def _mend_comparisons(interpreter: Any, cls: Any) -> None:

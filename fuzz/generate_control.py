@@ -140,7 +140,8 @@ def walking_pointer(g: Generator) -> None:
         here_now = g.declare(generate_memory.from_pointer(g, here, 1))
         if g.chance(0.5):
             generate_memory.stored(g, here, 1)
-        sum_of = make("binary", g.read(total), g.read(here_now), symbol=g.pick(("+", "maximum")))
+        symbol = "+" if dtype == "bfloat16" else g.pick(("+", "maximum"))
+        sum_of = make("binary", g.read(total), g.read(here_now), symbol=symbol)
         g.emit(Assign((total.name,), within(sum_of, total)))
         steps(g, 0, 1)
         moved = make("addptr", here, make("const", value=step, dtype="int32", shape=()))

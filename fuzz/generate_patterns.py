@@ -25,7 +25,7 @@ def plain(g: Generator, dtype: str, shape: Shape, values: str) -> tuple[Expr, Ex
 @action(1)
 def dot_loop(g: Generator) -> None:
     """Products whose result is their next operand: every way to take a place that is still read."""
-    extent = g.pick([e for e in (4, 8, 16, 16, 32) if e <= 32])
+    extent = g.pick((1, 2, 4, 8, 16, 16, 32, 64))
     shape, dtype = (extent, extent), g.pick(("float32", "float32", "float64", "int8"))
     loaded, places = plain(g, dtype, shape, "unit")
     a = g.declare(loaded, prefix="a")

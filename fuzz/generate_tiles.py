@@ -170,7 +170,7 @@ def position(g: Generator, dtype: str, shape: Shape, depth: int) -> Expr | None:
     source, axis, keep = chosen
     if axis is None:
         return None
-    inner = g.value(g.pick([t for t in g.types if t != "int1"]), source, depth)
+    inner = g.value(g.pick([t for t in g.types if t != "bfloat16"]), source, depth)
     function = g.pick(("argmax", "argmin"))
     bounds = (0, source[axis] - 1)
     return make("reduce", inner, function=function, axis=axis, keep=keep, dtype=dtype, range=bounds)

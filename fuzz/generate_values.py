@@ -6,7 +6,7 @@ from fuzz import ranges
 from fuzz.generator import Generator, production
 from fuzz.ops import make
 from fuzz.program import Expr, Shape
-from fuzz.types import FLOATS, TYPES
+from fuzz.types import ARITHMETIC, TYPES
 
 INT_SYMBOLS = ("+", "-", "*", "&", "|", "^", "<<", ">>", "//", "%", "maximum", "minimum")
 FLOAT_SYMBOLS = ("+", "-", "*", "maximum", "minimum")
@@ -64,7 +64,7 @@ def limits(dtype: str) -> tuple[int, int]:
 
 
 def small(g: Generator, dtype: str, shape: Shape, depth: int) -> Expr:
-    if TYPES[dtype].kind == "f" and dtype not in FLOATS:
+    if TYPES[dtype].kind == "f" and dtype not in ARITHMETIC:
         return cast(small(g, "float32", shape, depth), dtype)
     return bounded(g.value(dtype, shape, depth), *limits(dtype))
 
@@ -86,7 +86,7 @@ def leaf(g: Generator, dtype: str, shape: Shape) -> Expr:
 
         return load(g, dtype, shape, 0)
     value = g.random.randint(*limits(dtype))
-    if dtype in FLOATS and g.chance(0.3):
+    if dtype in ARITHMETIC and g.chance(0.3):
         return constant(value / 4, dtype, shape)
     return constant(value, dtype, shape)
 
@@ -107,10 +107,10 @@ def _operands(g: Generator, dtype: str, shape: Shape, depth: int) -> tuple[Expr,
 @production(6)
 def arithmetic(g: Generator, dtype: str, shape: Shape, depth: int) -> Expr | None:
     kind = TYPES[dtype]
-    if kind.kind == "f" and dtype not in FLOATS:
+    if kind.kind == "f" and dtype not in ARITHMETIC:
         return cast(small(g, "float32", shape, depth), dtype)
     symbols = ("&", "|", "^") if kind.kind == "b" else INT_SYMBOLS if kind.kind != "f" else FLOAT_SYMBOLS
-    symbol = g.pick(symbols)
+    symbol = g.pick(symbols if dtype != "bfloat16" else ("+", "-", "*"))  # maximum would widen it
     a, b = _operands(g, dtype, shape, depth)
     if symbol in ("<<", ">>", "//", "%"):
         a, b = g.value(dtype, shape, depth), _second(g, symbol, dtype, shape, depth)
@@ -128,7 +128,7 @@ def _second(g: Generator, symbol: str, dtype: str, shape: Shape, depth: int) -> 
 @production(2)
 def unary(g: Generator, dtype: str, shape: Shape, depth: int) -> Expr | None:
     kind = TYPES[dtype].kind
-    if kind == "f" and dtype not in FLOATS:
+    if kind == "f" and dtype not in ARITHMETIC:
         return None
     if kind == "b":
         return make("unary", g.value(dtype, shape, depth), symbol="~", range=(0, 1))
@@ -209,7 +209,7 @@ def bitcast(g: Generator, dtype: str, shape: Shape, depth: int) -> Expr | None:
 @production(1)
 def truth(g: Generator, dtype: str, shape: Shape, depth: int) -> Expr | None:
     """A condition as a number."""
-    if dtype == "int1" or (TYPES[dtype].kind == "f" and dtype not in FLOATS):
+    if dtype == "int1" or (TYPES[dtype].kind == "f" and dtype not in ARITHMETIC):
         return None
     return cast(g.value("int1", shape, depth), dtype)
 

@@ -16,7 +16,7 @@ from fuzz import ranges
 from fuzz.case import initial_bounds
 from fuzz.ops import make
 from fuzz.program import Assign, Expr, Function, Range, Scalar, Shape, Statement, Tensor
-from fuzz.types import TYPES
+from fuzz.types import ARITHMETIC, TYPES
 
 MAX_ELEMENTS = 1024
 
@@ -69,7 +69,7 @@ class Generator:
         share = self.random.choice([0.25, 0.5, 0.75, 1.0])
         self.productions = {n: e for n, e in PRODUCTIONS.items() if self.chance(share)}
         self.actions = {n: e for n, e in ACTIONS.items() if self.chance(share)}
-        self.floats = self.pick(["float32", "float32", "float16", "float64"])
+        self.floats = self.pick(["float32", "float32", "float16", "float64", "bfloat16"])
         # Whether indices and masks may wrap round in narrow and unsigned types.
         self.wraps = self.chance(0.5)
         self.integers = [t for t in TYPES if TYPES[t].kind in "iu" and self.chance(0.4)] or ["int32"]
@@ -218,7 +218,7 @@ class Generator:
         return tuple(inner)
 
 
-_ANY = {name for name, t in TYPES.items() if t.kind in "iub" or name in ("float16", "float32", "float64")}
+_ANY = {name for name, t in TYPES.items() if t.kind in "iub" or name in ARITHMETIC}
 
 
 def _elements(shape: Any) -> int:

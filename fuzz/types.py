@@ -54,9 +54,10 @@ TYPES: dict[str, DType] = {
 SIGNED = ("int8", "int16", "int32", "int64")
 UNSIGNED = ("uint8", "uint16", "uint32", "uint64")
 INTEGERS = SIGNED + UNSIGNED
-# Types that arithmetic is done in. The others are only loaded, stored, converted and multiplied by `dot`.
+# Floats that everything is done in, and those that have arithmetic but are widened in reductions, maximum and the
+# like. The others are only loaded, stored, converted and multiplied by `dot`.
 FLOATS = ("float16", "float32", "float64")
-STORED_FLOATS = (*FLOATS, "bfloat16", "float8e4nv", "float8e5")
+ARITHMETIC = (*FLOATS, "bfloat16")
 
 # name -> exponent bits, mantissa bits, bias; for the types NumPy does not know
 _SMALL = {"bfloat16": (8, 7, 127), "float8e4nv": (4, 3, 7), "float8e5": (5, 2, 15)}
