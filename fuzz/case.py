@@ -52,6 +52,9 @@ def contents(case: Case, tensor: Tensor) -> np.ndarray:
     elements = case.elements(tensor)
     rng = np.random.default_rng([case.seed, zlib.crc32(tensor.name.encode())])
     bounds = initial_bounds(tensor.values, tensor.dtype, tensor.size)
+    if tensor.values == "special":
+        special = np.array([np.nan, np.inf, -np.inf, -0.0, 0.0, 1.0, -2.5, 2.0**-24])
+        return encode(special[rng.integers(0, len(special), elements)], tensor.dtype)
     if bounds is None:  # floats with a fraction that f16 can hold
         return encode(rng.integers(-255, 256, elements) / 8, tensor.dtype)
     low, high = bounds

@@ -20,7 +20,7 @@ MENDED = {
 AVOIDED = {
     "arithmetic in fp8": "done on the bits as integers; kernels convert to float32 first",
     "constants of fp8": "the number is taken for the bits; kernels convert a float32",
-    "NaN": "reductions ignore it (nanmax, nanargmax), Triton's combine functions may pass it on",
+    "NaN in reductions, scans and sort": "ignored (nanmax, nanargmax), where Triton's combine functions may pass it on",
     "the sign of zero": "max and min of zeros of both signs may return either; 0.0 and -0.0 compare equal",
     "rounding in another order": "float sums and products are of whole numbers small enough to be exact",
     "values of integer types behind `int1`": "only 0 and 1 are stored in tensors of int1",

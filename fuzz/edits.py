@@ -74,8 +74,8 @@ def _unwrapped(body: Body) -> Iterator[Body]:
         if isinstance(statement, For):
             counter = Assign((statement.name,), constant(0, "int32"))
             yield (*body[:i], counter, *statement.body, *body[i + 1 :])
-            if statement.how != "range":
-                yield (*body[:i], replace(statement, how="range"), *body[i + 1 :])
+            if (statement.how, statement.first, statement.step) != ("range", 0, 1):
+                yield (*body[:i], replace(statement, how="range", first=0, step=1), *body[i + 1 :])
             if not isinstance(statement.count, int):
                 for count in (1, 2, 0, 3):
                     yield (*body[:i], replace(statement, count=count), *body[i + 1 :])

@@ -78,6 +78,8 @@ def _alike(a: Variable, b: Variable) -> bool:
 
 
 def steps(g: Generator, low: int, high: int) -> None:
+    if len(g.block) > 40:  # actions that add many statements may follow each other
+        return
     for _ in range(g.random.randint(low, high)):
         g.weighted(g.actions or {"compute": (1, compute)})(g)
 
@@ -95,7 +97,11 @@ def repeat(g: Generator, build: Callable[[], None], trips: int | None = None) ->
     count = _count(g) if trips is None and how != "tl.static_range" else trips
     if count is None:
         count = g.random.randint(0, 3)
-    counter = Variable(g.fresh("i"), "int32", (), (0, 3), fixed=True)
+    first, step = (
+        (0, 1) if how == "while" or g.chance(0.7) else (g.random.randint(-2, 5), g.pick([1, 2, 3, -1, -2]))
+    )
+    bounds = (min(first, first + 3 * step), max(first, first + 3 * step))
+    counter = Variable(g.fresh("i"), "int32", (), bounds, fixed=True)
 
     def with_counter() -> None:
         g.scope.append(counter)
@@ -104,7 +110,7 @@ def repeat(g: Generator, build: Callable[[], None], trips: int | None = None) ->
     g.loops += 1
     body = g.nested(with_counter)
     g.loops -= 1
-    g.emit(For(counter.name, count, body, how))
+    g.emit(For(counter.name, count, body, how, first, step))
 
 
 @action(2)
@@ -152,6 +158,8 @@ def walking_pointer(g: Generator) -> None:
 
 @action(1.5)
 def branch(g: Generator) -> None:
+    if g.nesting >= 3:
+        return
     condition = g.value("int1", (), 2)
 
     def build() -> None:

@@ -15,6 +15,12 @@ from fuzz.types import FLOATS, TYPES
 SLOW = 128  # elements; the interpreter combines them one by one in Python
 
 
+def ordinary(g: Generator, value: Expr) -> Expr:
+    """The value without NaN: what order has is not defined for it."""
+    special = g.specials and TYPES[value.dtype].kind == "f"
+    return bounded(value, *limits(value.dtype)) if special else value
+
+
 @production(3)
 def expanded(g: Generator, dtype: str, shape: Shape, depth: int) -> Expr | None:
     """A tile of one axis less, repeated along a new one."""
@@ -95,7 +101,7 @@ def ordered(g: Generator, dtype: str, shape: Shape, depth: int) -> Expr | None:
         return None
     if TYPES[dtype].kind == "f" and dtype not in FLOATS:
         return None
-    inner = g.value(dtype, shape, depth)
+    inner = ordinary(g, g.value(dtype, shape, depth))
     return make("sort", inner, axis=len(shape) - 1, descending=g.chance(0.5), range=inner.range)
 
 
@@ -149,7 +155,7 @@ def reduction(g: Generator, dtype: str, shape: Shape, depth: int) -> Expr | None
         function = g.pick([c for c in COMMUTING if integer or c not in (*BITS, "c_mul")])
     elif function == "xor_sum" and not slow:
         function = "sum"
-    inner = g.value(dtype, source, depth)
+    inner = ordinary(g, g.value(dtype, source, depth))
     if function in ("sum", "c_add"):
         if not integer:
             inner = bounded(inner, *limits(dtype))
@@ -170,7 +176,7 @@ def position(g: Generator, dtype: str, shape: Shape, depth: int) -> Expr | None:
     source, axis, keep = chosen
     if axis is None:
         return None
-    inner = g.value(g.pick([t for t in g.types if t != "bfloat16"]), source, depth)
+    inner = ordinary(g, g.value(g.pick([t for t in g.types if t != "bfloat16"]), source, depth))
     function = g.pick(("argmax", "argmin"))
     bounds = (0, source[axis] - 1)
     return make("reduce", inner, function=function, axis=axis, keep=keep, dtype=dtype, range=bounds)
@@ -203,7 +209,7 @@ def scan(g: Generator, dtype: str, shape: Shape, depth: int) -> Expr | None:
     if math.prod(shape) <= SLOW and g.chance(0.5):
         wanted = (*COMMUTING, "c_last", "c_first", "c_affine")
         function = g.pick([c for c in wanted if kind != "f" or c not in (*BITS, "c_mul", "c_affine")])
-    values = [g.value(dtype, shape, depth) for _ in range(2 if function == "c_affine" else 1)]
+    values = [ordinary(g, g.value(dtype, shape, depth)) for _ in range(2 if function == "c_affine" else 1)]
     bounds = (
         values[0].range if function in ("c_max", "c_min", "c_last", "c_first") else ranges.everything(dtype)
     )

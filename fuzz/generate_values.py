@@ -157,6 +157,19 @@ def rounding(g: Generator, dtype: str, shape: Shape, depth: int) -> Expr | None:
     return make("unary", value, symbol=symbol, range=value.range)
 
 
+@production(0.5)
+def fused(g: Generator, dtype: str, shape: Shape, depth: int) -> Expr | None:
+    """Operations of several operands or of the upper half of a product."""
+    if dtype in ("float32", "float64"):
+        return make("fma", *(g.value(dtype, shape, depth) for _ in range(3)))
+    if dtype not in ("int32", "uint32") or not shape:
+        return None
+    bounds = TYPES[dtype].range
+    return make(
+        "binary", g.value(dtype, shape, depth), g.value(dtype, shape, depth), symbol="umulhi", range=bounds
+    )
+
+
 @production(3)
 def select(g: Generator, dtype: str, shape: Shape, depth: int) -> Expr | None:
     a, b = _operands(g, dtype, shape, depth)

@@ -16,7 +16,7 @@ from fuzz import ranges
 from fuzz.case import initial_bounds
 from fuzz.ops import make
 from fuzz.program import Assign, Expr, Function, Range, Scalar, Shape, Statement, Tensor
-from fuzz.types import ARITHMETIC, TYPES
+from fuzz.types import ARITHMETIC, FLOATS, TYPES
 
 MAX_ELEMENTS = 1024
 
@@ -60,6 +60,7 @@ class Generator:
         self.block: list[Statement] = []
         self.scope: list[Variable] = []
         self.loops = 0  # loops around the current place
+        self.nesting = 0  # loops and branches around it
         self.pure = False  # inside of a function: no memory, no names but its own
         self.leaves = 0  # leaves around the current place: a load needs an index, which needs leaves
         self._names: dict[str, int] = {}
@@ -76,6 +77,8 @@ class Generator:
         if not self.wraps:
             self.integers = ["int32", "int64"]
         self.types = ["int32", "int32", "float32", *self.integers, self.floats]
+        # Whether floats may be infinite or not a number.
+        self.specials = self.chance(0.15)
         extents = [1, 2, 4, 8, 16, 16, 32, 64]
         self.extents = [self.pick(extents) for _ in range(self.random.randint(1, 3))]
         self.depth = self.random.randint(1, 4)
@@ -150,7 +153,10 @@ class Generator:
         if known and self.chance(0.7):
             tensor = self.pick(known)
         else:
-            kind = values or (self.pick(["small", "small", "any"]) if dtype in _ANY else "small")
+            kinds = ["small", "small", "any"] if dtype in _ANY else ["small"]
+            if self.specials and dtype in FLOATS:
+                kinds = ["any", "special"]
+            kind = values or self.pick(kinds)
             room = size + self.pick([0, 0, 1, 3, 8, 16])
             tensor = Tensor(self.fresh("p"), dtype, room, kind, initial_bounds(kind, dtype, room), apart)
             self.arguments.append(tensor)
@@ -212,7 +218,9 @@ class Generator:
         """The statements that `build` adds, and none of the names it makes."""
         outer, names = self.block, list(self.scope)
         self.block = []
+        self.nesting += 1
         build()
+        self.nesting -= 1
         inner, self.block = self.block, outer
         self.scope = names
         return tuple(inner)

@@ -22,6 +22,24 @@ class Undefined(Exception):
     """The kernel does something that Triton gives no meaning to."""
 
 
+def _check_integers(interpreter: Any) -> None:
+    """Division by zero and conversions of what no integer holds are undefined; NumPy only warns, if at all."""
+    cls = type(interpreter.interpreter_builder)
+
+    def checked(original: Any) -> Any:
+        def convert(self: Any, source: Any, target: Any) -> Any:
+            limits = np.iinfo(interpreter._get_np_dtype(target))
+            values = np.trunc(source.data.astype(np.float64))
+            if not ((values >= limits.min) & (values <= limits.max)).all():
+                raise Undefined("a float that the integer type does not hold")
+            return original(self, source, target)
+
+        return convert
+
+    for name in ("create_fp_to_si", "create_fp_to_ui"):
+        setattr(cls, name, checked(getattr(cls, name)))
+
+
 class _Checked:
     """The memory operations of the interpreter, with every address checked first."""
 
@@ -74,6 +92,7 @@ def _prepare() -> tuple[Any, _Checked]:
     if not isinstance(interpreter._interpreter, _Checked):
         interpreter._interpreter = _Checked(interpreter._interpreter)
         differences.install(interpreter)
+        _check_integers(interpreter)
     return interpreter, interpreter._interpreter
 
 
@@ -93,7 +112,7 @@ def run(case: Case) -> dict[str, np.ndarray]:
         arguments[argument.name] = tensors[argument.name] = tensor
     memory.strict = case.strict
     memory.ranges = [(t.data_ptr(), t.data_ptr() + t.bits.nbytes) for t in tensors.values()]
-    with loaded(case.source) as module, np.errstate(divide="raise", invalid="raise", over="ignore"):
+    with loaded(case.source) as module, np.errstate(divide="raise", invalid="ignore", over="ignore"):
         _launch(interpreter, module.kernel, arguments, case.grid)
     return {name: tensor.bits.copy() for name, tensor in tensors.items()}
 

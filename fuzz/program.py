@@ -48,6 +48,8 @@ class For:
     count: Expr | int
     body: tuple[Any, ...]
     how: str = "range"  # or tl.range, tl.static_range, while
+    first: int = 0
+    step: int = 1
 
 
 @dataclass(frozen=True, eq=False)

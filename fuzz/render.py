@@ -66,7 +66,10 @@ def _loop(loop: For) -> Iterator[str]:
         yield from _indent(_block(loop.body))
         yield f"    {loop.name} += 1"
         return
-    yield f"for {loop.name}_ in {loop.how}({count}):"
+    bounds = count
+    if (loop.first, loop.step) != (0, 1):
+        bounds = f"{loop.first}, {loop.first} + {count} * {loop.step}, {loop.step}"
+    yield f"for {loop.name}_ in {loop.how}({bounds}):"
     if loop.name in {e.attrs.get("name") for s in walk(loop.body) for x in expressions(s) for e in nodes(x)}:
         # The interpreter counts in Python integers, the compiler in int32 tensors; made one type here.
         yield f"    {loop.name} = tl.full((), {loop.name}_, tl.int32)"
