@@ -50,7 +50,9 @@ class BodyFacts:
     def __post_init__(self) -> None:
         self.block: Block = self.nest.body.block
         self.intervals = Intervals(dict(zip(self.block.args, self.nest.dims)))
-        self._closed: set[SSAValue] = set(self.block.args)  # what depends on nothing but indices and constants
+        self._closed: set[SSAValue] = set(
+            self.block.args
+        )  # what depends on nothing but indices and constants
         for number, arg in enumerate(self.block.args):
             self.varies[arg] = 1 << number
         for op in self.block.ops:

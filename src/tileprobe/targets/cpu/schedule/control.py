@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from tileprobe.targets.cpu.dialect import BufferType
 from tileprobe.targets.cpu.schedule.lower import FunctionLowering, handler
+from tileprobe.targets.cpu.schedule.notes import Carried, Merged
 from tileprobe.targets.cpu.schedule.ttir import (
     element_of,
     is_elementwise,
@@ -43,6 +46,13 @@ def lower_for(low: FunctionLowering, op: Operation) -> None:
     types = [r.type for r in op.results if not is_tensor(r)]
     loop = make("scf.for", operands, types, _attributes(op), [Region(body)], like=op)
     low.emit(loop)
+    low.notes.loops[loop] = [
+        Carried(buffer, first, arg, value, result)
+        for buffer, first, arg, value, result in zip(
+            buffers, op.operands[3:], source.args[1:], last.operands, op.results
+        )
+        if buffer is not None
+    ]
     _bind_results(low, op, loop, buffers)
 
 
@@ -111,7 +121,7 @@ def assign(low: FunctionLowering, values: list[SSAValue], targets: list[SSAValue
     low.close()
     for buffer, target, value in held:
         nest = low.nest(shape_of(value))
-        nest.write(nest.read(buffer, nest.identity), target)
+        nest.write(nest.read(buffer, nest.identity, of=value), target, of=value)
     low.close()
 
 
@@ -161,6 +171,9 @@ def lower_if(low: FunctionLowering, op: Operation) -> None:
         block = Block()
         low.lower_block(region.block, block)
         regions.append(Region(block))
+        last = region.block.last_op
+        assert last is not None
+        low.notes.merges[block] = _merged(buffers, last.operands, op.results)
     types = [r.type for r in op.results if not is_tensor(r)]
     branch = make("scf.if", [condition], types, _attributes(op), regions, like=op)
     low.emit(branch)
@@ -188,6 +201,15 @@ def lower_while(low: FunctionLowering, op: Operation) -> None:
     types = [r.type for r in op.results if not is_tensor(r)]
     loop = make("scf.while", operands, types, _attributes(op), regions, like=op)
     low.emit(loop)
+    condition, last = before.last_op, after.last_op
+    assert condition is not None and last is not None
+    low.notes.loops[loop] = [
+        Carried(buffer, first, arg, value, None)
+        for buffer, first, arg, value in zip(carried, op.operands, before.args, last.operands)
+        if buffer is not None
+    ]
+    low.notes.merges[regions[0].block] = _merged(passed, condition.operands[1:], op.results)
+    low.notes.merges[regions[1].block] = _merged(passed, after.args, after.args)
     _bind_results(low, op, loop, passed)
 
 
@@ -216,8 +238,10 @@ def lower_branch(low: FunctionLowering, op: Operation) -> None:
 
 def _jump(low: FunctionLowering, op: Operation, target: Block, values: list[SSAValue]) -> None:
     """Tiles passed to a block are copied to its buffers before the jump."""
-    assign(low, values, [low.buffers.get(arg) for arg in target.args])
+    buffers = [low.buffers.get(arg) for arg in target.args]
+    assign(low, values, buffers)
     low.close()
+    low.notes.merges[low.block] = _merged(buffers, values, target.args)
     branch = make("cf.br", [low.scalar(v) for v in values if not is_tensor(v)], [], like=op)
     branch.successors = [low.blocks[target]]
     low.emit(branch)
@@ -252,6 +276,8 @@ def lower_call(low: FunctionLowering, op: Operation) -> None:
     types = [r.type for r in op.results if not is_tensor(r)]
     call = make("tt.call", operands, types, {"callee": _attributes(op)["callee"]}, like=op)
     low.emit(call)
+    low.notes.accesses[call] = op
+    low.notes.stages[call] = [v for v in (*op.operands, *op.results) if is_tensor(v)]
     _bind_results(low, op, call, [low.buffers.get(r) for r in op.results])
 
 
@@ -260,7 +286,15 @@ def lower_return(low: FunctionLowering, op: Operation) -> None:
     tiles = [v for v in op.operands if is_tensor(v)]
     assign(low, tiles, list(low.return_buffers))
     low.close()
-    low.emit(make("tt.return", [low.scalar(v) for v in op.operands if not is_tensor(v)], [], like=op))
+    done = make("tt.return", [low.scalar(v) for v in op.operands if not is_tensor(v)], [], like=op)
+    low.emit(done)
+    low.notes.merges[low.block] = _merged(low.return_buffers, tiles, tiles)
+
+
+def _merged(
+    buffers: Sequence[SSAValue | None], given: Sequence[SSAValue], becomes: Sequence[SSAValue]
+) -> list[Merged]:
+    return [Merged(b, v, name) for b, v, name in zip(buffers, given, becomes) if b is not None]
 
 
 def _bind(low: FunctionLowering, old: SSAValue, new: SSAValue) -> None:

@@ -18,11 +18,13 @@ from tileprobe.targets.cpu.dialect import AllocOp, BufferType, ViewOp
 from tileprobe.targets.cpu.schedule.analysis import Analysis, Form, is_factor
 from tileprobe.targets.cpu.schedule.convert import convert
 from tileprobe.targets.cpu.schedule.nest import Indices, NestBuilder
+from tileprobe.targets.cpu.schedule.notes import Notes
 from tileprobe.targets.cpu.schedule.ttir import (
     attr,
     constant_of,
     element_of,
     int_attr,
+    is_clobber,
     is_elementwise,
     is_tensor,
     is_virtual,
@@ -72,6 +74,7 @@ class FunctionLowering:
         )
         self.open: NestBuilder | None = None
         self.finished: set[Operation] = set()
+        self.notes = Notes()
         self.lazy: dict[SSAValue, None] = {}  # loads that may still be evaluated further down
         self._views: dict[tuple[SSAValue, tuple[int, ...]], SSAValue] = {}
 
@@ -166,7 +169,7 @@ class FunctionLowering:
                 table = make("tile.table", [], [BufferType.of(held.shape or (), kind)], {"value": data})
                 self.block.add_op(table)
                 self.buffers[op.results[0]] = table.results[0]
-            return nest.read(self.buffers[op.results[0]], indices)
+            return nest.read(self.buffers[op.results[0]], indices, of=op.results[0])
         number = held.scalar()
         data = IntegerAttr(int(number), kind) if isinstance(kind, IntegerType) else FloatAttr(number, kind)  # type: ignore[arg-type]
         return nest.emit(make("arith.constant", [], [kind], {"value": data}, like=op))
@@ -193,7 +196,7 @@ class FunctionLowering:
         element = nest.value(value)
         for form in forms:
             place = self._place(value, form, nest)
-            nest.write(convert(nest, element, form.element), place)
+            nest.write(convert(nest, element, form.element), place, of=value)
             if form == Form(own):
                 self.buffers[value] = place
                 nest.written[value] = place
@@ -205,7 +208,7 @@ class FunctionLowering:
         if self.buffers.get(value) is buffer:
             return
         nest = self.into_nest(shape_of(value), lambda nest: (nest.value(value), None)[1])
-        nest.write(nest.value(value), buffer)
+        nest.write(nest.value(value), buffer, of=value)
         nest.origin.note(owner_op(value))
 
     def _place(self, value: SSAValue, form: Form, nest: NestBuilder) -> SSAValue:
@@ -303,6 +306,8 @@ class FunctionLowering:
         attributes.pop("op_name__", None)
         copy = make(name, operands, [r.type for r in op.results], attributes, like=op)
         self.emit(copy)
+        if name == "tt.load" or is_clobber(name):
+            self.notes.accesses[copy] = op
         for old, new in zip(op.results, copy.results):
             self.scalars[old] = new
             new.name_hint = old.name_hint

@@ -34,7 +34,9 @@ def lower_store(low: FunctionLowering, op: Operation) -> None:
     def work(nest: NestBuilder) -> None:
         operands = [nest.value(v) for v in op.operands]
         nest.origin.add(op)
-        nest.block.add_op(_scalar_copy(op, operands))
+        copy = _scalar_copy(op, operands)
+        low.notes.accesses[copy] = op
+        nest.block.add_op(copy)
         nest.stores = True
         nest.stored.append(op.operands[0])
 
@@ -90,11 +92,12 @@ def lower_atomic(low: FunctionLowering, op: Operation) -> None:
     nest = low.nest(shape_of(op.operands[0]))
     copy = _scalar_copy(op, [nest.value(v) for v in op.operands])
     nest.origin.add(op)
+    low.notes.accesses[copy] = op
     nest.block.add_op(copy)
     for old, new in zip(op.results, copy.results):
         if old.uses:
             buffer = low.alloc(shape_of(old), element_of(old.type))
-            nest.write(new, buffer)
+            nest.write(new, buffer, of=old)
             low.buffers[old] = buffer
     low.close()
 
@@ -143,6 +146,7 @@ def lower_unsplat(low: FunctionLowering, op: Operation) -> None:
         low.emit(zero)
     read = ReadOp.create(operands=[buffer, *(z.results[0] for z in zeros)], result_types=[op.results[0].type])
     low.emit(read)
+    low.notes.holds[read] = op.operands[0]
     low.scalars[op.results[0]] = read.results[0]
 
 
@@ -158,7 +162,7 @@ def lower_map(low: FunctionLowering, op: Operation) -> None:
     nest = low.nest((*shape[:-1], shape[-1] // pack))
     start = nest.binary("muli", nest.identity[-1], pack)
     points = [(*nest.identity[:-1], nest.binary("addi", start, p)) for p in range(pack)]
-    operands = [nest.read(buffer, point) for buffer in sources for point in points]
+    operands = [nest.read(b, point, of=v) for b, v in zip(sources, op.operands) for point in points]
     types = [element_of(r.type) for r in op.results for _ in range(pack)]
     copy = make("tt.map_elementwise", operands, types, {}, [low.region(op.regions[0])], like=op)
     nest.origin.add(op)
@@ -167,7 +171,7 @@ def lower_map(low: FunctionLowering, op: Operation) -> None:
         buffer = low.alloc(shape, element_of(result.type))
         low.buffers[result] = buffer
         for p, point in enumerate(points):
-            nest.write(copy.results[number * pack + p], buffer, point)
+            nest.write(copy.results[number * pack + p], buffer, point, of=result)
     low.close()
 
 

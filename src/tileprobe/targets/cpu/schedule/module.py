@@ -10,9 +10,11 @@ from tileprobe.targets.cpu.schedule import control, memory, products, reductions
 from tileprobe.targets.cpu.schedule.analysis import Analysis
 from tileprobe.targets.cpu.schedule.carried import simplify_carried
 from tileprobe.targets.cpu.schedule.lower import FunctionLowering
+from tileprobe.targets.cpu.schedule.notes import Notes
 from tileprobe.targets.cpu.schedule.products import operand_forms
 from tileprobe.targets.cpu.schedule.scratch import assign_scratch
 from tileprobe.targets.cpu.schedule.ttir import attr_value, element_of, is_tensor, make, op_name, shape_of
+from tileprobe.targets.cpu.schedule.verify import Verifier
 
 
 def schedule(module: ModuleOp) -> ModuleOp:
@@ -21,14 +23,15 @@ def schedule(module: ModuleOp) -> ModuleOp:
     kernel = next((f for f in functions if attr_value(f, "sym_visibility") != "private"), functions[0])
     name = str(attr_value(kernel, "sym_name"))
     lowered = [schedule_function(function, name) for function in functions]
-    result = ModuleOp(lowered, {"tile.kernel": StringAttr(name)})
-    for function in lowered:
+    result = ModuleOp([function for function, _ in lowered], {"tile.kernel": StringAttr(name)})
+    for source, (function, notes) in zip(functions, lowered):
         drop_dead_buffers(function)
         assign_scratch(function)
+        Verifier(name, source, function, notes).run()
     return result
 
 
-def schedule_function(function: Operation, kernel: str) -> Operation:
+def schedule_function(function: Operation, kernel: str) -> tuple[Operation, Notes]:
     simplify_carried(function)
     analysis = Analysis(function, operand_forms(function))
     low = FunctionLowering(function, analysis, kernel)
@@ -41,6 +44,8 @@ def schedule_function(function: Operation, kernel: str) -> Operation:
         low.entry = blocks[0]
     for old, new in zip(sources[0].args, blocks[0].args):
         (low.buffers if is_tensor(old) else low.scalars)[old] = new
+        if is_tensor(old):
+            low.notes.arguments[new] = old
         new.name_hint = old.name_hint
     for source, block in zip(sources[1:], blocks[1:]):
         scalars = iter(block.args)
@@ -57,7 +62,8 @@ def schedule_function(function: Operation, kernel: str) -> Operation:
         "function_type": FunctionType.from_lists(inputs, outputs),
         "sym_visibility": StringAttr(str(attr_value(function, "sym_visibility", "public"))),
     }
-    return make("tt.func", [], [], attributes, [Region([*blocks, *low.edges])], like=function)
+    made = make("tt.func", [], [], attributes, [Region([*blocks, *low.edges])], like=function)
+    return made, low.notes
 
 
 def _signature(

@@ -95,7 +95,7 @@ class NestBuilder:
         if buffer is not None:
             if value in self.written:
                 raise NeedsClose
-            return self.read(buffer, indices)
+            return self.read(buffer, indices, of=value)
         if value in self.pending:
             raise NeedsClose
         op = owner_op(value)
@@ -117,10 +117,12 @@ class NestBuilder:
         types = [element_of(r.type) for r in op.results]
         return self.emit(make(op_name(op), operands, types, attributes, like=op))
 
-    def read(self, buffer: SSAValue, indices: Indices) -> SSAValue:
+    def read(self, buffer: SSAValue, indices: Indices, *, of: SSAValue) -> SSAValue:
+        """An element of `buffer`, which holds the tile `of`."""
         assert isinstance(buffer.type, BufferType)
         operands = [self.index(i) for i in indices]
         op = ReadOp.create(operands=[buffer, *operands], result_types=[buffer.type.element])
+        self.lowering.notes.holds[op] = of
         return self.emit(op)
 
     def binary(self, name: str, left: Index, right: Index) -> Index:
@@ -135,9 +137,14 @@ class NestBuilder:
 
     # -- effects ---------------------------------------------------------------------------------------------
 
-    def write(self, value: SSAValue, buffer: SSAValue, indices: Indices | None = None) -> None:
+    def write(
+        self, value: SSAValue, buffer: SSAValue, indices: Indices | None = None, *, of: SSAValue
+    ) -> None:
+        """Set an element of `buffer`, which is to hold the tile `of`."""
         operands = [self.index(i) for i in (self.identity if indices is None else indices)]
-        self.block.add_op(WriteOp.create(operands=[value, buffer, *operands]))
+        op = WriteOp.create(operands=[value, buffer, *operands])
+        self.lowering.notes.holds[op] = of
+        self.block.add_op(op)
 
     def reads_elsewhere(self, buffer: SSAValue) -> bool:
         """Does the body read `buffer`, by whatever name, at another point than its own?"""
@@ -182,6 +189,10 @@ class NestBuilder:
             operands=into, result_types=scalars, properties=properties, regions=[Region(self.block)]
         )
         self.origin.locate(nest)
+        tiles = {number: value for value, number in self.pending.items()}
+        self.lowering.notes.stages[nest] = [
+            tiles[n] for n, (_, _, buffer) in enumerate(self.reductions) if buffer is not None
+        ]
         return nest
 
 
@@ -236,7 +247,7 @@ def _reshape(nest: NestBuilder, op: Operation, value: SSAValue, indices: Indices
     source = op.operands[0]
     buffer = nest.lowering.buffers.get(source)
     if buffer is not None and source not in nest.written:
-        return nest.read(nest.lowering.view(buffer, shape_of(value)), indices)
+        return nest.read(nest.lowering.view(buffer, shape_of(value)), indices, of=source)
     return nest.value(source, reshaped(nest, shape_of(value), shape_of(source), indices))
 
 
@@ -295,7 +306,13 @@ def _load(nest: NestBuilder, op: Operation, value: SSAValue, indices: Indices) -
     if nest.stores:
         raise NeedsClose
     nest.loaded.append((op.operands[0], indices == nest.identity))
-    return nest.clone(op, [nest.value(v, indices) for v in op.operands])
+    loaded = nest.clone(op, [nest.value(v, indices) for v in op.operands])
+    notes, copy = nest.lowering.notes, owner_op(loaded)
+    assert copy is not None
+    notes.accesses[copy] = op
+    if indices == nest.identity:
+        notes.in_place.add(copy)
+    return loaded
 
 
 def compare(nest: NestBuilder, predicate: str, left: Index, right: Index) -> SSAValue:

@@ -93,12 +93,13 @@ def emit_dot(
     stage = DotOp.build(operands=[a, b, place], properties={"zero": IntAttr(int(zero)), **properties_of(op)})
     stage.location = op.location
     low.emit(stage)
+    low.notes.stages[stage] = [op.operands[0], op.operands[1], acc, result]
     if own == wide:
         low.buffers[result] = place
         return
     narrow = low.alloc(shape_of(result), own)
     nest = low.nest(shape_of(result))
-    nest.write(convert(nest, nest.read(place, nest.identity), own), narrow)
+    nest.write(convert(nest, nest.read(place, nest.identity, of=result), own), narrow, of=result)
     nest.origin.add(op)
     low.buffers[result] = narrow
     nest.written[result] = narrow
@@ -118,7 +119,7 @@ def _operand(low: FunctionLowering, value: SSAValue, form: Form) -> SSAValue:
         nest.value(value)
 
     nest = low.into_nest(shape_of(value), work)
-    nest.write(convert(nest, nest.value(value), form.element), place)
+    nest.write(convert(nest, nest.value(value), form.element), place, of=value)
     low.packed[(value, form)] = place
     return place
 
@@ -162,7 +163,7 @@ def _accumulator(
     element = convert(nest, nest.value(acc), wide)
     if target is None or nest.reads_elsewhere(target):
         target = low.alloc(shape_of(acc), wide)
-    nest.write(element, target)
+    nest.write(element, target, of=acc)
     return target
 
 

@@ -83,6 +83,7 @@ def _lower_general(low: FunctionLowering, op: Operation) -> None:
     )
     stage.location = op.location
     low.emit(stage)
+    low.notes.stages[stage] = [*op.operands, *(r for r in op.results if is_tensor(r))]
     for old, new in zip([r for r in op.results if not is_tensor(r)], stage.results):
         low.scalars[old] = new
 
@@ -103,6 +104,7 @@ def lower_scan(low: FunctionLowering, op: Operation) -> None:
     )
     stage.location = op.location
     low.emit(stage)
+    low.notes.stages[stage] = [*op.operands, *op.results]
     low.buffers.update(zip(op.results, into))
 
 
@@ -115,4 +117,5 @@ def lower_histogram(low: FunctionLowering, op: Operation) -> None:
     stage = HistogramOp.build(operands=[buffers[0], buffers[1:2], into], properties=properties_of(op))
     stage.location = op.location
     low.emit(stage)
+    low.notes.stages[stage] = [*op.operands, result]
     low.buffers[result] = into

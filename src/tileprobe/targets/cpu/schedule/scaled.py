@@ -39,7 +39,7 @@ def lower_scaled_operand(
     if scale is not None:
         element = _scaled(nest, element, scale, sources[1], shape, k_axis)
     nest.origin.add(op)
-    nest.write(element, place)
+    nest.write(element, place, of=value)
     low.close()
     return place
 
@@ -48,14 +48,14 @@ def _element(
     nest: NestBuilder, value: SSAValue, buffer: SSAValue, kind: int, point: Indices, packed_axis: int
 ) -> SSAValue:
     if kind != E2M1:
-        element = nest.read(buffer, point)
+        element = nest.read(buffer, point, of=value)
         if isinstance(element.type, IntegerType):
             name = {E4M3: "f8E4M3FN", E5M2: "f8E5M2"}[kind]
             element = nest.emit(make("tt.bitcast", [element], [parse_type(name)]))
         return convert(nest, element, F32)
     where = list(point)
     where[packed_axis] = nest.binary("divui", point[packed_axis], 2)
-    byte = nest.emit(make("arith.extui", [nest.read(buffer, tuple(where))], [I32]))
+    byte = nest.emit(make("arith.extui", [nest.read(buffer, tuple(where), of=value)], [I32]))
     shift = nest.binary("muli", nest.binary("remui", point[packed_axis], 2), 4)
     return _from_e2m1(nest, nest.emit(make("arith.shrui", [byte, nest.index(shift)], [I32])))
 
@@ -87,7 +87,7 @@ def _scaled(
     other = 2 * len(shape) - 3 - k_axis
     where: list[Index] = list(nest.identity[:-2])
     where += [nest.identity[other], nest.binary("divui", nest.identity[k_axis], group)]
-    factor = nest.read(buffer, tuple(where))
+    factor = nest.read(buffer, tuple(where), of=scale)
     if not isinstance(element_of(scale.type), IntegerType):
         return nest.emit(make("arith.mulf", [element, convert(nest, factor, F32)], [F32]))
     # E8M0: a bare exponent; 255 is NaN
