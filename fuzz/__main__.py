@@ -62,6 +62,8 @@ def main(words: list[str] | None = None) -> int:
         print(file=sys.stderr)
     for finding in outcome.findings:
         print(f"\n== {finding.kind}, seed {finding.seed}, {finding.isa}: {finding.words}\n{finding.script}")
+        if finding.blame:
+            print(finding.blame)
         if args.shrink or args.one is not None:
             print(finding.source)
     print(outcome.table())

@@ -1,18 +1,23 @@
-"""Which half is wrong: scheduling or code generation. A place for the interpreter of the scheduled IR.
+"""Which half is wrong, scheduling or code generation: asked of the interpreter of scheduled IR, where there is one.
 
-`tileprobe.targets.cpu.interpret` runs the scheduled IR itself. Where it agrees with the oracle, the machine code
-is wrong; where it agrees with the machine code, the schedule is.
+Runs in a worker, since what it explains may crash.
 """
 
 from __future__ import annotations
 
-import importlib.util
-
 from fuzz.case import Case
+from fuzz.load import loaded
+from fuzz.target import place
 
 
 def blame(case: Case) -> str:
-    """ "schedule", "codegen", or nothing while there is nothing to ask."""
-    if importlib.util.find_spec("tileprobe.targets.cpu.interpret") is None:
+    """A sentence, or nothing when there is nobody to ask."""
+    try:
+        from tileprobe.targets.cpu.interpret import (  # pyright: ignore[reportMissingImports]
+            explain_difference,
+        )
+    except ImportError:
         return ""
-    return ""
+    _, arguments = place(case, at_end=True)
+    with loaded(case.source) as module:
+        return str(explain_difference(module.kernel, (case.grid,), arguments))

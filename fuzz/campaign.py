@@ -10,7 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from fuzz.blame import blame
 from fuzz.case import Case, case_of
 from fuzz.generate import generate
 from fuzz.judge import KINDS, Judge, Verdict
@@ -80,7 +79,8 @@ def examine(seed: int, judge: Judge, seconds: float, shrinking: bool, folder: Pa
         if again.kind == verdict.kind:
             case, verdict = smaller, again
     path = write(folder, case, verdict, judge.expected(case))
-    return Finding(seed, verdict.kind, verdict.isa, verdict.words, case.source, str(path), blame(case))
+    half = judge.blame(case, verdict.isa) if verdict.kind == "wrong value" else ""
+    return Finding(seed, verdict.kind, verdict.isa, verdict.words, case.source, str(path), half)
 
 
 def campaign(

@@ -58,12 +58,12 @@ class Judge:
         self._targets = {isa: Worker("target", {**ISAS[isa], **added}, seconds) for isa in isas}
 
     def judge(self, case: Case) -> Verdict:
-        answer, expected = self._oracle.ask(case)
+        answer, expected = self._oracle.ask("interpret", case)
         if answer != "ok":
             return Verdict("refused", words=str(expected))
         for index, (isa, worker) in enumerate(self._targets.items()):
             # Guards stop reads before and behind a tensor in turns.
-            answer, got = worker.ask(case, (case.seed + index) % 2 == 0)
+            answer, got = worker.ask("run", case, (case.seed + index) % 2 == 0)
             if answer != "ok":
                 return Verdict(answer, isa, str(got))
             words = compare(case, expected, got)
@@ -73,8 +73,13 @@ class Judge:
 
     def expected(self, case: Case) -> dict[str, np.ndarray]:
         """What the oracle says, for reports."""
-        answer, values = self._oracle.ask(case)
+        answer, values = self._oracle.ask("interpret", case)
         return values if answer == "ok" else {}
+
+    def blame(self, case: Case, isa: str) -> str:
+        """Which half of the compiler is wrong, as far as anybody knows."""
+        answer, words = self._targets[isa].ask("blame", case)
+        return str(words) if answer == "ok" else ""
 
     def close(self) -> None:
         for worker in (self._oracle, *self._targets.values()):

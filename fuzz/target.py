@@ -19,8 +19,8 @@ class OutOfBounds(Exception):
     """Something was written next to a tensor."""
 
 
-def run(case: Case, at_end: bool) -> dict[str, np.ndarray]:
-    """What every tensor holds after the kernel. A read or write beyond a guard kills the process."""
+def place(case: Case, at_end: bool) -> tuple[dict[str, Guarded], list[Any]]:
+    """The tensors of a case in guarded memory, and the arguments of its launch."""
     tensors: dict[str, Guarded] = {}
     arguments: list[Any] = []
     for argument in case.arguments:
@@ -31,6 +31,12 @@ def run(case: Case, at_end: bool) -> dict[str, np.ndarray]:
             bits = contents(case, argument)
             tensors[argument.name] = Guarded(bits, TYPES[argument.dtype].torch, at_end)
         arguments.append(tensors[argument.same_as or argument.name])
+    return tensors, arguments
+
+
+def run(case: Case, at_end: bool) -> dict[str, np.ndarray]:
+    """What every tensor holds after the kernel. A read or write beyond a guard kills the process."""
+    tensors, arguments = place(case, at_end)
     with loaded(case.source) as module:
         module.kernel[(case.grid,)](*arguments, enable_fp_fusion=False)
     damaged = [name for name, tensor in tensors.items() if tensor.damaged()]

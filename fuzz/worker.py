@@ -12,19 +12,23 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from fuzz import oracle, target
+from fuzz import blame, oracle, target
 from fuzz.case import Case
 from fuzz.program import Scalar
 
+# What a parent may ask for, by name.
+_SERVICES = {"interpret": oracle.run, "run": target.run, "blame": blame.blame}
 
-def _answer(role: str, request: tuple[Any, ...]) -> tuple[str, Any]:
+
+def _answer(service: str, *request: Any) -> tuple[str, Any]:
     """("ok", results) or (kind of finding, words)."""
     try:
-        return "ok", oracle.run(*request) if role == "oracle" else target.run(*request)
+        return "ok", _SERVICES[service](*request)
     except target.OutOfBounds as error:
         return "out of bounds", str(error)
     except Exception as error:  # whatever a compiler may raise is a finding
-        return ("refused" if role == "oracle" or _front_end(error) else "compile error"), _words(error)
+        kind = "refused" if service == "interpret" or _front_end(error) else "compile error"
+        return kind, _words(error)
 
 
 def _front_end(error: BaseException) -> bool:
@@ -50,7 +54,7 @@ def main(role: str, read: int, write: int) -> None:
     answers.send("ready")
     with contextlib.suppress(EOFError):
         while True:
-            answers.send(_answer(role, requests.recv()))
+            answers.send(_answer(*requests.recv()))
             if role == "target":
                 target.forget(cache)
 
@@ -58,7 +62,8 @@ def main(role: str, read: int, write: int) -> None:
 def _warm_up(role: str) -> None:
     """Pay once for what the first kernel would pay for: imports, LLVM, the backend's hash."""
     source = "import triton\nimport triton.language as tl\n\n\n@triton.jit\ndef kernel(n):\n    pass\n"
-    _answer(role, (Case(source, (Scalar("n", 7),), 1, 0), *([] if role == "oracle" else [True])))
+    case = Case(source, (Scalar("n", 7),), 1, 0)
+    _answer("interpret", case) if role == "oracle" else _answer("run", case, True)
 
 
 if __name__ == "__main__":

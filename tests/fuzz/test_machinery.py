@@ -76,23 +76,23 @@ def test_reads_beyond_a_tensor_kill_the_worker_and_are_attributed(judge):
     # The oracle refuses it first, so the target is asked directly.
     wild = case("tl.store(o, tl.load(o + (1 << 40)))", tensor("o"))
     worker = judge._targets["native"]
-    assert worker.ask(wild, True) == ("crash", "SIGSEGV")
+    assert worker.ask("run", wild, True) == ("crash", "SIGSEGV")
     beside = case("tl.store(o + 64, 1)", tensor("o"))
-    assert worker.ask(beside, False)[0] == "out of bounds"
-    assert worker.ask(beside, True)[0] == "crash"
+    assert worker.ask("run", beside, False)[0] == "out of bounds"
+    assert worker.ask("run", beside, True)[0] == "crash"
     assert judge.judge(case("tl.store(o, 1)", tensor("o"))).kind == "same"
 
 
 def test_a_hang_is_a_timeout():
     judge = Judge(("native",), 1)
     forever = case("while tl.load(o) == tl.load(o):\n        tl.store(o, 1)", tensor("o"))
-    assert judge._targets["native"].ask(forever, True)[0] == "timeout"
+    assert judge._targets["native"].ask("run", forever, True)[0] == "timeout"
     judge.close()
 
 
 def test_compile_errors_are_findings(judge):
     inline = "tl.store(o, tl.inline_asm_elementwise('mov', '=r,r', [tl.load(o)], tl.int32, True, 1))"
-    assert judge._targets["native"].ask(case(inline, tensor("o")), True)[0] == "compile error"
+    assert judge._targets["native"].ask("run", case(inline, tensor("o")), True)[0] == "compile error"
 
 
 def test_guards_show_damage():
