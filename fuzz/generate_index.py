@@ -103,14 +103,24 @@ def anywhere(g: Generator, shape: Shape, room: tuple[int, int], depth: int) -> E
     if g.chance(0.35):
         return apart(g, shape, room) if math.prod(shape) <= size else _arbitrary(g, shape, room, depth)
     if shape and g.chance(0.6):
-        index: Expr = constant(0, "int32")
-        for axis, extent in enumerate(shape):
-            stride = g.pick([0, 1, 1, 2, 3, extent, extent + 1, 16])
-            index = binary("+", index, binary("*", iota(shape, axis), constant(stride, "int32")))
+        index = _strided(g, shape)
         assert index.range is not None
         if index.range[1] < size:
             return _moved(g, spread(index, shape), room[0], size - 1 - index.range[1])
     return _arbitrary(g, shape, room, depth)
+
+
+def _strided(g: Generator, shape: Shape) -> Expr:
+    """A sum of indices, each times any stride."""
+    parts = []
+    for axis, extent in enumerate(shape):
+        stride = g.pick([0, 1, 1, 2, 3, extent, extent + 1, 16])
+        part = iota(shape, axis)
+        parts.append(part if stride == 1 else binary("*", part, constant(stride, "int32")))
+    total = parts[0]
+    for part in parts[1:]:
+        total = binary("+", total, part)
+    return total
 
 
 def _arbitrary(g: Generator, shape: Shape, room: tuple[int, int], depth: int) -> Expr:

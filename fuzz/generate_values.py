@@ -81,7 +81,7 @@ def leaf(g: Generator, dtype: str, shape: Shape) -> Expr:
         return spread(iota(shape, g.random.randrange(len(shape))), shape)
     if dtype == "int32" and not shape and not g.pure and g.chance(0.5):
         return g.scalar()
-    if not g.pure and shape and g.leaves < 3 and g.chance(0.4):
+    if not g.pure and shape and g.leaves < 3 and g.chance(0.65):
         from fuzz.generate_memory import load
 
         return load(g, dtype, shape, 0)

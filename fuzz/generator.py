@@ -16,7 +16,7 @@ from fuzz import ranges
 from fuzz.case import initial_bounds
 from fuzz.ops import make
 from fuzz.program import Assign, Expr, Function, Range, Scalar, Shape, Statement, Tensor
-from fuzz.types import ARITHMETIC, FLOATS, TYPES
+from fuzz.types import ARITHMETIC, FLOATS, INTEGERS, TYPES
 
 MAX_ELEMENTS = 1024
 
@@ -73,15 +73,18 @@ class Generator:
         self.floats = self.pick(["float32", "float32", "float16", "float64", "bfloat16"])
         # Whether indices and masks may wrap round in narrow and unsigned types.
         self.wraps = self.chance(0.5)
-        self.integers = [t for t in TYPES if TYPES[t].kind in "iu" and self.chance(0.4)] or ["int32"]
+        # Few types and few shapes: values that fit together are used together.
+        self.integers = self.random.sample(INTEGERS, self.random.randint(1, 3))
         if not self.wraps:
             self.integers = ["int32", "int64"]
-        self.types = ["int32", "int32", "float32", *self.integers, self.floats]
+        self.types = ["int32", "float32", *self.integers, self.floats]
         # Whether floats may be infinite or not a number.
         self.specials = self.chance(0.15)
         extents = [1, 2, 4, 8, 16, 16, 32, 64]
         self.extents = [self.pick(extents) for _ in range(self.random.randint(1, 3))]
         self.depth = self.random.randint(1, 4)
+        self.shapes: list[Shape] = []
+        self.shapes = [self.shape() for _ in range(self.random.randint(2, 4))]
 
     # Chance
     def chance(self, probability: float) -> bool:
@@ -95,6 +98,9 @@ class Generator:
         return self.random.choices([f for _, f in table.values()], weights)[0]
 
     def shape(self, ranks: tuple[int, ...] = (0, 1, 1, 1, 2, 2, 2, 2, 3, 4)) -> Shape:
+        known = [s for s in self.shapes if len(s) in ranks]
+        if known and self.chance(0.75):
+            return self.pick(known)
         rank = self.pick(ranks)
         if rank == 1 and self.chance(0.2):
             return (self.pick([128, 256, 512]),)
