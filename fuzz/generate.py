@@ -4,13 +4,27 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fuzz import generate_control, generate_memory, generate_patterns, generate_tiles, generate_values
+from fuzz import (
+    generate_control,
+    generate_matmul,
+    generate_memory,
+    generate_patterns,
+    generate_tiles,
+    generate_values,
+)
 from fuzz.generate_control import compute, show, steps
 from fuzz.generator import Generator
 from fuzz.program import Program, Tensor
 
 # Each registers what it can make.
-SOURCES = (generate_values, generate_tiles, generate_memory, generate_control, generate_patterns)
+SOURCES = (
+    generate_values,
+    generate_tiles,
+    generate_memory,
+    generate_control,
+    generate_patterns,
+    generate_matmul,
+)
 
 
 def generate(seed: int) -> Program:
