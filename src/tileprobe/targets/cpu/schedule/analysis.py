@@ -134,9 +134,7 @@ class Analysis:
 
     def _decide(self, op: Operation) -> None:
         name = op_name(op)
-        if (
-            name == "tt.reshape" and not only_unit_dims(op) and self.touches_memory(op.operands[0])
-        ) or name == "tt.gather":
+        if name == "tt.gather" or (name == "tt.reshape" and self._reshapes_much(op)):
             self.keep(op.operands[0])
         elif name in ("scf.yield", "scf.condition"):
             for value in op.operands:
@@ -149,6 +147,15 @@ class Analysis:
         for value in op.results:
             if is_tensor(value) and not self.kept(value) and self._worth_keeping(op, name, value):
                 self.keep(value)
+
+    def _reshapes_much(self, op: Operation) -> bool:
+        """Would the expression behind a reshape be computed anew, at indices found by division?
+
+        A chain of reshapes of long expressions would double at each step: no two of its indices are alike.
+        """
+        source = op.operands[0]
+        much = self.touches_memory(source) or self._cost(source) > _LONG_EXPRESSION
+        return much and not only_unit_dims(op)
 
     def _worth_keeping(self, op: Operation, name: str, value: SSAValue) -> bool:
         roots = self.roots(value)

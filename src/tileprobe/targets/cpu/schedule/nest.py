@@ -294,7 +294,8 @@ def _gather(nest: NestBuilder, op: Operation, value: SSAValue, indices: Indices)
     source, axis = op.operands[0], int_attr(op, "axis")
     where = nest.value(op.operands[1], indices)
     if where.type != I32:
-        where = nest.emit(make("arith.trunci" if _wider(where) else "arith.extsi", [where], [I32]))
+        # an index is never negative: whether a narrow one is signed, which TTIR does not say, does not matter
+        where = nest.emit(make("arith.trunci" if _wider(where) else "arith.extui", [where], [I32]))
     return nest.value(source, (*indices[:axis], where, *indices[axis + 1 :]))
 
 
