@@ -32,7 +32,7 @@ def generate(seed: int) -> Program:
     g = Generator(seed)
     for _ in range(g.random.randint(1, 3)):
         compute(g)
-    steps(g, 1, 7)
+    steps(g, 1, 5)
     for variable in [v for v in g.scope if not v.dtype.startswith("*")]:
         if g.chance(0.8):
             show(g, variable)

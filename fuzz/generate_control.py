@@ -78,7 +78,7 @@ def _alike(a: Variable, b: Variable) -> bool:
 
 
 def steps(g: Generator, low: int, high: int) -> None:
-    if len(g.block) > 40:  # actions that add many statements may follow each other
+    if len(g.block) > 25:  # actions that add many statements may follow each other
         return
     for _ in range(g.random.randint(low, high)):
         g.weighted(g.actions or {"compute": (1, compute)})(g)

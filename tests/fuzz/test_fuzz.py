@@ -6,9 +6,9 @@ import pytest
 from fuzz.campaign import campaign
 from fuzz.process import ISAS
 
-PER_CHUNK = 24
+PER_CHUNK = 16
 # Chunks so that xdist can share them out. Each vector width has seeds of its own.
-CHUNKS = [(isa, first) for first in range(0, 240, PER_CHUNK * len(ISAS)) for isa in ISAS]
+CHUNKS = [(isa, first) for first in range(0, 192, PER_CHUNK * len(ISAS)) for isa in ISAS]
 
 
 @pytest.mark.parametrize(("isa", "first"), CHUNKS)
