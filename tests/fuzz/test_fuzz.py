@@ -6,7 +6,7 @@ import pytest
 from fuzz.campaign import campaign
 from fuzz.process import ISAS
 
-PER_CHUNK = 16
+PER_CHUNK = 32
 # Chunks so that xdist can share them out. Each vector width has seeds of its own.
 CHUNKS = [(isa, first) for first in range(0, 192, PER_CHUNK * len(ISAS)) for isa in ISAS]
 
