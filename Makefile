@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format bench clean
+.PHONY: help setup demo test fuzz lint format bench clean
 
 help:  ## show this help
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
@@ -25,6 +25,12 @@ demo: setup  ## profile an attention kernel on this machine's CPU and show where
 
 test: setup  ## run the test suite
 	$(BIN)/python -m pytest -n 2 tests
+
+# COUNT kernels from SEED on; docs/fuzzing.md
+COUNT ?= 500
+SEED ?= 0
+fuzz: setup  ## random kernels against Triton's interpreter (COUNT=500 SEED=0)
+	$(BIN)/python -m fuzz --count $(COUNT) --seed $(SEED) --jobs 2 --shrink --json out/fuzz/result.json
 
 lint: setup  ## ruff and pyright
 	$(BIN)/ruff check .
