@@ -18,6 +18,7 @@ MENDED = {
     "overflow checks": "costly, and off by default in compiled kernels, too",
 }
 AVOIDED = {
+    "two names for one value before a loop": "the front end loses one; no variable is assigned to another as it is",
     "arithmetic in fp8": "done on the bits as integers; kernels convert to float32 first",
     "constants of fp8": "the number is taken for the bits; kernels convert a float32",
     "NaN in reductions, scans and sort": "ignored (nanmax, nanargmax), where Triton's combine functions may pass it on",

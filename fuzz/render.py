@@ -40,9 +40,16 @@ def _block(body: tuple[Statement, ...]) -> Iterator[str]:
         yield from _statement(statement)
 
 
+def _copied(value: Expr) -> str:
+    """A value to assign; never another variable itself, which Triton's front end takes for one and the same
+    (docs/upstream.md). The choice is gone again after canonicalisation."""
+    name = text(value)
+    return f"tl.where(True, {name}, {name})" if value.op == "var" else name
+
+
 def _statement(statement: Statement) -> Iterator[str]:
     if isinstance(statement, Assign):
-        yield f"{', '.join(statement.targets)} = {text(statement.value)}"
+        yield f"{', '.join(statement.targets)} = {_copied(statement.value)}"
     elif isinstance(statement, Do):
         yield text(statement.value)
     elif isinstance(statement, For):
