@@ -98,8 +98,8 @@ def _initialize() -> None:
     llvm.initialize_native_asmprinter()
     llvm.initialize_native_asmparser()  # inline assembly aborts the process without it
     if platform.machine() == "x86_64":
-        # This pass looks at the size of each load, and ends the process at one that has none, such as the rest of a
-        # masked load (docs/upstream.md). It has nothing to do in vector code.
+        # This pass looks at the size of each load, and ends the process at one that has none, such as what LLVM makes
+        # of some masked loads (docs/upstream.md). It has nothing to do in vector code.
         llvm.set_option("tileprobe", "--x86-disable-avoid-SFB")
 
 
