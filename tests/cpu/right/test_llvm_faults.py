@@ -1,4 +1,4 @@
-"""Masked accesses as code generation emits them, under masks that a scalar condition chooses: LLVM makes mistakes there.
+"""Masked accesses as they are emitted, under masks that a scalar condition chooses, where LLVM makes mistakes.
 
 docs/upstream.md lists them. The masks are made so that LLVM knows all but the condition.
 """
