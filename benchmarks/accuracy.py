@@ -27,7 +27,7 @@ from benchmarks._probed import Side, alternate, medians, turns, typical
 from tileprobe.session import clock
 from tileprobe.tools.regions import Regions
 from tileprobe.trace.decode import decode, read_rows
-from tileprobe.trace.layout import Layout
+from tileprobe.ir.layout import Layout
 from tileprobe.trace.replay import Calibration, calibrate
 
 TIMES = (1, 2, 4)

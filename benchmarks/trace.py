@@ -18,7 +18,7 @@ from tileprobe.tools.programs import Programs
 from tileprobe.tools.regions import Regions
 from tileprobe.trace import Clock, Kernel, Launch, Region, Trace, Unit
 from tileprobe.trace.decode import decode
-from tileprobe.trace.layout import EPOCH, UNIT, Body, Layout, Span, Stamp, allocate
+from tileprobe.ir.layout import EPOCH, UNIT, Body, Layout, Span, Stamp, allocate
 
 ITERATIONS = 64
 STAGES = 4

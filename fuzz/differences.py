@@ -14,6 +14,7 @@ import numpy as np
 MENDED = {
     "bfloat16 in arithmetic, comparisons and dot": "done on the bits as if they were integers",
     "conversions to bfloat16": "truncated from float32, not rounded to the nearest even; wrong from other types",
+    "conversions to fp8": "ties are rounded up, and a carry into the exponent is lost",
     "comparisons": "the handle keeps the type of the operands, so a scalar condition that is splat is no condition",
     "overflow checks": "costly, and off by default in compiled kernels, too",
 }
@@ -36,6 +37,7 @@ def install(interpreter: Any) -> None:
     _mend_dot(interpreter, cls)
     _mend_comparisons(interpreter, cls)
     _mend_rounding(interpreter, cls)
+    _mend_fp8(interpreter)
     _mend_arithmetic(interpreter, cls)
 
 
@@ -70,6 +72,26 @@ def _mend_rounding(interpreter: Any, cls: Any) -> None:
         return original(self, source, target)
 
     cls.cast_impl = cast_impl
+
+
+def _mend_fp8(interpreter: Any) -> None:
+    """Let torch round, which does it to the nearest even; what is out of range stays as it was."""
+    import torch
+
+    original, language = interpreter._convert_float, interpreter.tl
+    types = {language.float8e5: torch.float8_e5m2, language.float8e4nv: torch.float8_e4m3fn}
+    wide = {language.float16: np.float16, language.float32: np.float32, language.float64: np.float64}
+
+    def convert(data: Any, have: Any, want: Any, rounding: Any) -> Any:
+        result = original(data, have, want, rounding)
+        if want not in types or have not in wide:
+            return result
+        values = np.frombuffer(data.tobytes(), wide[have]).astype(np.float32)
+        rounded = torch.from_numpy(values).to(types[want]).view(torch.uint8).numpy()
+        inside = np.abs(values) <= torch.finfo(types[want]).max
+        return np.where(inside, rounded, result.ravel()).reshape(result.shape)
+
+    interpreter._convert_float = convert
 
 
 def _mend_arithmetic(interpreter: Any, cls: Any) -> None:

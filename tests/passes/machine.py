@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from tileprobe.ir import layout as L
 from tileprobe.ir import probe, record
+from tileprobe.ir import sampling as S
 from tileprobe.ir.accessors import attr_value, op_name
-from tileprobe.trace import layout as L
-from tileprobe.trace import sampling as S
 
 
 class Machine:

@@ -8,14 +8,14 @@ import triton
 import triton.language as tl
 
 import tileprobe
+from tileprobe.ir.layout import Layout
 from tileprobe.ir.mode import with_pipeline
+from tileprobe.ir.sampling import Every, Sampling
 from tileprobe.targets.cpu import launch, pipeline
 from tileprobe.tools import Plan
 from tileprobe.trace import Region
 from tileprobe.trace.decode import decode
-from tileprobe.trace.layout import Layout
 from tileprobe.trace.model import from_json
-from tileprobe.trace.sampling import Every, Sampling
 
 PLAN = Plan(loops=True, iterations=True, kinds=("all",))
 N = 64

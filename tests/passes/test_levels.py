@@ -11,11 +11,11 @@ from xdsl.parser import Parser
 
 from tileprobe.cli import main
 from tileprobe.errors import TileProbeError
+from tileprobe.ir.regions import regions_of
 from tileprobe.ir.registry import context, pipeline
+from tileprobe.ir.sampling import Sampling
 from tileprobe.passes.assign_slots import layout_of
 from tileprobe.trace.decode import decode
-from tileprobe.trace.from_ir import regions_of
-from tileprobe.trace.sampling import Sampling
 
 sys.path.insert(0, os.path.dirname(__file__))
 from machine import Machine

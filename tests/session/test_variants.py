@@ -7,13 +7,13 @@ import pytest
 import session_kernels as K
 
 from tileprobe.ir.mode import pipeline_in, with_pipeline, without_pipeline
+from tileprobe.ir.sampling import Every, Sampling
 from tileprobe.session import clock, hooks
 from tileprobe.session.recorded import Watch
 from tileprobe.session.works import Variant
 from tileprobe.targets.cpu import launch
 from tileprobe.tools.plan import Plan
 from tileprobe.trace.decode import decode
-from tileprobe.trace.sampling import Every, Sampling
 
 PIPELINE = Plan(loops=True, iterations=True, kinds=("all",)).pipeline("tile")
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from hypothesis import strategies as st
 
-from tileprobe.trace import layout as L
-from tileprobe.trace import sampling as S
+from tileprobe.ir import layout as L
+from tileprobe.ir import sampling as S
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tileprobe.errors import TileProbeError
+from tileprobe.ir.layout import Body, Layout, Span, Stamp, allocate
+from tileprobe.ir.sampling import Every, Sampling
 from tileprobe.trace.decode import decode
-from tileprobe.trace.layout import Body, Layout, Span, Stamp, allocate
-from tileprobe.trace.sampling import Every, Sampling
 
 sys.path.insert(0, os.path.dirname(__file__))
 from reference import Machine, kernels, lay_out

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from tileprobe.errors import TileProbeError
+from tileprobe.ir.layout import EPOCH, Body, Span, Stamp, allocate
 from tileprobe.trace import Clock, Kernel, Launch, Region, Trace
 from tileprobe.trace.decode import decode, read_rows
-from tileprobe.trace.layout import EPOCH, Body, Span, Stamp, allocate
 from tileprobe.trace.replay import Calibration, calibrate
 
 ROUNDS = 40

@@ -17,12 +17,12 @@ from xdsl.passes import ModulePass
 
 from tileprobe.errors import TileProbeError
 from tileprobe.ir.accessors import attr_value
+from tileprobe.ir.layout import Body, Layout, Span, Stamp, allocate
 from tileprobe.ir.probe import DoneOp, IssueOp, MarkOp, ProbeOp, StartOp, StopOp, ValueOp, WaitOp
 from tileprobe.ir.registry import structure
 from tileprobe.ir.structure import Structure
 from tileprobe.passes.instrument import LOOP_REGION
 from tileprobe.passes.sample import CAPACITY
-from tileprobe.trace.layout import Body, Layout, Span, Stamp, allocate
 
 LAYOUT = "record.layout"
 SLOT = "record.slot"

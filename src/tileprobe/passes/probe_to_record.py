@@ -15,6 +15,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from tileprobe.errors import TileProbeError
+from tileprobe.ir.layout import Layout
 from tileprobe.ir.probe import ProbeOp, RegionOp, ValueOp
 from tileprobe.ir.record import (
     SLOT,
@@ -35,7 +36,6 @@ from tileprobe.ir.structure import Structure
 from tileprobe.passes import assign_slots
 from tileprobe.passes.instrument import LOOP_REGION
 from tileprobe.passes.sample import CAPACITY, DYNAMIC
-from tileprobe.trace.layout import Layout
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from math import gcd
 
 from tileprobe.errors import TileProbeError
-from tileprobe.trace.sampling import Every, Sampling
+from tileprobe.ir.sampling import Every, Sampling
 
 PROGRAMS = "all, auto, 1%, random:16, or numbers such as 0,5,9"
 ITERATIONS = "all, every:4, first:8 or last:8"

@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
+from tileprobe.ir.layout import CURSOR_WORDS, EPOCH, HEADER_WORDS, PUSHED, Layout, places
+from tileprobe.ir.sampling import Sampling
 from tileprobe.session import clock
 from tileprobe.targets.cpu import pool
 from tileprobe.targets.cpu.codegen.record_blocks import PLAIN
-from tileprobe.trace.layout import CURSOR_WORDS, EPOCH, HEADER_WORDS, PUSHED, Layout, places
-from tileprobe.trace.sampling import Sampling
 
 _epochs = itertools.count(1)
 _EPOCH_BITS = 31  # an epoch shares a word with a trip count

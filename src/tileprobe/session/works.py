@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from tileprobe.trace.layout import Layout
+from tileprobe.ir.layout import Layout
 
 PLAIN, PROBED, DOSED = 0, 1, 3  # the dose: how often each record is written
 _DOSED_EVERY, _DOSED_TIMES = 6, 4

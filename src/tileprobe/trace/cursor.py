@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tileprobe.trace.layout import BEGIN, PAYLOAD_BIT, PUSHED, Span
+from tileprobe.ir.layout import BEGIN, PAYLOAD_BIT, PUSHED, Span
 
 if TYPE_CHECKING:
     from tileprobe.trace.decode import Rows

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from tileprobe.errors import TileProbeError
+from tileprobe.ir.layout import BEGIN, EPOCH, UNIT, Layout, Slot, Span
+from tileprobe.ir.sampling import Sampling
 from tileprobe.trace import cursor
-from tileprobe.trace.layout import BEGIN, EPOCH, UNIT, Layout, Slot, Span
 from tileprobe.trace.losses import count_losses
 from tileprobe.trace.model import KINDS, Losses
 from tileprobe.trace.replay import Calibration, delays, push_delays
-from tileprobe.trace.sampling import Sampling
 
 _HALF = np.uint64(32)
 _LOW = np.uint64(0xFFFFFFFF)

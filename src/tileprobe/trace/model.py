@@ -11,6 +11,8 @@ from typing import Any, TypeVar
 
 import polars as pl
 
+from tileprobe.ir.regions import Region
+
 # What an interval is. `region` intervals nest in their program; the others need not.
 #   region  start to stop of a piece of the kernel
 #   async   an asynchronous operation, from its issue to the end of its wait
@@ -37,6 +39,20 @@ COLUMNS: dict[str, Any] = {
 
 T = TypeVar("T")
 
+__all__ = [
+    "COLUMNS",
+    "KINDS",
+    "KIND_DTYPE",
+    "Clock",
+    "Kernel",
+    "Launch",
+    "Losses",
+    "Region",
+    "Unit",
+    "from_json",
+    "to_json",
+]
+
 
 @dataclass(frozen=True)
 class Clock:
@@ -57,38 +73,6 @@ class Losses:
 
     def __add__(self, other: Losses) -> Losses:
         return Losses(self.kept + other.kept, self.sampled_out + other.sampled_out, self.lost + other.lost)
-
-
-@dataclass(frozen=True)
-class Region:
-    """A named piece of a kernel. `parent` is the id of the region around it in the kernel's tree."""
-
-    id: int
-    name: str
-    kind: str = "stage"  # kernel, loop, iteration, scope, or the kinds of operations in it: "load+dot"
-    parent: int | None = None
-    kernel: int = 0
-    file: str = ""
-    first_line: int = 0
-    last_line: int = 0
-    depth: int = 0
-    lines: tuple[int, ...] = ()  # one by one, when they are not all from first to last
-    estimate: bool = False  # its share of a fused stage is an estimate, not a measurement
-
-    @property
-    def all_lines(self) -> tuple[int, ...]:
-        """Every line that went into the region; empty when its place is not known."""
-        if self.lines or not self.first_line:
-            return self.lines
-        return tuple(range(self.first_line, max(self.first_line, self.last_line) + 1))
-
-    @property
-    def source(self) -> str:
-        """`file.py:first-last`, or the empty string when the region has no place in a source file."""
-        if not self.first_line:
-            return ""
-        last = max(self.first_line, self.last_line)
-        return f"{self.file.rsplit('/', 1)[-1]}:{self.first_line}-{last}"
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tileprobe.errors import TileProbeError
-from tileprobe.trace.layout import Layout, places
+from tileprobe.ir.layout import Layout, places
 
 if TYPE_CHECKING:
     from tileprobe.trace.cursor import Pushed

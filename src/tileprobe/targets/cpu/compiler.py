@@ -21,7 +21,7 @@ from tileprobe.errors import UnsupportedError
 from tileprobe.targets.cpu import options as _options
 
 # Everything that shapes generated code; an edit there must never meet a stale cache.
-_SOURCES = ("ir", "passes", "trace", "targets/cpu")
+_SOURCES = ("ir", "passes", "targets/cpu")
 
 
 class CpuBackend(BaseBackend):

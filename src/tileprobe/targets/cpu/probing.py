@@ -25,11 +25,11 @@ def add_probes(tile: ModuleOp, mode: str) -> dict[str, Any] | None:
     from xdsl.context import Context
 
     from tileprobe.ir.record import OpenOp
+    from tileprobe.ir.regions import regions_of
     from tileprobe.ir.registry import pipeline
+    from tileprobe.ir.rows import changed
     from tileprobe.targets.cpu.structure import TileStructure
     from tileprobe.targets.cpu.user_probes import drop_user_probes, place_user_probes
-    from tileprobe.trace.from_ir import regions_of
-    from tileprobe.trace.model import to_json
 
     ctx = Context(allow_unregistered=True)
     kernel = TileStructure().kernels(tile)[0]
@@ -38,7 +38,7 @@ def add_probes(tile: ModuleOp, mode: str) -> dict[str, Any] | None:
         if step.name == "select":
             step = replace(step, scopes=(*step.scopes, *_scopes(kernel)))  # type: ignore[attr-defined]
         if step.name == "assign-slots":
-            found["regions"] = [to_json(region) for region in regions_of(kernel)]
+            found["regions"] = [changed(region) for region in regions_of(kernel)]
             found["ir"]["probe"] = str(tile)
         step.apply(ctx, tile)
         if step.name == "instrument":

@@ -24,8 +24,8 @@ from tileprobe.targets.cpu.codegen.types import (
 from tileprobe.targets.cpu.dialect import AllocOp, BufferType, ReadOp, ViewOp
 
 if TYPE_CHECKING:
+    from tileprobe.ir.layout import Layout
     from tileprobe.targets.cpu.codegen.module import ModuleEmitter
-    from tileprobe.trace.layout import Layout
 
 _TT_FRONT = 4  # arguments in front of the kernel's own: launch block, scratch, program ids
 

@@ -85,6 +85,10 @@ class Intervals:
         if name == "arith.trunci":
             return self.signed(op.operands[0])
         rule = _RULES.get(name)
+        if name in _SIGNED_OPS:
+            read = self.signed
+        elif name in _UNSIGNED_OPS:
+            read = self.unsigned
         return rule(op, [read(v) for v in op.operands]) if rule is not None else None
 
 
@@ -140,6 +144,9 @@ def _quotient(op: Operation, operands: list[Interval | None]) -> Interval | None
     return whole[0] // divisor, whole[1] // divisor
 
 
+# Sums and products are the same however their operands are read; these are not.
+_SIGNED_OPS = ("arith.divsi", "arith.remsi")
+_UNSIGNED_OPS = ("arith.divui", "arith.remui")
 _RULES: dict[str, Rule] = {
     "arith.addi": _corners(lambda a, b: a + b),
     "arith.subi": _corners(lambda a, b: a - b),

@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import FunctionType, IntAttr, ModuleOp
 from xdsl.ir import Operation
 
 from tileprobe.ir.accessors import attr, attr_value, op_name
+from tileprobe.ir.layout import Layout
 from tileprobe.ir.locations import source_location
 from tileprobe.targets.cpu.codegen import record_blocks, records
 from tileprobe.targets.cpu.codegen.function import FunctionEmitter
@@ -26,7 +27,6 @@ from tileprobe.targets.cpu.codegen.types import (
     register_type,
 )
 from tileprobe.targets.cpu.dialect import BufferType
-from tileprobe.trace.layout import Layout
 
 # Slots of the launch block (8 bytes each)
 _ERRORS, _BOUNDS, _ARGUMENTS = 3, 6, 8

@@ -10,9 +10,8 @@ from typing import Any
 
 from llvmlite import ir
 
-from tileprobe.targets.cpu.codegen.types import I32, I64, PTR, Value
-from tileprobe.trace.layout import Layout
-from tileprobe.trace.sampling import (
+from tileprobe.ir.layout import Layout
+from tileprobe.ir.sampling import (
     BUFFER,
     FIRST_LOOP,
     LOOP_STRIDE,
@@ -22,6 +21,7 @@ from tileprobe.trace.sampling import (
     PROGRAM_PHASE,
     PROGRAM_STRIDE,
 )
+from tileprobe.targets.cpu.codegen.types import I32, I64, PTR, Value
 
 PARAMETERS = 4  # slot of the launch block
 PLAIN = 6  # word of the parameter block: the entry of the same kernel without records, or 0

@@ -17,6 +17,7 @@ from llvmlite import ir
 from xdsl.ir import Operation, SSAValue
 
 from tileprobe.ir.accessors import elem_type, op_name
+from tileprobe.ir.layout import BEGIN, EPOCH, PAYLOAD_BIT, PUSHED, UNIT, Layout
 from tileprobe.ir.record import (
     EnterOp,
     FlushOp,
@@ -28,12 +29,7 @@ from tileprobe.ir.record import (
     StoreOp,
     TripOp,
 )
-from tileprobe.targets.cpu.codegen import clock
-from tileprobe.targets.cpu.codegen.record_blocks import load_word, parameters_of
-from tileprobe.targets.cpu.codegen.types import F32, F64, I32, I64, PTR, Value, is_float
-from tileprobe.targets.cpu.structure import TileStructure
-from tileprobe.trace.layout import BEGIN, EPOCH, PAYLOAD_BIT, PUSHED, UNIT, Layout
-from tileprobe.trace.sampling import (
+from tileprobe.ir.sampling import (
     FIRST_LOOP,
     LAUNCH_EPOCH,
     LOOP_COUNT,
@@ -41,6 +37,10 @@ from tileprobe.trace.sampling import (
     LOOP_STRIDE,
     LOOP_WORDS,
 )
+from tileprobe.targets.cpu.codegen import clock
+from tileprobe.targets.cpu.codegen.record_blocks import load_word, parameters_of
+from tileprobe.targets.cpu.codegen.types import F32, F64, I32, I64, PTR, Value, is_float
+from tileprobe.targets.cpu.structure import TileStructure
 
 if TYPE_CHECKING:
     from tileprobe.targets.cpu.codegen.function import FunctionEmitter

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tileprobe.errors import TileProbeError
-from tileprobe.trace.layout import Layout
+from tileprobe.ir.layout import Layout
 
 # The parameter block, in 64-bit words; then LOOP_WORDS for each loop of the layout.
 BUFFER, LAUNCH_EPOCH, PROGRAM_STRIDE, PROGRAM_PHASE, PROGRAM_LIMIT, PROGRAM_MAP = range(6)

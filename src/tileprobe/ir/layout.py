@@ -12,12 +12,13 @@ Two ways to tell a written word from an old one:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from tileprobe.errors import TileProbeError
+from tileprobe.ir.rows import changed, with_tuples
 
 # The header of a block, in words. One cache line, so that blocks of two programs never share one.
 EPOCH, UNIT, PUSHED, BEGIN = 0, 1, 2, 3
@@ -106,25 +107,17 @@ class Layout:
 
     def to_json(self) -> dict[str, Any]:
         """What differs from the defaults."""
-        whole = _changed(self)
+        whole = changed(self)
         for key in ("loops", "slots", "spans"):
-            whole[key] = [_changed(row) for row in getattr(self, key)]
+            whole[key] = [changed(row) for row in getattr(self, key)]
         return whole
 
     @staticmethod
     def from_json(data: dict[str, Any]) -> Layout:
         parts: dict[str, Any] = dict(data)
         for key, kind in (("loops", Loop), ("slots", Slot), ("spans", Span)):
-            parts[key] = tuple(kind(**_tuples(row)) for row in data[key])
+            parts[key] = tuple(kind(**with_tuples(row)) for row in data[key])
         return Layout(**parts)
-
-
-def _changed(item: Any) -> dict[str, Any]:
-    return {f.name: v for f in fields(item) if (v := getattr(item, f.name)) != f.default}
-
-
-def _tuples(row: dict[str, Any]) -> dict[str, Any]:
-    return {key: tuple(value) if isinstance(value, list) else value for key, value in row.items()}
 
 
 def places(base: int, shape: Sequence[int], strides: Sequence[int]) -> np.ndarray:
