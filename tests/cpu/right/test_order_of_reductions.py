@@ -67,3 +67,24 @@ def kernel(X, O):
     if left:
         np.testing.assert_array_equal(got, getattr(np, name)(x, axis=1))
     np.testing.assert_array_equal(x[np.arange(8), got], x.max(1) if name == "argmax" else x.min(1))
+
+
+def test_chosen_by_a_truth_value():
+    """Two flagged elements: the right one counts. Whoever tries orders has to try that case, too."""
+    source = """
+@triton.jit
+def last_flagged(fa, xa, fb, xb):
+    return fa | fb, tl.where(fb, xb, tl.where(fa, xa, tl.where(xa > xb, xa, xb)))
+
+
+@triton.jit
+def kernel(F, X, O):
+    i = tl.arange(0, 64)
+    f, x = tl.reduce((tl.load(F + i) != 0, tl.load(X + i)), 0, last_flagged)
+    tl.store(O, x)
+"""
+    flags = np.zeros(64, np.int32)
+    flags[[3, 34]] = 1
+    found = Buffer.full((1,), "float32")
+    launch(kernel(source), 1, Buffer(flags, "int32"), Buffer(np.arange(64), "float32"), found)
+    assert found.values[0] == 34

@@ -26,6 +26,7 @@ _LOGIC = {
     "arith.xori": lambda a, b: a != b,
 }
 _MOST_OPERANDS = 4
+_ORDERS = ((0, 1), (1, 0), (0, 0))
 
 
 class _UnknownError(Exception):
@@ -37,9 +38,11 @@ def commutes(block: Block) -> bool:
     count = len(block.args) // 2
     if count > _MOST_OPERANDS:
         return False
+    # Of numbers only their order matters; a truth value is chosen by, too, so that all four cases differ.
+    orders = [_ORDERS + ((1, 1),) * (str(arg.type) == "i1") for arg in block.args[:count]]
     try:
-        for orders in product(((0, 1), (1, 0), (0, 0)), repeat=count):
-            left, right = zip(*orders)
+        for chosen in product(*orders):
+            left, right = zip(*chosen)
             if _apply(block, left, right) != _apply(block, right, left):
                 return False
     except _UnknownError:
