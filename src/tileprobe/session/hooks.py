@@ -11,7 +11,6 @@ import contextlib
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import fields
 from typing import Any
 
 from tileprobe.errors import TileProbeError
@@ -101,18 +100,6 @@ def tuning() -> Iterator[None]:
 
 def compile_variant(launcher: Any, mode: str) -> Any:
     """The kernel of a launcher, compiled with another instrumentation mode."""
-    import triton
+    from tileprobe.targets.cpu.variants import recompiled
 
-    from tileprobe.targets.cpu.options import CpuOptions
-
-    metadata = launcher.metadata
-    known = {f.name: getattr(metadata, f.name) for f in fields(CpuOptions) if hasattr(metadata, f.name)}
-    options = {name: _hashable(value) for name, value in known.items() if value is not None}
-    return triton.compile(
-        launcher.src, target=metadata.target, options={**options, "instrumentation_mode": mode}
-    )
-
-
-def _hashable(value: Any) -> Any:
-    """Metadata has been through JSON, which knows no tuples."""
-    return tuple(map(_hashable, value)) if isinstance(value, list) else value
+    return recompiled(launcher, instrumentation_mode=mode)

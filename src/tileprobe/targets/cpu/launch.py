@@ -14,6 +14,7 @@ from typing import Any
 from tileprobe.targets.cpu import bounds, kernel_errors, pool
 from tileprobe.targets.cpu.launch_pack import make_convert, make_pack, slots_of
 from tileprobe.targets.cpu.pool_ir import STATUS_ERROR
+from tileprobe.targets.cpu.same_memory import same_tensors
 
 # Set by a profiling session: called with the launcher, its function and the grid before every launch. It returns
 # None, or an object with `launcher` and `function` to run instead (a variant of the same kernel), `parameters`
@@ -42,6 +43,10 @@ class Launcher:
         self.src, self.metadata = src, metadata
         self._prints = bool(info.get("prints"))
         self._checks = bool(getattr(metadata, "check_bounds", False))
+        self._same = getattr(metadata, "same", "")
+        self._tensors = [n for n, kind in enumerate(signature) if str(kind).startswith("*")]
+        self._tensor_names = [self.names[n] for n in self._tensors]
+        self._variants: dict[str, Any] = {}  # by the arguments that are the same tensor
 
     def _check(self, slots: Any, info: Any) -> None:
         """Code and signature must agree, or a launch would read other arguments than it was given."""
@@ -53,6 +58,12 @@ class Launcher:
             )
 
     def __call__(self, gx, gy, gz, stream, function, packed, launch_metadata, enter, exit, *args):
+        if len(self._tensors) > 1:
+            same = same_tensors(self._tensor_names, [args[n] for n in self._tensors])
+            if same != self._same:
+                other = self._variant(same)
+                other.run(gx, gy, gz, stream, other.function, packed, launch_metadata, enter, exit, *args)
+                return
         block = _blocks.pop() if _blocks else kernel_errors.ErrorBlock()
         errors = ctypes.addressof(block)
         known, table = self._limits(args) if self._checks else (None, None)
@@ -83,6 +94,14 @@ class Launcher:
         if status:
             running._raise(status, block, (gx, gy, gz), known)
         _blocks.append(block)
+
+    def _variant(self, same: str) -> Any:
+        """The kernel for arguments of which some are the same tensor, which no kernel may assume by itself."""
+        if same not in self._variants:
+            from tileprobe.targets.cpu.variants import recompiled
+
+            self._variants[same] = recompiled(self, same=same)
+        return self._variants[same]
 
     def _limits(self, args: Any) -> tuple[Any, Any]:
         known = bounds.extents(self.names, args)

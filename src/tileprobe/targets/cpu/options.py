@@ -59,6 +59,7 @@ class CpuOptions:
     # Read by code generation here.
     enable_fp_fusion: bool = True  # a * b + c may round once
     check_bounds: bool = False  # every access of a tensor argument is checked
+    same: str = ""  # which arguments are the same tensor, found out at each launch
 
     # For GPUs; accepted, ignored.
     num_warps: int = 4

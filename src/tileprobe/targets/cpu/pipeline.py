@@ -35,7 +35,7 @@ def compile_ttir(module: ModuleOp, options: Any) -> Compiled:
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(max(limit, _RECURSION))
     try:
-        tile = schedule(module)
+        tile = schedule(module, options.same)
         tile_ir = str(tile)
         probing = add_probes(tile, options.instrumentation_mode)
         emitter = ModuleEmitter(tile, options, host().vector_bytes)

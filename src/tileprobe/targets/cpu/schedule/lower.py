@@ -19,6 +19,7 @@ from tileprobe.targets.cpu.schedule.analysis import Analysis, Form, is_factor
 from tileprobe.targets.cpu.schedule.convert import convert
 from tileprobe.targets.cpu.schedule.nest import Indices, NestBuilder
 from tileprobe.targets.cpu.schedule.notes import Notes
+from tileprobe.targets.cpu.schedule.places import Places
 from tileprobe.targets.cpu.schedule.ttir import (
     attr,
     constant_of,
@@ -57,10 +58,11 @@ def _home(value: SSAValue) -> Block | None:
 class FunctionLowering:
     """State of one function: scalars and buffers made so far, the block being filled, the open nest."""
 
-    def __init__(self, function: Operation, analysis: Analysis, kernel: str):
+    def __init__(self, function: Operation, analysis: Analysis, kernel: str, places: Places):
         self.function = function
         self.analysis = analysis
         self.kernel = kernel
+        self.places = places
         self.scalars: dict[SSAValue, SSAValue] = {}
         self.buffers: dict[SSAValue, SSAValue] = {}  # dense, of the value's own element type
         self.packed: dict[tuple[SSAValue, Form], SSAValue] = {}

@@ -7,7 +7,7 @@ from xdsl.ir import Operation, SSAValue
 from tileprobe.targets.cpu.schedule.analysis import Form
 from tileprobe.targets.cpu.schedule.lower import FunctionLowering, handler
 from tileprobe.targets.cpu.schedule.nest import NestBuilder
-from tileprobe.targets.cpu.schedule.places import distinct, may_meet
+from tileprobe.targets.cpu.schedule.places import distinct
 from tileprobe.targets.cpu.schedule.ttir import (
     element_of,
     is_elementwise,
@@ -28,7 +28,7 @@ def lower_store(low: FunctionLowering, op: Operation) -> None:
         return
     for load in _loads_at_risk(low, op):
         low.keep(load, [Form(element_of(load.type))])
-    if low.open is not None and not _may_join(low.open, op.operands[0]):
+    if low.open is not None and not _may_join(low, low.open, op.operands[0]):
         low.close()
 
     def work(nest: NestBuilder) -> None:
@@ -43,14 +43,16 @@ def lower_store(low: FunctionLowering, op: Operation) -> None:
     low.into_nest(shape_of(op.operands[0]), work)
 
 
-def _may_join(nest: NestBuilder, pointer: SSAValue) -> bool:
-    """May a store go into a nest, behind the accesses that are there, element by element?"""
-    for loaded, in_place in nest.loaded:
-        if may_meet(loaded, pointer) and not (in_place and loaded is pointer and distinct(pointer)):
-            return False
-    # An earlier store could win over a later one, too, where their places overlap.
+def _may_join(low: FunctionLowering, nest: NestBuilder, pointer: SSAValue) -> bool:
+    """May a store go into a nest, behind the accesses that are there, element by element?
+
+    An earlier store could win over a later one, too, where their places overlap.
+    """
+    before = [*nest.loaded, *((stored, True) for stored in nest.stored)]
     return all(
-        not may_meet(stored, pointer) or (stored is pointer and distinct(pointer)) for stored in nest.stored
+        not low.places.may_meet(other, pointer)
+        or (in_place and low.places.same(other, pointer) and distinct(pointer))
+        for other, in_place in before
     )
 
 
@@ -71,8 +73,8 @@ def _loads_at_risk(low: FunctionLowering, store: Operation) -> list[SSAValue]:
         if (value, in_place) in seen or value in low.buffers or op is None or not is_virtual(op_name(op)):
             continue
         seen.add((value, in_place))
-        if op_name(op) == "tt.load" and is_tensor(value) and may_meet(op.operands[0], target):
-            if not (own_places and in_place and op.operands[0] is target):
+        if op_name(op) == "tt.load" and is_tensor(value) and low.places.may_meet(op.operands[0], target):
+            if not (own_places and in_place and low.places.same(op.operands[0], target)):
                 found[value] = None
                 continue
         in_place = in_place and is_elementwise(op_name(op))

@@ -11,30 +11,35 @@ from tileprobe.targets.cpu.schedule.analysis import Analysis
 from tileprobe.targets.cpu.schedule.carried import simplify_carried
 from tileprobe.targets.cpu.schedule.lower import FunctionLowering
 from tileprobe.targets.cpu.schedule.notes import Notes
+from tileprobe.targets.cpu.schedule.places import Places
 from tileprobe.targets.cpu.schedule.products import operand_forms
 from tileprobe.targets.cpu.schedule.scratch import assign_scratch
 from tileprobe.targets.cpu.schedule.ttir import attr_value, element_of, is_tensor, make, op_name, shape_of
 from tileprobe.targets.cpu.schedule.verify import Verifier
 
 
-def schedule(module: ModuleOp) -> ModuleOp:
-    """The tile IR of a TTIR module. The module that comes in is changed on the way: hand in a copy to keep it."""
+def schedule(module: ModuleOp, same: str = "") -> ModuleOp:
+    """The tile IR of a TTIR module. The module that comes in is changed on the way: hand in a copy to keep it.
+
+    `same` names arguments that are the same tensor (see `targets/cpu/same_memory.py`).
+    """
+    places = Places(same)
     functions = [op for op in module.ops if op_name(op) == "tt.func"]
     kernel = next((f for f in functions if attr_value(f, "sym_visibility") != "private"), functions[0])
     name = str(attr_value(kernel, "sym_name"))
-    lowered = [schedule_function(function, name) for function in functions]
+    lowered = [schedule_function(function, name, places) for function in functions]
     result = ModuleOp([function for function, _ in lowered], {"tile.kernel": StringAttr(name)})
     for source, (function, notes) in zip(functions, lowered):
         drop_dead_buffers(function)
         assign_scratch(function)
-        Verifier(name, source, function, notes).run()
+        Verifier(name, source, function, notes, places).run()
     return result
 
 
-def schedule_function(function: Operation, kernel: str) -> tuple[Operation, Notes]:
+def schedule_function(function: Operation, kernel: str, places: Places) -> tuple[Operation, Notes]:
     simplify_carried(function)
     analysis = Analysis(function, operand_forms(function))
-    low = FunctionLowering(function, analysis, kernel)
+    low = FunctionLowering(function, analysis, kernel, places)
     region = function.regions[0]
     sources = list(region.blocks)
     blocks = [Block(arg_types=[_argument_type(a.type) for a in b.args] if i == 0 else

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from xdsl.ir import Block, Operation, SSAValue
 
+from tileprobe.targets.cpu.same_memory import representatives
 from tileprobe.targets.cpu.schedule.ttir import (
+    SHAPE_OPS,
     attr_value,
     constant_of,
     element_of,
     int_attr,
     int_list_attr,
+    is_elementwise,
     is_tensor,
     op_name,
     owner_op,
@@ -25,10 +28,53 @@ _SAME_BASE = frozenset(
 )
 
 
-def may_meet(first: SSAValue, second: SSAValue) -> bool:
-    """May two tiles of pointers reach the same memory?"""
-    one, other = bases(first), bases(second)
-    return one is None or other is None or bool(one & other)
+class Places:
+    """Whether tiles of pointers can meet, in one kernel. `same` says which arguments are the same tensor."""
+
+    def __init__(self, same: str = ""):
+        self.stands = representatives(same)
+
+    def may_meet(self, first: SSAValue, second: SSAValue) -> bool:
+        """May two tiles of pointers reach the same memory?"""
+        one, other = self._arguments(first), self._arguments(second)
+        return one is None or other is None or bool(one & other)
+
+    def _arguments(self, pointer: SSAValue) -> set[object] | None:
+        found = bases(pointer)
+        return None if found is None else {self._argument(value) for value in found}
+
+    def _argument(self, value: SSAValue) -> object:
+        """An argument by its name, or the one it is equal to."""
+        name = value.name_hint
+        return value if name is None else self.stands.get(name, name)
+
+    def same(self, first: SSAValue, second: SSAValue) -> bool:
+        """Are two tiles of pointers element by element the same?"""
+        return first is second or (bool(self.stands) and self._same(first, second, {}))
+
+    def _same(self, first: SSAValue, second: SSAValue, known: dict[tuple[SSAValue, SSAValue], bool]) -> bool:
+        if first is second:
+            return True
+        if (first, second) not in known:
+            known[first, second] = self._alike(first, second, known)
+        return known[first, second]
+
+    def _alike(self, first: SSAValue, second: SSAValue, known: dict[tuple[SSAValue, SSAValue], bool]) -> bool:
+        one, other = owner_op(first), owner_op(second)
+        if one is None or other is None:
+            found = bases(first), bases(second)
+            arguments = one is other and found == (frozenset([first]), frozenset([second]))
+            return arguments and self._argument(first) == self._argument(second)
+        name = op_name(one)
+        pure = name in SHAPE_OPS or name == "arith.constant" or is_elementwise(name)
+        return (
+            pure
+            and op_name(other) == name
+            and first.type == second.type
+            and len(one.operands) == len(other.operands)
+            and {**one.attributes, **one.properties} == {**other.attributes, **other.properties}
+            and all(self._same(a, b, known) for a, b in zip(one.operands, other.operands))
+        )
 
 
 def bases(pointer: SSAValue) -> frozenset[SSAValue] | None:

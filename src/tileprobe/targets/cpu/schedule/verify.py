@@ -24,6 +24,7 @@ from tileprobe.targets.cpu.dialect import (
 )
 from tileprobe.targets.cpu.schedule.nest import same_memory, viewed
 from tileprobe.targets.cpu.schedule.notes import Merged, Notes
+from tileprobe.targets.cpu.schedule.places import Places
 from tileprobe.targets.cpu.schedule.scratch import buffer_bytes
 from tileprobe.targets.cpu.schedule.ttir import is_tensor, numel
 from tileprobe.targets.cpu.schedule.verify_memory import MemoryOrder, ScheduleError, complain
@@ -48,11 +49,11 @@ class _State:
 class Verifier:
     """One function. `source` is the TTIR function, `function` what became of it."""
 
-    def __init__(self, kernel: str, source: Operation, function: Operation, notes: Notes):
+    def __init__(self, kernel: str, source: Operation, function: Operation, notes: Notes, places: Places):
         self.kernel = kernel
         self.function = function
         self.notes = notes
-        self.memory = MemoryOrder(kernel, source, notes)
+        self.memory = MemoryOrder(kernel, source, notes, places)
         self.written = _buffers_written(function, notes)
 
     def run(self) -> None:

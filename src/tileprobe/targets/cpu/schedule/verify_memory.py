@@ -14,7 +14,7 @@ from tileprobe.errors import TileProbeError
 from tileprobe.ir.locations import source_location
 from tileprobe.targets.cpu.dialect import NestOp
 from tileprobe.targets.cpu.schedule.notes import Notes
-from tileprobe.targets.cpu.schedule.places import distinct, may_meet
+from tileprobe.targets.cpu.schedule.places import Places, distinct
 from tileprobe.targets.cpu.schedule.ttir import is_clobber, op_name
 
 
@@ -37,8 +37,9 @@ def complain(kernel: str, op: Operation, what: str) -> NoReturn:
 class MemoryOrder:
     """Which loads may not be evaluated any more, and which were, at one point of a function."""
 
-    def __init__(self, kernel: str, source: Operation, notes: Notes):
+    def __init__(self, kernel: str, source: Operation, notes: Notes, places: Places):
         self.kernel = kernel
+        self.places = places
         self.notes = notes
         self.position = {op: number for number, op in enumerate(source.walk())}
         self.loads = {op for op in notes.accesses.values() if op_name(op) == "tt.load"}
@@ -84,11 +85,13 @@ class MemoryOrder:
                 complain(self.kernel, op, "a load is evaluated after the memory it reads was changed")
 
     def _change(self, original: Operation, loads: set[Operation]) -> None:
-        self.stale |= {load for load in loads if not self._behind(load, original) and _meets(load, original)}
+        self.stale |= {
+            load for load in loads if not self._behind(load, original) and self._meets(load, original)
+        }
 
     def _behind(self, load: Operation, change: Operation) -> bool:
         """Does a load that may see a change come after it in the kernel?"""
-        return self.position[load] > self.position[change] and _meets(load, change)
+        return self.position[load] > self.position[change] and self._meets(load, change)
 
     def nest(self, nest: NestOp) -> None:
         """Accesses that share a stage run element by element: they may meet only where each has a place of its own."""
@@ -103,17 +106,16 @@ class MemoryOrder:
 
     def _check_pair(self, op: Operation, change: Operation, before: Operation) -> None:
         other = self.notes.accesses[before]
-        if not _meets(other, change):
+        if not self._meets(other, change):
             return
         pointer = change.operands[0]
         plain = op_name(change) == "tt.store" and op_name(other) in ("tt.load", "tt.store")
         in_place = before in self.notes.in_place or op_name(other) == "tt.store"
-        if not (plain and in_place and other.operands[0] is pointer and distinct(pointer)):
+        if not (plain and in_place and self.places.same(other.operands[0], pointer) and distinct(pointer)):
             complain(self.kernel, op, "a stage changes memory that other elements of it access")
 
-
-def _meets(access: Operation, change: Operation) -> bool:
-    name = op_name(change)
-    if name == "tt.call" or name.endswith("barrier"):
-        return True
-    return may_meet(access.operands[0], change.operands[0])
+    def _meets(self, access: Operation, change: Operation) -> bool:
+        name = op_name(change)
+        if name == "tt.call" or name.endswith("barrier"):
+            return True
+        return self.places.may_meet(access.operands[0], change.operands[0])
