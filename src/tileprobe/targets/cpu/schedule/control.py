@@ -63,9 +63,9 @@ def _carried(low: FunctionLowering, op: Operation, init: SSAValue) -> SSAValue |
         return None
     own = low.buffers.get(init)
     owner = owner_op(init)
-    last_use = not (low.analysis.roots(init) - low.finished - {op}) and list(op.operands).count(init) == 1
-    if own is not None and owner is not None and owner.parent is op.parent and last_use:
-        return own
+    if own is not None and owner is not None and owner.parent is op.parent:
+        if list(op.operands).count(init) == 1 and low.free(own, op):
+            return own
     buffer = low.alloc(shape_of(init), element_of(init.type))
     low.fill(init, buffer)
     return buffer
@@ -81,7 +81,7 @@ def _prefer(low: FunctionLowering, value: SSAValue, arg: SSAValue, buffer: SSAVa
         owner = owner_op(value)
         if owner is None or owner.parent is not arg.owner:
             return
-        low.preferred[value] = (buffer, arg)
+        low.preferred[value] = buffer
         if op_name(owner) not in ("tt.dot", "tt.dot_scaled"):
             return
         value = owner.operands[2]  # the accumulator

@@ -17,7 +17,7 @@ from tileprobe.ir.locations import source_location
 from tileprobe.targets.cpu.dialect import AllocOp, BufferType, ViewOp
 from tileprobe.targets.cpu.schedule.analysis import Analysis, Form, is_factor
 from tileprobe.targets.cpu.schedule.convert import convert
-from tileprobe.targets.cpu.schedule.nest import Indices, NestBuilder
+from tileprobe.targets.cpu.schedule.nest import Indices, NestBuilder, same_memory
 from tileprobe.targets.cpu.schedule.notes import Notes
 from tileprobe.targets.cpu.schedule.places import Places
 from tileprobe.targets.cpu.schedule.ttir import (
@@ -66,7 +66,7 @@ class FunctionLowering:
         self.scalars: dict[SSAValue, SSAValue] = {}
         self.buffers: dict[SSAValue, SSAValue] = {}  # dense, of the value's own element type
         self.packed: dict[tuple[SSAValue, Form], SSAValue] = {}
-        self.preferred: dict[SSAValue, tuple[SSAValue, SSAValue]] = {}  # value -> (buffer, whose old value)
+        self.preferred: dict[SSAValue, SSAValue] = {}  # value -> the buffer it should best be computed in
         self.blocks: dict[Block, Block] = {}
         self.edges: list[Block] = []  # blocks added between a conditional branch and its targets
         self.return_buffers: list[SSAValue] = []  # where the tiles go that the function returns
@@ -215,8 +215,8 @@ class FunctionLowering:
 
     def _place(self, value: SSAValue, form: Form, nest: NestBuilder) -> SSAValue:
         if form == Form(element_of(value.type)) and value in self.preferred:
-            buffer, old = self.preferred[value]
-            if self.free_to_overwrite(old, value) and not nest.reads_elsewhere(buffer):
+            buffer, by = self.preferred[value], owner_op(value)
+            if by is not None and self.free(buffer, by) and not nest.reads_elsewhere(buffer):
                 return buffer
         return self.alloc(shape_of(value), form.element, form.layout)
 
@@ -253,10 +253,19 @@ class FunctionLowering:
                 return True
         return False
 
-    def free_to_overwrite(self, old: SSAValue, by: SSAValue) -> bool:
-        """Is every use of the tile `old` done, but for the op that computes `by`?"""
-        rest = self.analysis.roots(old) - self.finished
-        return not (rest - {owner_op(by)})
+    def free(self, buffer: SSAValue, by: Operation) -> bool:
+        """Is every use done of all tiles that lie in `buffer`, but for the op `by` that is to overwrite it?
+
+        Several tiles may have it: a product leaves its result where its accumulator was. What a loop around `by`
+        took over when it began is done, too.
+        """
+        around: set[Operation] = set()
+        parent = by.parent_op()
+        while parent is not None:
+            around.add(parent)
+            parent = parent.parent_op()
+        tiles = [value for value, place in self.buffers.items() if same_memory(place, buffer)]
+        return not any(self.analysis.roots(tile) - self.finished - around - {by} for tile in tiles)
 
     # -- walking ---------------------------------------------------------------------------------------------
 

@@ -146,14 +146,13 @@ def _accumulator(
     def usable(place: SSAValue) -> bool:
         return _same_type(place, wide) and not any(same_memory(place, factor) for factor in factors)
 
-    target, old = low.preferred.get(result, (None, None))
-    if target is not None and old is not None:
-        if not usable(target) or not low.free_to_overwrite(old, result):
-            target = None
+    target = low.preferred.get(result)
+    if target is not None and not (usable(target) and low.free(target, op)):
+        target = None
     if zero:
         return target if target is not None else low.alloc(shape_of(acc), wide)
     own = low.buffers.get(acc)
-    if own is not None and usable(own) and _dead_after(low, acc, op):
+    if own is not None and usable(own) and low.free(own, op) and _made_here(low, acc, op):
         return own
 
     def work(nest: NestBuilder) -> None:
@@ -171,15 +170,11 @@ def _same_type(buffer: SSAValue, kind: Attribute) -> bool:
     return isinstance(buffer.type, BufferType) and buffer.type.element == kind
 
 
-def _dead_after(low: FunctionLowering, value: SSAValue, op: Operation) -> bool:
-    """Is `op` the last to use the tile `value`, also in the next iteration of a loop?"""
-    if low.analysis.roots(value) - low.finished - {op}:
-        return False
-    if value.owner is low.function.regions[0].blocks[0]:
-        return False  # a tile that was passed to the function is its caller's
+def _made_here(low: FunctionLowering, value: SSAValue, op: Operation) -> bool:
+    """Is the tile `value` there for `op` alone: made anew each time `op` runs, and not the caller's?"""
     owner = value.owner
     block = owner if not isinstance(owner, Operation) else owner.parent
-    return block is op.parent
+    return block is op.parent and owner is not low.function.regions[0].blocks[0]
 
 
 @handler("tt.dot_scaled")
