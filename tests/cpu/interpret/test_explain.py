@@ -46,8 +46,8 @@ def test_a_wrong_schedule(monkeypatch):
 
     right = pipeline.schedule
 
-    def wrong(module):
-        tile = right(module)
+    def wrong(module, *options):
+        tile = right(module, *options)
         for op in list(tile.walk()):
             if op_name(op) == "arith.subf":
                 new = make("arith.addf", list(op.operands), [r.type for r in op.results])

@@ -88,3 +88,37 @@ def kernel(F, X, O):
     found = Buffer.full((1,), "float32")
     launch(kernel(source), 1, Buffer(flags, "int32"), Buffer(np.arange(64), "float32"), found)
     assert found.values[0] == 34
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+@pytest.mark.parametrize("kept", ["a1 + a2, b1", "a1 + a2, b2", "a1, b1 + b2", "a2, b1 * b2"])
+def test_pairs_of_which_one_is_summed(dtype, kept):
+    """Sums of small floats are carried in f32; a pair is no such sum."""
+    source = f"""
+@triton.jit
+def combine(a1, b1, a2, b2):
+    return {kept}
+
+
+@triton.jit
+def kernel(X, Y, A, B, SUMS, ENDS):
+    i = tl.arange(0, 32)
+    x, y = tl.load(X + i), tl.load(Y + i)
+    a, b = tl.associative_scan((x, y), 0, combine)
+    tl.store(A + i, a)
+    tl.store(B + i, b)
+    a, b = tl.reduce((x, y), 0, combine)
+    tl.store(SUMS, a)
+    tl.store(ENDS, b)
+"""
+    x = np.random.default_rng(2).integers(-2, 3, 32).astype(np.float64)
+    y = np.random.default_rng(4).choice([-1.0, 1.0], 32)
+    found = [Buffer.full((n,), dtype) for n in (32, 32, 1, 1)]
+    launch(kernel(source), 1, Buffer(x, dtype), Buffer(y, dtype), *found)
+    want = [(x[0], y[0])]
+    for a2, b2 in zip(x[1:], y[1:]):
+        a1, b1 = want[-1]
+        want.append(eval(kept, {}, {"a1": a1, "b1": b1, "a2": a2, "b2": b2}))
+    a, b = np.array(want).T
+    for got, expected in zip(found, (a, b, a[-1:], b[-1:])):
+        np.testing.assert_array_equal(got.values, expected)

@@ -14,7 +14,8 @@ from typing import Any
 from tileprobe.targets.cpu import bounds, kernel_errors, pool
 from tileprobe.targets.cpu.launch_pack import make_convert, make_pack, slots_of
 from tileprobe.targets.cpu.pool_ir import STATUS_ERROR
-from tileprobe.targets.cpu.same_memory import same_tensors
+from tileprobe.targets.cpu.same_memory import representatives, same_tensors
+from tileprobe.targets.cpu.variants import recompiled
 
 # Set by a profiling session: called with the launcher, its function and the grid before every launch. It returns
 # None, or an object with `launcher` and `function` to run instead (a variant of the same kernel), `parameters`
@@ -43,8 +44,9 @@ class Launcher:
         self.src, self.metadata = src, metadata
         self._prints = bool(info.get("prints"))
         self._checks = bool(getattr(metadata, "check_bounds", False))
-        self._same = getattr(metadata, "same", "")
-        self._tensors = [n for n, kind in enumerate(signature) if str(kind).startswith("*")]
+        self._apart = info.get("apart", [])
+        apart = {name for pair in self._apart for name in pair}
+        self._tensors = [n for n, name in enumerate(self.names) if name in apart]
         self._tensor_names = [self.names[n] for n in self._tensors]
         self._variants: dict[str, Any] = {}  # by the arguments that are the same tensor
 
@@ -58,10 +60,10 @@ class Launcher:
             )
 
     def __call__(self, gx, gy, gz, stream, function, packed, launch_metadata, enter, exit, *args):
-        if len(self._tensors) > 1:
+        if self._tensors:
             same = same_tensors(self._tensor_names, [args[n] for n in self._tensors])
-            if same != self._same:
-                other = self._variant(same)
+            other = self._variant(same) if same else None
+            if other is not None:
                 other.run(gx, gy, gz, stream, other.function, packed, launch_metadata, enter, exit, *args)
                 return
         block = _blocks.pop() if _blocks else kernel_errors.ErrorBlock()
@@ -96,11 +98,11 @@ class Launcher:
         _blocks.append(block)
 
     def _variant(self, same: str) -> Any:
-        """The kernel for arguments of which some are the same tensor, which no kernel may assume by itself."""
+        """The kernel for arguments of which some are the same tensor; None if this one has not assumed otherwise."""
         if same not in self._variants:
-            from tileprobe.targets.cpu.variants import recompiled
-
-            self._variants[same] = recompiled(self, same=same)
+            stands = representatives(same)
+            met = any(stands.get(a, a) == stands.get(b, b) for a, b in self._apart)
+            self._variants[same] = recompiled(self, same=same) if met else None
         return self._variants[same]
 
     def _limits(self, args: Any) -> tuple[Any, Any]:

@@ -29,6 +29,7 @@ from tileprobe.targets.cpu.codegen.types import (
     vector,
 )
 from tileprobe.targets.cpu.dialect import BufferType, ReduceOp, ScanOp
+from tileprobe.targets.cpu.schedule.reductions import combination_of
 from tileprobe.targets.cpu.schedule.ttir import is_elementwise, numel
 
 if TYPE_CHECKING:
@@ -45,8 +46,8 @@ class _Combiner:
         self.block = region.block
         ops = list(self.block.ops)
         # a running sum or product of small floats is carried in f32, and rounded only where it is stored
-        name = op_name(ops[0]).removeprefix("arith.")
-        self.widened = name if len(ops) == 2 and name in ("addf", "mulf") and _is_small(ops[0]) else None
+        kind = combination_of(self.block)
+        self.widened = kind if kind in ("addf", "mulf") and _is_small(ops[0]) else None
         self.vectorises = all(
             op_name(op) in (*_RETURNS, "arith.constant") or is_elementwise(op_name(op)) for op in ops
         )

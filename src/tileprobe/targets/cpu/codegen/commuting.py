@@ -41,6 +41,7 @@ def commutes(block: Block) -> bool:
     # Of numbers only their order matters; a truth value is chosen by, too, so that all four cases differ.
     orders = [_ORDERS + ((1, 1),) * (str(arg.type) == "i1") for arg in block.args[:count]]
     try:
+        _check_signs(block)
         for chosen in product(*orders):
             left, right = zip(*chosen)
             if _apply(block, left, right) != _apply(block, right, left):
@@ -48,6 +49,17 @@ def commutes(block: Block) -> bool:
     except _UnknownError:
         return False
     return True
+
+
+def _check_signs(block: Block) -> None:
+    """An operand has one order: it is not compared as signed here and as unsigned there."""
+    signs: dict[SSAValue, set[bool]] = {}
+    for op in block.ops:
+        if op_name(op) == "arith.cmpi" and int_attr(op, "predicate") >= 2:
+            for value in op.operands:
+                signs.setdefault(value, set()).add(int_attr(op, "predicate") >= 6)
+    if any(len(found) > 1 for found in signs.values()):
+        raise _UnknownError
 
 
 def _apply(block: Block, left: tuple[int, ...], right: tuple[int, ...]) -> list[object]:

@@ -64,7 +64,13 @@ class ModuleEmitter:
             ],
             "sites": self.sites,
             "prints": self.prints,
+            "apart": self._apart(),
         }
+
+    def _apart(self) -> list[list[str]]:
+        """Pairs of arguments that the code takes for tensors that do not overlap."""
+        pairs = self.tile.attributes.get("tile.apart")
+        return [] if pairs is None else [pair.data.split(" ") for pair in pairs]  # type: ignore[attr-defined]
 
     def _declare(self, op: Operation, more: Sequence[Kind] = ()) -> ir.Function:
         inputs = [_llvm_type(a.type) for a in op.regions[0].blocks[0].args]

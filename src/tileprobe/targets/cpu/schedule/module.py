@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import FunctionType, ModuleOp, StringAttr
+from xdsl.dialects.builtin import ArrayAttr, FunctionType, ModuleOp, StringAttr
 from xdsl.ir import Attribute, Block, Operation, Region
 
 from tileprobe.targets.cpu.dialect import AllocOp, BufferType, ReadOp, WriteOp
@@ -32,7 +32,10 @@ def schedule(module: ModuleOp, same: str = "") -> ModuleOp:
     for source, (function, notes) in zip(functions, lowered):
         drop_dead_buffers(function)
         assign_scratch(function)
-        Verifier(name, source, function, notes, places).run()
+        Verifier(name, source, function, notes, Places(same)).run()
+    if places.apart:
+        pairs = [StringAttr(f"{a} {b}") for a, b in sorted(places.apart)]
+        result.attributes["tile.apart"] = ArrayAttr(pairs)
     return result
 
 

@@ -33,20 +33,24 @@ class Places:
 
     def __init__(self, same: str = ""):
         self.stands = representatives(same)
+        self.apart: set[tuple[str, str]] = set()  # arguments that were taken for tensors that do not overlap
 
     def may_meet(self, first: SSAValue, second: SSAValue) -> bool:
         """May two tiles of pointers reach the same memory?"""
         one, other = self._arguments(first), self._arguments(second)
-        return one is None or other is None or bool(one & other)
+        if one is None or other is None or one & other:
+            return True
+        self.apart |= {(min(a, b), max(a, b)) for a in one for b in other}
+        return False
 
-    def _arguments(self, pointer: SSAValue) -> set[object] | None:
+    def _arguments(self, pointer: SSAValue) -> set[str] | None:
         found = bases(pointer)
         return None if found is None else {self._argument(value) for value in found}
 
-    def _argument(self, value: SSAValue) -> object:
-        """An argument by its name, or the one it is equal to."""
-        name = value.name_hint
-        return value if name is None else self.stands.get(name, name)
+    def _argument(self, value: SSAValue) -> str:
+        """An argument's name, or that of the one it is the same as."""
+        name = value.name_hint or f"#{value.index}"  # type: ignore[attr-defined]
+        return self.stands.get(name, name)
 
     def same(self, first: SSAValue, second: SSAValue) -> bool:
         """Are two tiles of pointers element by element the same?"""

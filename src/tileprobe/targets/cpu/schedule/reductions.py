@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from xdsl.dialects.builtin import IntAttr
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from tileprobe.targets.cpu.dialect import HistogramOp, ReduceOp, ScanOp
 from tileprobe.targets.cpu.schedule.lower import FunctionLowering, handler
@@ -36,11 +36,16 @@ _SIMPLE = frozenset(
 
 def simple_reduction(op: Operation) -> str | None:
     """The combination of a reduction of one operand, `addf` or `maxnumf`; None for any other."""
-    block = op.regions[0].block
+    kind = combination_of(op.regions[0].block)
+    return kind if f"arith.{kind}" in _SIMPLE else None
+
+
+def combination_of(block: Block) -> str | None:
+    """What a combine function does to its two operands, if that is a single op of `arith`; None if it does more."""
     ops = list(block.ops)
-    if len(op.operands) != 1 or len(ops) != 2 or op_name(ops[0]) not in _SIMPLE:
+    if len(block.args) != 2 or len(ops) != 2 or not op_name(ops[0]).startswith("arith."):
         return None
-    if set(ops[0].operands) != set(block.args) or ops[1].operands[0] is not ops[0].results[0]:
+    if set(ops[0].operands) != set(block.args) or list(ops[1].operands) != [ops[0].results[0]]:
         return None
     return op_name(ops[0]).removeprefix("arith.")
 
