@@ -24,10 +24,10 @@ from examples.kernels import _tensors as T
 import tileprobe
 from benchmarks._common import in_process, save
 from benchmarks._probed import Side, alternate, medians, turns, typical
+from tileprobe.ir.layout import Layout
 from tileprobe.session import clock
 from tileprobe.tools.regions import Regions
 from tileprobe.trace.decode import decode, read_rows
-from tileprobe.ir.layout import Layout
 from tileprobe.trace.replay import Calibration, calibrate
 
 TIMES = (1, 2, 4)

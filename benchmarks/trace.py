@@ -14,11 +14,11 @@ from pathlib import Path
 
 import numpy as np
 
+from tileprobe.ir.layout import EPOCH, UNIT, Body, Layout, Span, Stamp, allocate
 from tileprobe.tools.programs import Programs
 from tileprobe.tools.regions import Regions
 from tileprobe.trace import Clock, Kernel, Launch, Region, Trace, Unit
 from tileprobe.trace.decode import decode
-from tileprobe.ir.layout import EPOCH, UNIT, Body, Layout, Span, Stamp, allocate
 
 ITERATIONS = 64
 STAGES = 4
