@@ -8,7 +8,7 @@ from fuzz.process import ISAS
 
 PER_CHUNK = 32
 # Chunks so that xdist can share them out. Each vector width has seeds of its own.
-CHUNKS = [(isa, first) for first in range(0, 192, PER_CHUNK * len(ISAS)) for isa in ISAS]
+CHUNKS = [(isa, first) for first in range(0, 288, PER_CHUNK * len(ISAS)) for isa in ISAS]
 
 
 @pytest.mark.parametrize(("isa", "first"), CHUNKS)
