@@ -128,6 +128,7 @@ def test_a_planted_miscompile_is_found_and_shrunk(tmp_path):
     try:
         verdict = judge.judge(case_of(xor_program()))
         assert verdict.kind == "wrong value"
+        assert "Code generation is wrong" in judge.blame(case_of(xor_program()), "native")
         small = shrink(xor_program(), lambda p: judge.judge(case_of(p)).kind == "wrong value", 60)
         text = render(small)
         assert "^" in text
