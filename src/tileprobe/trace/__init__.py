@@ -1,7 +1,7 @@
-"""Records become intervals here, and intervals a Trace with its file: layout, decoding, replay.
+"""Records become intervals here, and intervals a Trace with its file: decoding, replay.
 
 `Trace` and its parts are all a target, a tool or a view needs of this package. They are imported when they are
-asked for: code generation needs the record layout at every compilation, and no data frames.
+asked for, since data frames take their time.
 """
 
 from __future__ import annotations
