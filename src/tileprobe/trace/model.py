@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import polars as pl
 
+from tileprobe.ir.machine import Clock, Unit
 from tileprobe.ir.regions import Region
 
 # What an interval is. `region` intervals nest in their program; the others need not.
@@ -55,15 +56,6 @@ __all__ = [
 
 
 @dataclass(frozen=True)
-class Clock:
-    """What a tick is. `bits` is the width of the raw counter; ticks in a trace are already unwrapped."""
-
-    hz: float
-    name: str = "tsc"
-    bits: int = 64
-
-
-@dataclass(frozen=True)
 class Losses:
     """Records kept, left out on purpose by sampling, and lost because they did not fit."""
 
@@ -73,16 +65,6 @@ class Losses:
 
     def __add__(self, other: Losses) -> Losses:
         return Losses(self.kept + other.kept, self.sampled_out + other.sampled_out, self.lost + other.lost)
-
-
-@dataclass(frozen=True)
-class Unit:
-    """A part of the machine on which intervals lie: a core, an SM, a warp, a channel, a die, an engine."""
-
-    id: int
-    name: str
-    kind: str = "core"
-    parent: int | None = None
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,24 @@
+"""What records and traces say about the machine: its units and its clocks. Plain data, on every level the same."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Clock:
+    """What a tick is. `bits` is the width of the raw counter; ticks in a trace are already unwrapped."""
+
+    hz: float
+    name: str = "tsc"
+    bits: int = 64
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A part of the machine on which intervals lie: a core, an SM, a warp, a channel, a die, an engine."""
+
+    id: int
+    name: str
+    kind: str = "core"
+    parent: int | None = None
