@@ -128,9 +128,9 @@ class Machine:
             words[L.PUSHED] = self.pushed
 
     def push(self, op, tag):
-        layout = self.layout
-        if self.pushed < layout.cursor_capacity:
-            at = layout.cursor_base + 2 * self.pushed
+        stream = self.layout.streams[0]
+        if self.pushed < stream.cursor_capacity:
+            at = stream.cursor_base + 2 * self.pushed
             self.block[at : at + 2] = np.array([tag, self.get(op.ticks)], np.uint64)
         self.pushed += 1
 

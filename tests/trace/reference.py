@@ -188,9 +188,9 @@ class Machine:
         return self.clock if fits else None
 
     def _push(self, tag, word):
-        fits = self.pushed < self.layout.cursor_capacity
+        fits = self.pushed < self.layout.streams[0].cursor_capacity
         if fits:
-            at = self.layout.cursor_base + 2 * self.pushed
+            at = self.layout.streams[0].cursor_base + 2 * self.pushed
             self.block[at], self.block[at + 1] = tag, word
         self.pushed += 1
         return fits

@@ -134,7 +134,7 @@ def test_neighbours_share_a_record():
 def test_issue_and_wait_two_iterations_apart():
     layout = allocate(
         [Body(0, 4, (Stamp(0), Stamp(1), Stamp(2)))],
-        spans=[Span(0, 0, 2, "async", shift=2), Span(1, 1, 2, "wait", distance=-2)],
+        spans=[Span(0, 0, 2, "async", start_ahead=2), Span(1, 1, 2, "wait")],
     )
     words = np.zeros((1, layout.block_words), np.uint64)
     words[0, 0], words[0, 8] = 1, (1 << 32) | 4
@@ -143,17 +143,17 @@ def test_issue_and_wait_two_iterations_apart():
     asynchronous = columns["kind"] == 1
     assert columns["start"][asynchronous].tolist() == [0, 30]
     assert columns["stop"][asynchronous].tolist() == [80, 110]
-    assert columns["iteration"][asynchronous].tolist() == [0, 1]
-    assert columns["iteration"][~asynchronous].tolist() == [-2, -1, 0, 1]
+    assert columns["iteration"][asynchronous].tolist() == [2, 3]
+    assert columns["iteration"][~asynchronous].tolist() == [0, 1, 2, 3]
 
 
 def test_peeled_copies_carry_their_logical_iteration():
     layout = allocate(
         [Stamp(0), Body(0, 8, (Stamp(1),)), Stamp(2)],
         spans=[
-            Span(0, 0, 0, "mark", peeled_from=0),
-            Span(0, 1, 1, "mark", distance=1),
-            Span(0, 2, 2, "mark", peeled_from=0, distance=-1),
+            Span(0, 0, 0, "mark", 0, 0, 0, 0),
+            Span(0, 1, 1, "mark", 1, -1, 1, -1),
+            Span(0, 2, 2, "mark", -1, 0, -1, 0),
         ],
     )
     words = np.zeros((1, layout.block_words), np.uint64)

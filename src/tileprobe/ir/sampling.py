@@ -100,7 +100,8 @@ class Sampling:
         block[PROGRAM_LIMIT] = min(self.wanted(programs), blocks)
         for loop in layout.loops:
             at, every = FIRST_LOOP + LOOP_WORDS * loop.id, self.loop(loop.id)
-            count = every.count if loop.cursor else min(every.count, loop.capacity)
+            endless = loop.cursor or layout.circular
+            count = every.count if endless else min(every.count, loop.capacity)
             block[at + LOOP_STRIDE], block[at + LOOP_PHASE], block[at + LOOP_COUNT] = (
                 every.stride,
                 every.phase,

@@ -176,20 +176,25 @@ class _Walker:
 
     def _add(self, span: Span, op: ProbeOp) -> None:
         peeled = op.peeled.data if op.peeled is not None else -1
-        span = replace(span, distance=op.ahead.data if op.ahead is not None else 0, peeled_from=peeled)
+        ahead = op.ahead.data if op.ahead is not None else 0
+        span = replace(span, start_ahead=ahead, start_peeled=peeled, stop_ahead=ahead, stop_peeled=peeled)
         if span not in self.spans:
             self.spans.append(span)
 
     def all_spans(self) -> list[Span]:
         """The spans, with loops in place of their regions, and those of asynchronous operations."""
         found = [
-            replace(s, peeled_from=self.loop_of.get(s.peeled_from, -1)) if s.peeled_from >= 0 else s
+            replace(
+                s,
+                start_peeled=self.loop_of.get(s.start_peeled, -1),
+                stop_peeled=self.loop_of.get(s.stop_peeled, -1),
+            )
             for s in self.spans
         ]
         for region, wait, done, after in self.pairs:
             issues = self.issued.get(region, [])
-            found += [Span(region, slot, done, "async", shift=after) for slot, _ in issues[:1]]
-            found.append(Span(region, wait, done, "wait", distance=-after))
+            found += [Span(region, slot, done, "async", start_ahead=after) for slot, _ in issues[:1]]
+            found.append(Span(region, wait, done, "wait"))
         return found
 
 

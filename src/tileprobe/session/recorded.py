@@ -132,10 +132,11 @@ def used_words(layout: Layout, blocks: np.ndarray, begin: int, epoch: int) -> np
     for slot in layout.slots:
         if slot.payload and not slot.cursor:
             written[places(slot.base + 1, layout.shape(slot), slot.strides)] = True
-    if layout.cursor_capacity:
+    stream = layout.streams[0]
+    if stream.cursor_capacity:
         mine = blocks[:, EPOCH] == np.uint64(epoch)
-        pushed = min(int(blocks[mine, PUSHED].max(initial=0)), layout.cursor_capacity)
-        written[layout.cursor_base : layout.cursor_base + CURSOR_WORDS * pushed] = True
+        pushed = min(int(blocks[mine, PUSHED].max(initial=0)), stream.cursor_capacity)
+        written[stream.cursor_base : stream.cursor_base + CURSOR_WORDS * pushed] = True
     return np.flatnonzero(written)
 
 

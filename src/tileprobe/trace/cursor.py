@@ -34,10 +34,11 @@ def read(rows: Rows) -> Pushed:
     from tileprobe.trace.decode import walk
 
     layout = rows.layout
-    capacity = layout.cursor_capacity
+    stream = layout.streams[0]
+    capacity = stream.cursor_capacity
     pushed = rows.words[:, PUSHED].astype(np.int64) if capacity else np.zeros(len(rows.words), np.int64)
     kept = np.minimum(pushed, capacity)
-    segment = rows.words[:, layout.cursor_base : layout.cursor_base + 2 * capacity]
+    segment = rows.words[:, stream.cursor_base : stream.cursor_base + 2 * capacity]
     segment = segment.reshape(len(rows.words), capacity, 2)
     row, at = np.nonzero(np.arange(capacity) < kept[:, None])
     tags, words = segment[row, at, 0], segment[row, at, 1]
@@ -72,7 +73,7 @@ def pair(rows: Rows, pushed: Pushed, span: Span) -> dict[str, np.ndarray]:
     if slot.payload:
         dtype = np.float64 if slot.payload == "f64" else np.int64
         value = pushed.value[begin].view(dtype).astype(np.float64)
-    iteration = pushed.iteration[begin] + (span.distance if slot.loops else 0)
+    iteration = pushed.iteration[begin] + (span.start_ahead if slot.loops else 0)
     outer = _runs(rows, pushed, slot.loops)[begin]
     columns = columns_of(
         rows, span, pushed.row[begin], pushed.clock[begin], pushed.clock[end], iteration, outer, value

@@ -192,7 +192,8 @@ def _affine(rows: Rows, span: Span) -> dict[str, np.ndarray]:
     """The intervals of a span whose records have fixed places."""
     layout, first = rows.layout, rows.layout.slots[span.start]
     start, stop = rows.slot(first), rows.slot(layout.slots[span.stop])
-    if span.shift:
+    shift = span.start_ahead - span.stop_ahead
+    if shift:
         start, stop = _shifted(rows, span, start, stop)
     written = (start >= 0) & (stop >= 0)
     pick = _Pick(start.shape, None if written.all() else np.flatnonzero(written))
@@ -204,7 +205,7 @@ def _affine(rows: Rows, span: Span) -> dict[str, np.ndarray]:
     columns = columns_of(rows, span, pick.axis(0), pick(start), pick(stop), iteration, outer, value)
     if rows.delays is not None:
         early, late = (rows.slot(layout.slots[slot], 0, rows.delays) for slot in (span.start, span.stop))
-        if span.shift:
+        if shift:
             early, late = _shifted(rows, span, early, late)
         columns["start_corrected"] = columns["start"] - pick(early)
         columns["stop_corrected"] = columns["stop"] - pick(late)
@@ -257,7 +258,7 @@ def columns_of(
 def _shifted(rows: Rows, span: Span, start: np.ndarray, stop: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Lines up an issue with the wait that is `shift` iterations later."""
     stride = rows.sampling.loop(rows.layout.slots[span.start].loops[-1]).stride
-    places, rest = divmod(span.shift, stride)
+    places, rest = divmod(span.start_ahead - span.stop_ahead, stride)
     if rest or places >= start.shape[-1]:
         return start[..., :0], stop[..., :0]  # sampling kept the one or the other, never both
     return start[..., : start.shape[-1] - places], stop[..., places:]
@@ -266,10 +267,10 @@ def _shifted(rows: Rows, span: Span, start: np.ndarray, stop: np.ndarray) -> tup
 def _iterations(rows: Rows, span: Span, slot: Slot, pick: _Pick) -> tuple[np.ndarray, np.ndarray]:
     """Logical iteration and outer iterations of the picked places."""
     outer = np.zeros(pick.size, np.int64)
-    if span.peeled_from >= 0:
-        if span.distance >= 0:
-            return np.full(pick.size, span.distance, np.int32), outer
-        return pick(rows.trips(span.peeled_from)) + span.distance, outer
+    if span.start_peeled >= 0:
+        if span.start_ahead >= 0:
+            return np.full(pick.size, span.start_ahead, np.int32), outer
+        return pick(rows.trips(span.start_peeled)) + span.start_ahead, outer
     iteration = np.full(pick.size, -1, np.int32)
     for depth, loop in enumerate(slot.loops):
         every = rows.sampling.loop(loop)
@@ -280,4 +281,4 @@ def _iterations(rows: Rows, span: Span, slot: Slot, pick: _Pick) -> tuple[np.nda
         iteration = pick.axis(depth + 1) * every.stride + first
         if depth + 1 < len(slot.loops):
             outer = outer * (rows.layout.loops[loop].capacity * every.stride) + iteration
-    return iteration + (span.distance if slot.loops else 0), outer
+    return iteration + (span.start_ahead if slot.loops else 0), outer

@@ -68,6 +68,7 @@ class Recorder:
 
     def __init__(self, f: FunctionEmitter, layout: Layout, block: Value) -> None:
         self.f, self.layout, self.block = f, layout, block
+        self.stream = layout.streams[0]
         self.loops: dict[int, _Loop] = {}
         self.emitters = {
             OpenOp: self._open,
@@ -125,7 +126,7 @@ class Recorder:
         b.store(self._const(0), self.pushed)
 
     def _flush(self, op: FlushOp) -> None:
-        if self.layout.cursor_capacity:
+        if self.stream.cursor_capacity:
             b = self.f.builder
             self._put(b.load(self.pushed, typ=I64), self._const(PUSHED))
 
@@ -215,8 +216,8 @@ class Recorder:
     def _append(self, tag: Value, word: Value) -> None:
         b = self.f.builder
         pushed = b.load(self.pushed, typ=I64)
-        with b.if_then(b.icmp_unsigned("<", pushed, self._const(self.layout.cursor_capacity))):
-            at = b.add(b.shl(pushed, self._const(1)), self._const(self.layout.cursor_base))
+        with b.if_then(b.icmp_unsigned("<", pushed, self._const(self.stream.cursor_capacity))):
+            at = b.add(b.shl(pushed, self._const(1)), self._const(self.stream.cursor_base))
             self._put(tag, at)
             self._put(word, b.add(at, self._const(1)))
         b.store(b.add(pushed, self._const(1)), self.pushed)

@@ -1,0 +1,115 @@
+"""Do the parts of a layout fit together? What cannot be decoded is refused here, before anything is recorded.
+
+In comes a `Layout`; nothing goes out, or a `TileProbeError` that names the part and what is wrong with it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tileprobe.errors import TileProbeError
+
+if TYPE_CHECKING:
+    from tileprobe.ir.layout import Layout, Slot, Span
+
+GRANULARITIES = ("program", "warp", "warp_group")
+BUFFERS = ("private", "shared", "global")
+STRATEGIES = ("exact", "circular", "flush")
+
+
+def check_layout(layout: Layout) -> None:
+    for what, value, known in (
+        ("granularity", layout.granularity, GRANULARITIES),
+        ("buffer", layout.buffer, BUFFERS),
+        ("strategy", layout.strategy, STRATEGIES),
+    ):
+        if value not in known:
+            raise TileProbeError(f"records have no {what} {value!r}; it is one of {', '.join(known)}")
+    if layout.clock_bits != 64 and not 1 <= layout.clock_bits <= 32:
+        raise TileProbeError(f"a record's clock has 64 bits or up to 32, not {layout.clock_bits}")
+    _streams(layout)
+    _nesting(layout)
+    for span in layout.spans:
+        _span(layout, span)
+
+
+def _streams(layout: Layout) -> None:
+    end = 0
+    for number, stream in enumerate(layout.streams):
+        if stream.id != number or stream.instances < 1 or stream.base < end:
+            raise TileProbeError(f"streams are numbered from 0 and lie one after another, got {stream}")
+        end = stream.base + stream.instances * stream.words
+    if end > layout.block_words:
+        raise TileProbeError(f"streams of {end} words do not fit a block of {layout.block_words}")
+
+
+def _nesting(layout: Layout) -> None:
+    """Loops and slots belong to one stream, with the loops around them."""
+    for kind, rows in (("loop", layout.loops), ("slot", layout.slots)):
+        for number, row in enumerate(rows):
+            around = [layout.loops[loop] for loop in row.loops if 0 <= loop < len(layout.loops)]
+            whole = row.id == number and len(around) == len(row.loops)
+            nested = all(outer.loops == row.loops[:depth] for depth, outer in enumerate(around))
+            alike = 0 <= row.stream < len(layout.streams) and all(o.stream == row.stream for o in around)
+            if not (whole and nested and alike):
+                raise TileProbeError(
+                    f"{kind} {number} does not lie in the loops and the stream it names: {row}"
+                )
+
+
+def _span(layout: Layout, span: Span) -> None:
+    if not all(0 <= slot < len(layout.slots) for slot in (span.start, span.stop)):
+        raise TileProbeError(f"{_name(span)} names a slot that is not there: {span}")
+    start, stop = layout.slots[span.start], layout.slots[span.stop]
+    first = _logical(layout, span, start, span.start_ahead, span.start_peeled)
+    last = _logical(layout, span, stop, span.stop_ahead, span.stop_peeled)
+    if start.cursor != stop.cursor:
+        raise TileProbeError(f"{_name(span)} has one end in the cursor's segment and one with a fixed place")
+    if start.stream == stop.stream:
+        if first != last:
+            raise TileProbeError(
+                f"{_name(span)} starts in loops {_loops(first)} and stops in {_loops(last)}: such ends never meet"
+            )
+        return
+    if start.cursor:
+        raise TileProbeError(
+            f"{_name(span)} lies in two streams, and the cursor's segment has no places to join"
+        )
+    if len(first) != len(last):
+        raise TileProbeError(
+            f"{_name(span)} starts {len(first)} loops deep in one stream and stops {len(last)} deep in another"
+        )
+    instances = sorted(layout.streams[slot.stream].instances for slot in (start, stop))
+    if instances[0] != 1 and instances[0] != instances[1]:
+        raise TileProbeError(
+            f"{_name(span)} joins streams of {instances[0]} and {instances[1]} instances: which meets which?"
+        )
+
+
+def _logical(layout: Layout, span: Span, slot: Slot, ahead: int, peeled: int) -> tuple[int, ...]:
+    """The loops over whose iterations an end is told apart."""
+    if peeled < 0:
+        if ahead and not slot.loops:
+            raise TileProbeError(f"{_name(span)} is {ahead} iterations ahead at slot {slot.id}, of no loop")
+        return slot.loops
+    if peeled >= len(layout.loops):
+        raise TileProbeError(f"{_name(span)} is peeled off loop {peeled}, which is not there")
+    loop = layout.loops[peeled]
+    if loop.loops != slot.loops or loop.stream != slot.stream:
+        raise TileProbeError(
+            f"{_name(span)} is peeled off loop {peeled}, but slot {slot.id} does not stand beside that loop"
+        )
+    if ahead < 0 and loop.cursor:
+        raise TileProbeError(
+            f"{_name(span)} counts from the end of loop {peeled}, whose trip count is not stored (it is a "
+            "`while` loop or lies in one)"
+        )
+    return (*loop.loops, peeled)
+
+
+def _name(span: Span) -> str:
+    return f"the {span.kind} span of region {span.region}"
+
+
+def _loops(loops: tuple[int, ...]) -> str:
+    return "no loop" if not loops else " / ".join(str(loop) for loop in loops)
