@@ -22,3 +22,15 @@ class Unit:
     name: str
     kind: str = "core"
     parent: int | None = None
+    domain: str = ""  # Domain.name of the clock its ticks are of; "" is the kernel's own clock
+
+
+@dataclass(frozen=True)
+class Domain:
+    """A clock that some units share. Time is ticks * 1e9 / hz + offset_ns, so that the times of all domains
+    can be compared; `error_ns` is how far two domains may be apart although their times are equal."""
+
+    name: str
+    hz: float
+    offset_ns: float = 0.0
+    error_ns: float = 0.0

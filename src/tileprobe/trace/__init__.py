@@ -10,10 +10,35 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tileprobe.trace.model import COLUMNS, KINDS, Clock, Kernel, Launch, Losses, Region, Unit
+    from tileprobe.trace.model import (
+        COLUMNS,
+        COUNTERS,
+        EDGES,
+        KINDS,
+        Clock,
+        Domain,
+        Kernel,
+        Launch,
+        Losses,
+        Region,
+        Unit,
+    )
     from tileprobe.trace.trace import Trace
 
-__all__ = ["COLUMNS", "KINDS", "Clock", "Kernel", "Launch", "Losses", "Region", "Trace", "Unit"]
+__all__ = [
+    "COLUMNS",
+    "COUNTERS",
+    "EDGES",
+    "KINDS",
+    "Clock",
+    "Domain",
+    "Kernel",
+    "Launch",
+    "Losses",
+    "Region",
+    "Trace",
+    "Unit",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,68 +1,110 @@
 """A trace on disk: one Parquet file, the side tables as JSON in its key-value metadata.
 
-`write` takes a Trace's parts and writes the file whole or not at all; `read` gives them back, or a
-`TileProbeError` that says what is wrong with the file.
+Its rows are the intervals. A trace with edges or counters has their rows behind them, in columns of their own
+(`edge.kind`, `counter.name`, ...), and a column `table` that tells the three apart. `write` writes the file whole or
+not at all; `read` gives the parts of a Trace back, or a `TileProbeError` that says what is wrong with the file.
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import tempfile
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from tileprobe import __version__
 from tileprobe.errors import TileProbeError
-from tileprobe.trace.model import COLUMNS, Kernel, Launch, Region, Unit, from_json, to_json
+from tileprobe.files import replacing
+from tileprobe.trace.model import (
+    COLUMNS,
+    COUNTERS,
+    EDGES,
+    Domain,
+    Kernel,
+    Launch,
+    Region,
+    Unit,
+    from_json,
+    to_json,
+)
+
+if TYPE_CHECKING:
+    from tileprobe.trace.trace import Trace
 
 KEY = "tileprobe"
-VERSION = 1  # raise it when an old reader would misread a new file
-TABLES: dict[str, type] = {"kernels": Kernel, "launches": Launch, "regions": Region, "units": Unit}
+PLAIN = 1  # a file of intervals alone, as every version of TileProbe reads it
+VERSION = 2  # with three tables; raise it when an old reader would misread a new file
+SIDE: dict[str, type] = {
+    "kernels": Kernel,
+    "launches": Launch,
+    "regions": Region,
+    "units": Unit,
+    "domains": Domain,
+}
+TABLES = ("interval", "edge", "counter")  # in the order in which their rows come
+TABLE_DTYPE = pl.Enum(TABLES)
+DISCRIMINATOR = "table"
 
 
-def write(
-    path: str | os.PathLike[str], frame: pl.LazyFrame, tables: dict[str, list[Any]], meta: dict
-) -> None:
-    """Streams `frame` into a temporary file beside `path`, then moves it there."""
-    path = Path(path)
-    head = {"format": "tileprobe-trace", "version": VERSION, "writer": __version__, "meta": meta}
-    head |= {name: [to_json(row) for row in tables[name]] for name in TABLES}
+def write(path: str | os.PathLike[str], trace: Trace) -> None:
+    """Streams the tables into one file."""
+    rows, version = _rows(trace)
+    head = {"format": "tileprobe-trace", "version": version, "writer": __version__, "meta": trace.meta}
+    head |= {name: [to_json(row) for row in getattr(trace, name)] for name in SIDE}
     text = json.dumps(head, separators=(",", ":"))
     try:
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    except OSError as error:
-        raise TileProbeError(f"cannot write the trace to {path}: {error.strerror}") from error
-    os.close(handle)
-    try:
-        frame.sink_parquet(temporary, metadata={KEY: text}, compression="zstd", compression_level=1)
-        os.chmod(temporary, 0o666 & ~_umask())  # mkstemp makes files only their owner can read
-        os.replace(temporary, path)
-    except (OSError, pl.exceptions.PolarsError) as error:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        raise TileProbeError(f"cannot write the trace to {path}: {error}") from error
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        raise
+        with replacing(path) as temporary:
+            rows.sink_parquet(temporary, metadata={KEY: text}, compression="zstd", compression_level=1)
+    except pl.exceptions.PolarsError as error:
+        raise TileProbeError(f"cannot write the trace to {os.fspath(path)}: {error}") from error
 
 
-def read(path: str | os.PathLike[str]) -> tuple[pl.LazyFrame, dict[str, list[Any]], dict[str, Any]]:
-    """The intervals (not yet read), the side tables and the metadata of the trace at `path`."""
+def _rows(trace: Trace) -> tuple[pl.LazyFrame, int]:
+    """All rows of the file, one table after the other, and the version of a file that has them."""
+    others = {"edge": trace.scan_edges(), "counter": trace.scan_counters()}
+    if not any(table.head(1).collect().height for table in others.values()):
+        return trace.scan(), PLAIN
+    tables = [trace.scan()]
+    tables += [table.rename(lambda column, name=name: f"{name}.{column}") for name, table in others.items()]
+    marked = [
+        table.select(pl.lit(name, TABLE_DTYPE).alias(DISCRIMINATOR), pl.all())
+        for name, table in zip(TABLES, tables)
+    ]
+    return pl.concat(marked, how="diagonal"), VERSION
+
+
+def read(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """The parts of the trace at `path` by the names `Trace` has for them, its tables not yet read."""
     path = Path(path)
     head = _head(path)
-    tables = {name: [from_json(kind, row) for row in head.get(name, [])] for name, kind in TABLES.items()}
-    frame = pl.scan_parquet(path)
-    missing = [name for name in COLUMNS if name not in frame.collect_schema()]
+    parts: dict[str, Any] = {
+        name: [from_json(kind, row) for row in head.get(name, [])] for name, kind in SIDE.items()
+    }
+    file = pl.scan_parquet(path)
+    schema = file.collect_schema()
+    if "stream" not in schema:  # written before programs had streams
+        file = file.with_columns(pl.lit(0, COLUMNS["stream"]).alias("stream"))
+    needed = set(COLUMNS) - {"stream"}
+    if DISCRIMINATOR in schema:
+        needed |= {f"edge.{name}" for name in EDGES} | {f"counter.{name}" for name in COUNTERS}
+    missing = sorted(needed - set(schema))
     if missing:
         raise TileProbeError(
             f"{path} is a TileProbe trace without the column {missing[0]!r}; record it again"
         )
-    return frame.select(list(COLUMNS)), tables, head.get("meta", {})
+    parts |= {"frame": file.select(list(COLUMNS)), "meta": head.get("meta", {})}
+    if DISCRIMINATOR in schema:
+        parts["frame"] = file.filter(pl.col(DISCRIMINATOR) == "interval").select(list(COLUMNS))
+        parts["edge_frame"] = _table(file, "edge", EDGES)
+        parts["counter_frame"] = _table(file, "counter", COUNTERS)
+    return parts
+
+
+def _table(file: pl.LazyFrame, table: str, columns: dict[str, Any]) -> pl.LazyFrame:
+    mine = file.filter(pl.col(DISCRIMINATOR) == table)
+    return mine.select([pl.col(f"{table}.{name}").alias(name) for name in columns])
 
 
 def _head(path: Path) -> dict[str, Any]:
@@ -103,9 +145,3 @@ def _diagnosis(path: Path) -> str:
             "truncated or damaged: it begins like a trace but does not end like one; copy or record it again"
         )
     return "not a TileProbe trace (a trace is a Parquet file)"
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

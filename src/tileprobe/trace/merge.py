@@ -12,7 +12,7 @@ from typing import Any
 import polars as pl
 
 from tileprobe.errors import TileProbeError
-from tileprobe.trace.model import Kernel, Launch, Region, Unit
+from tileprobe.trace.model import Kernel, Launch, Region
 from tileprobe.trace.trace import Trace
 
 
@@ -24,16 +24,24 @@ def merge(traces: Iterable[Trace]) -> Trace:
         raise TileProbeError("merge needs at least one trace")
     merged = Trace(pl.DataFrame(), [], [], [], [], dict(traces[0].meta))
     frames: list[pl.LazyFrame] = []
+    edges: list[pl.LazyFrame] = []
+    counters: list[pl.LazyFrame] = []
     offset = 0.0
     for trace in traces:
         kernels, regions = _add_kernels(merged, trace)
         units = _add_units(merged, trace)
+        _add_domains(merged, trace)
         launches = {launch.id: len(merged.launches) + n for n, launch in enumerate(trace.launches)}
         merged.launches += [_shift(launch, launches, kernels, offset) for launch in trace.launches]
-        frames.append(_renumber(trace.scan(), {"launch": launches, "region": regions, "unit": units}, offset))
+        ids = {"launch": launches, "region": regions, "unit": units}
+        frames.append(_renumber(trace.scan(), ids, ("start_ns", "stop_ns"), offset))
+        ends = {f"{end}_{name}": ids[name] for end in ("from", "to") for name in ("region", "unit")}
+        edges.append(_renumber(trace.scan_edges(), {"launch": launches} | ends, ("from_ns", "to_ns"), offset))
+        counters.append(_renumber(trace.scan_counters(), {"launch": launches, "unit": units}, (), offset))
         end = trace.scan().select(pl.col("stop_ns").max()).collect().item()
         offset += end or 0.0
     merged.frame = pl.concat(frames).collect()
+    merged.edge_frame, merged.counter_frame = pl.concat(edges).collect(), pl.concat(counters).collect()
     return merged
 
 
@@ -42,14 +50,16 @@ def _shift(launch: Launch, launches: dict[int, int], kernels: dict[int, int], of
     return replace(launch, id=launches[launch.id], kernel=kernels[launch.kernel], start_ns=start)
 
 
-def _renumber(frame: pl.LazyFrame, maps: dict[str, dict[int, int]], offset: float) -> pl.LazyFrame:
+def _renumber(
+    frame: pl.LazyFrame, maps: dict[str, dict[int, int]], times: tuple[str, ...], offset: float
+) -> pl.LazyFrame:
     changed: list[Any] = [
         pl.col(name).replace_strict(ids, return_dtype=pl.UInt32)
         for name, ids in maps.items()
         if any(old != new for old, new in ids.items())
     ]
     if offset:
-        changed += [pl.col("start_ns") + offset, pl.col("stop_ns") + offset]
+        changed += [pl.col(name) + offset for name in times]
     return frame.with_columns(changed) if changed else frame
 
 
@@ -97,5 +107,17 @@ def _add_units(merged: Trace, trace: Trace) -> dict[int, int]:
         ids[unit.id] = len(merged.units) if found is None else found
         if found is None:
             parent = None if unit.parent is None else ids.get(unit.parent)
-            merged.units.append(Unit(ids[unit.id], unit.name, unit.kind, parent))
+            merged.units.append(replace(unit, id=ids[unit.id], parent=parent))
     return ids
+
+
+def _add_domains(merged: Trace, trace: Trace) -> None:
+    """A domain of the same name is the same clock, aligned anew: the larger error holds for both."""
+    places = {domain.name: n for n, domain in enumerate(merged.domains)}
+    for domain in trace.domains:
+        at = places.get(domain.name)
+        if at is None:
+            merged.domains.append(domain)
+        else:
+            error = max(domain.error_ns, merged.domains[at].error_ns)
+            merged.domains[at] = replace(merged.domains[at], error_ns=error)

@@ -1,7 +1,7 @@
-"""The parts of a trace beside its intervals: kernels, launches, regions, units, clocks, losses.
+"""The parts of a trace: the columns of its three tables, and kernels, launches, regions, units, clocks, losses.
 
-Plain frozen data that turns into JSON and back; the intervals themselves are one Polars table whose columns
-`COLUMNS` declares. Nothing here knows how a target measured them.
+The latter are plain frozen data that turns into JSON and back; intervals, edges and counters are Polars tables
+whose columns `COLUMNS`, `EDGES` and `COUNTERS` declare. Nothing here knows how a target measured them.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from typing import Any, TypeVar
 
 import polars as pl
 
-from tileprobe.ir.machine import Clock, Unit
+from tileprobe.ir.machine import Clock, Domain, Unit
 from tileprobe.ir.regions import Region
 
-# What an interval is. `region` intervals nest in their program; the others need not.
+# What an interval is. `region` intervals nest in their stream; the others need not.
 #   region  start to stop of a piece of the kernel
 #   async   an asynchronous operation, from its issue to the end of its wait
 #   wait    the part of an asynchronous operation for which the program stood still
@@ -26,25 +26,72 @@ KIND_DTYPE = pl.Enum(KINDS)
 COLUMNS: dict[str, Any] = {
     "launch": pl.UInt32,  # Launch.id
     "program": pl.UInt32,  # program instance, linear over the grid
+    "stream": pl.UInt16,  # what of that program ran in order: a warp, a partition; 0 where there is one
     "unit": pl.UInt32,  # Unit.id: the core, SM, warp, channel, die ... it ran on
     "region": pl.UInt32,  # Region.id
     "kind": KIND_DTYPE,
     "iteration": pl.Int32,  # logical iteration of the innermost loop around it, -1 outside of loops
     "outer": pl.Int64,  # which run of that innermost loop in this program it was, from 0
-    "start": pl.Int64,  # raw, in ticks of the kernel's clock
+    "start": pl.Int64,  # raw, in ticks of the clock of the unit's domain
     "stop": pl.Int64,
     "start_ns": pl.Float64,  # corrected for the cost of the probes, from the origin of the trace
     "stop_ns": pl.Float64,
     "value": pl.Float64,  # payload, null when there is none
 }
 
+# What an edge says: `to` could not go on before `from`.
+#   issue-wait       an asynchronous operation was issued here and its end awaited there
+#   arrive-wait      a barrier was arrived at here and waited for there
+#   program-slot     a program left its place on a unit here, and the next one took it there
+#   release-acquire  memory was released here (an atomic, a flag) and acquired there
+EDGE_KINDS = ("issue-wait", "arrive-wait", "program-slot", "release-acquire")
+EDGE_DTYPE = pl.Enum(EDGE_KINDS)
+
+EDGES: dict[str, Any] = {
+    "launch": pl.UInt32,
+    "kind": EDGE_DTYPE,
+    **{
+        f"{end}_{name}": dtype
+        for end in ("from", "to")
+        for name, dtype in {
+            "program": pl.UInt32,
+            "stream": pl.UInt16,
+            "unit": pl.UInt32,
+            "region": pl.UInt32,  # null when it is at no region
+            "ns": pl.Float64,  # corrected, from the origin of the trace, as start_ns
+        }.items()
+    },
+}
+
+# How sure a counter is: counted, estimated from samples, or read off the code.
+QUALITIES = ("exact", "sampled", "static")
+QUALITY_DTYPE = pl.Enum(QUALITIES)
+
+COUNTERS: dict[str, Any] = {
+    "launch": pl.UInt32,
+    "unit": pl.UInt32,
+    "file": pl.String,
+    "line": pl.Int32,  # 0 when unknown
+    "instruction": pl.String,  # null when it is about the whole line
+    "name": pl.String,
+    "value": pl.Float64,
+    "quality": QUALITY_DTYPE,
+}
+
 T = TypeVar("T")
 
 __all__ = [
     "COLUMNS",
+    "COUNTERS",
+    "EDGES",
+    "EDGE_DTYPE",
+    "EDGE_KINDS",
     "KINDS",
     "KIND_DTYPE",
+    "QUALITIES",
+    "QUALITY_DTYPE",
     "Clock",
+    "Domain",
     "Kernel",
     "Launch",
     "Losses",
@@ -81,6 +128,7 @@ class Kernel:
     ir: dict[str, str] = field(default_factory=dict)  # level ("ttir", "tile", "probe", "record", ...) -> text
     layout: dict[str, Any] | None = None  # Layout.to_json()
     calibration: dict[str, Any] = field(default_factory=dict)  # Calibration.to_json(), and measured overhead
+    streams: tuple[str, ...] = ()  # names of the streams of a program, where it has several
 
 
 @dataclass(frozen=True)
@@ -112,7 +160,7 @@ def from_json(kind: type[T], row: dict[str, Any]) -> T:
         values["clock"] = Clock(**values["clock"])
     if "losses" in values:
         values["losses"] = Losses(**values["losses"])
-    for name in ("grid", "lines"):
+    for name in ("grid", "lines", "streams"):
         if name in values:
             values[name] = tuple(values[name])
     return kind(**values)

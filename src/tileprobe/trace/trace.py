@@ -1,7 +1,8 @@
 """The Trace: what every target produces and every tool reads.
 
-One table of intervals (columns in `model.COLUMNS`) with its side tables. In come columns from a decoder or
-a simulator, or a file; out go Polars frames, filtered and merged traces, and files.
+One table of intervals (columns in `model.COLUMNS`), one of edges between them and one of counters, both empty
+where a target has nothing to say, and their side tables. In come columns from a decoder or a simulator, or a
+file; out go Polars frames, filtered and merged traces, and files.
 """
 
 from __future__ import annotations
@@ -16,21 +17,17 @@ import polars as pl
 
 from tileprobe.errors import TileProbeError
 from tileprobe.trace import file
-from tileprobe.trace.model import COLUMNS, KIND_DTYPE, KINDS, Kernel, Launch, Losses, Region, Unit
+from tileprobe.trace.build import empty, make_counters, make_edges, make_intervals
+from tileprobe.trace.clocks import Clocks
+from tileprobe.trace.model import COUNTERS, EDGES, Domain, Kernel, Launch, Losses, Region, Unit
 
-_DEFAULTS: dict[str, Any] = {
-    "launch": 0,
-    "program": 0,
-    "unit": 0,
-    "kind": "region",
-    "iteration": -1,
-    "outer": 0,
-}
+Columns = Mapping[str, Any] | pl.DataFrame
 
 
 @dataclass
 class Trace:
-    """Intervals and what they mean. `frame` may be lazy: `scan()` never forces it, `intervals` does."""
+    """Intervals and what they mean. The frames may be lazy: `scan()` never forces them, `intervals` does; the
+    same holds for `scan_edges()` and `edges`, `scan_counters()` and `counters`."""
 
     frame: pl.DataFrame | pl.LazyFrame
     kernels: list[Kernel]
@@ -38,44 +35,47 @@ class Trace:
     regions: list[Region]
     units: list[Unit]
     meta: dict[str, Any] = field(default_factory=dict)
+    domains: list[Domain] = field(default_factory=list)
+    edge_frame: pl.DataFrame | pl.LazyFrame = field(default_factory=lambda: empty(EDGES))
+    counter_frame: pl.DataFrame | pl.LazyFrame = field(default_factory=lambda: empty(COUNTERS))
 
     @staticmethod
     def build(
-        columns: Mapping[str, Any] | pl.DataFrame,
+        columns: Columns,
         *,
         kernels: Iterable[Kernel],
         launches: Iterable[Launch],
         regions: Iterable[Region],
         units: Iterable[Unit] = (),
         meta: Mapping[str, Any] | None = None,
+        edges: Columns | None = None,
+        counters: Columns | None = None,
+        domains: Iterable[Domain] = (),
     ) -> Trace:
-        """A trace from columns (arrays, lists or a frame).
+        """A trace from columns (arrays, lists or frames).
 
         `region`, `start` and `stop` (ticks) are needed, the rest have defaults. Corrected times come as
         `start_ns` and `stop_ns`, or in ticks as `start_corrected` and `stop_corrected`; without them they are
         the raw ones: right for a machine whose probes cost nothing. NaN in `value` means no payload.
+
+        Edges have `from_tick` and `to_tick` (or `from_tick_corrected` ..., or `from_ns` ...); ticks become
+        nanoseconds by the clock of the unit's domain, or the kernel's own where it has none.
         """
         frame = columns if isinstance(columns, pl.DataFrame) else pl.DataFrame(dict(columns))
-        for name in ("region", "start", "stop"):
-            if name not in frame.columns:
-                raise TileProbeError(
-                    f"a trace needs the column {name!r}; there are {', '.join(frame.columns)}"
-                )
-        kernels, launches, units = list(kernels), list(launches), list(units) or [Unit(0, "unit 0")]
-        absent = [pl.lit(v).alias(k) for k, v in _DEFAULTS.items() if k not in frame.columns]
-        frame = frame.with_columns(absent)
-        if "value" not in frame.columns:
-            frame = frame.with_columns(pl.lit(None, pl.Float64).alias("value"))
-        if "start_ns" not in frame.columns:
-            frame = _raw_times(frame, kernels, launches)
-        if frame["kind"].dtype.is_integer():
-            names = pl.col("kind").replace_strict(
-                list(range(len(KINDS))), list(KINDS), return_dtype=KIND_DTYPE
-            )
-            frame = frame.with_columns(names)
-        frame = frame.select([pl.col(name).cast(dtype) for name, dtype in COLUMNS.items()])
-        frame = frame.with_columns(pl.col("value").fill_nan(None))
-        return Trace(frame, kernels, launches, list(regions), units, dict(meta or {}))
+        kernels, launches, domains = list(kernels), list(launches), list(domains)
+        units = list(units) or [Unit(0, "unit 0")]
+        frame, clocks = make_intervals(frame, lambda raw: Clocks(raw, kernels, launches, units, domains))
+        return Trace(
+            frame,
+            kernels,
+            launches,
+            list(regions),
+            units,
+            dict(meta or {}),
+            domains,
+            empty(EDGES) if edges is None else make_edges(edges, clocks),
+            empty(COUNTERS) if counters is None else make_counters(counters),
+        )
 
     # -- reading ------------------------------------------------------------------------------------------
 
@@ -89,6 +89,26 @@ class Trace:
     def scan(self) -> pl.LazyFrame:
         """The intervals as a query, so that a large file is read in pieces and only where it is needed."""
         return self.frame.lazy()
+
+    @property
+    def edges(self) -> pl.DataFrame:
+        """What had to wait for what, as a frame in memory."""
+        if isinstance(self.edge_frame, pl.LazyFrame):
+            self.edge_frame = self.edge_frame.collect()
+        return self.edge_frame
+
+    def scan_edges(self) -> pl.LazyFrame:
+        return self.edge_frame.lazy()
+
+    @property
+    def counters(self) -> pl.DataFrame:
+        """What was counted, by launch, unit, source line and instruction, as a frame in memory."""
+        if isinstance(self.counter_frame, pl.LazyFrame):
+            self.counter_frame = self.counter_frame.collect()
+        return self.counter_frame
+
+    def scan_counters(self) -> pl.LazyFrame:
+        return self.counter_frame.lazy()
 
     def __len__(self) -> int:
         return int(self.scan().select(pl.len()).collect().item())
@@ -114,6 +134,13 @@ class Trace:
             ordered.append(region)
             stack.extend(reversed(children.get(region.id, [])))
         return ordered
+
+    def stream_name(self, kernel: int, stream: int) -> str:
+        """What a stream of a kernel's programs is called; "" where a program is one stream."""
+        names = next((k.streams for k in self.kernels if k.id == kernel), ())
+        if stream < len(names):
+            return names[stream]
+        return f"stream {stream}" if stream else ""
 
     def to_polars(self) -> pl.DataFrame:
         """The intervals with names in place of ids, ready to look at."""
@@ -157,7 +184,8 @@ class Trace:
         where: pl.Expr | None = None,
     ) -> Trace:
         """A trace with only the intervals that match. `kernel`, `region` and `kind` (of region) are patterns
-        such as `*attn*`; `where` is any Polars expression over the columns."""
+        such as `*attn*`; `where` is any Polars expression over the columns. An edge stays when both its ends
+        do; counters, which are about lines and not about intervals, stay with their launch."""
         kept = [k for k in self.kernels if kernel is None or fnmatch.fnmatchcase(k.name, kernel)]
         ids = {k.id for k in kept}
         wanted = None if launches is None else set(launches)
@@ -167,17 +195,32 @@ class Trace:
             regions = [r for r in regions if fnmatch.fnmatchcase(r.name, region)]
         if kind is not None:
             regions = [r for r in regions if fnmatch.fnmatchcase(r.kind, kind)]
-        query = self.scan()
+        query, edges, counters = self.scan(), self.scan_edges(), self.scan_counters()
         if len(runs) != len(self.launches):
-            query = query.filter(pl.col("launch").is_in([r.id for r in runs]))
+            mine = pl.col("launch").is_in([r.id for r in runs])
+            query, edges, counters = query.filter(mine), edges.filter(mine), counters.filter(mine)
         if len(regions) != len(self.regions):
-            query = query.filter(pl.col("region").is_in([r.id for r in regions]))
+            ids = [r.id for r in regions]
+            query = query.filter(pl.col("region").is_in(ids))
+            edges = edges.filter(_both_ends("region", ids))
         if programs is not None:
-            query = query.filter(pl.col("program").is_in(list(programs)))
+            ids = list(programs)
+            query, edges = (
+                query.filter(pl.col("program").is_in(ids)),
+                edges.filter(_both_ends("program", ids)),
+            )
         if where is not None:
             query = query.filter(where)
-        frame = query if isinstance(self.frame, pl.LazyFrame) else query.collect()
-        return Trace(frame, kept, runs, regions, self.units, self.meta)
+            edges = _edges_within(edges, query)
+        return replace(
+            self,
+            frame=_like(self.frame, query),
+            kernels=kept,
+            launches=runs,
+            regions=regions,
+            edge_frame=_like(self.edge_frame, edges),
+            counter_frame=_like(self.counter_frame, counters),
+        )
 
     @staticmethod
     def merge(*traces: Trace) -> Trace:
@@ -190,49 +233,44 @@ class Trace:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the trace to one file, whole or not at all."""
-        tables = {
-            "kernels": self.kernels,
-            "launches": self.launches,
-            "regions": self.regions,
-            "units": self.units,
-        }
-        file.write(path, self.scan(), tables, self.meta)
+        file.write(path, self)
 
     @staticmethod
     def open(path: str | os.PathLike[str]) -> Trace:
-        """The trace at `path`, its intervals left on disk until a query needs them."""
-        frame, tables, meta = file.read(path)
-        return Trace(frame, **tables, meta=meta)
+        """The trace at `path`, its tables left on disk until a query needs them."""
+        return Trace(**file.read(path))
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> Trace:
         """The trace at `path`, read into memory."""
         trace = Trace.open(path)
         try:
-            trace.intervals  # noqa: B018
+            trace.intervals, trace.edges, trace.counters  # noqa: B018
         except (OSError, pl.exceptions.PolarsError) as error:
             raise TileProbeError(f"{os.fspath(path)} is damaged: {error}") from error
         return trace
 
 
-def _raw_times(frame: pl.DataFrame, kernels: list[Kernel], launches: list[Launch]) -> pl.DataFrame:
-    """Adds start_ns and stop_ns from the ticks, corrected if there are such, counted from the first start."""
-    corrected = "start_corrected" in frame.columns
-    rates = {kernel.id: 1e9 / kernel.clock.hz for kernel in kernels}
-    ns_per_tick = {launch.id: rates[launch.kernel] for launch in launches}
-    if len(set(rates.values())) == 1:
-        scale = pl.lit(next(iter(rates.values())))
-    else:
-        scale = pl.col("launch").replace_strict(ns_per_tick, return_dtype=pl.Float64)
-    origin = frame["start"].min() if frame.height else 0
-    names = {c: f"{c}_corrected" if corrected else c for c in ("start", "stop")}
-    times = [((pl.col(name) - origin) * scale).alias(f"{c}_ns") for c, name in names.items()]
-    return frame.with_columns(times)
+def _like(old: pl.DataFrame | pl.LazyFrame, new: pl.LazyFrame) -> pl.DataFrame | pl.LazyFrame:
+    """What was in memory stays in memory, what was on disk stays there."""
+    return new if isinstance(old, pl.LazyFrame) else new.collect()
 
 
-def with_corrected(trace: Trace, start_ns: Any, stop_ns: Any) -> Trace:
-    """The same trace with other corrected times (Replay's result)."""
-    frame = trace.intervals.with_columns(
-        pl.Series("start_ns", start_ns, pl.Float64), pl.Series("stop_ns", stop_ns, pl.Float64)
-    )
-    return replace(trace, frame=frame)
+def _both_ends(name: str, ids: list[int]) -> pl.Expr:
+    """Edges whose ends are both among `ids`, or at none."""
+    ends = [pl.col(f"{end}_{name}") for end in ("from", "to")]
+    return pl.all_horizontal([end.is_null() | end.is_in(ids) for end in ends])
+
+
+def _edges_within(edges: pl.LazyFrame, intervals: pl.LazyFrame) -> pl.LazyFrame:
+    """Edges between streams of which at least one interval is left."""
+    left = intervals.select("launch", "program", "stream").unique()
+    for end in ("from", "to"):
+        edges = edges.join(
+            left,
+            left_on=["launch", f"{end}_program", f"{end}_stream"],
+            right_on=["launch", "program", "stream"],
+            how="semi",
+            maintain_order="left",
+        )
+    return edges
