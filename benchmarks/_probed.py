@@ -103,7 +103,7 @@ def _thin(side: Side, watch: _Timed) -> None:
     assert recorded.words is not None
     assert side.thin is not None
     work = Work(None, (len(recorded.words), 1, 1))
-    kept = int((recorded.words[:, 8:] >= recorded.begin).sum())
+    kept = recorded.kept()
     cost_ns = clock.floor_ticks() * 1e9 / clock.rate_hz()
     work.thin(kept, len(recorded.words), cost_ns, watch.cpu_ns, side.thin)
     side.stride = work.stride

@@ -77,8 +77,8 @@ def region_times(side: Side, calibration: Calibration | None) -> dict[int, float
         assert run.layout is not None
         assert run.words is not None
         columns = decode(
-            run.words, run.layout, epochs=[run.epoch], begins=[run.begin],
-            programs=run.programs, sampling=run.sampling, calibration=calibration,
+            run.words, run.layout, epochs=[run.epoch], programs=run.programs,
+            sampling=run.sampling, calibration=calibration,
         ).columns  # fmt: skip
         names = ("start_corrected", "stop_corrected") if calibration else ("start", "stop")
         length = (columns[names[1]] - columns[names[0]]) * scale
@@ -95,9 +95,7 @@ def learn(once: Side, thrice: Side) -> Calibration:
         layout: Layout | None = runs[0].layout
         assert layout is not None
         words = np.stack([run.words for run in runs if run.words is not None])
-        doses[dose], _, _ = read_rows(
-            words, layout, epochs=[r.epoch for r in runs], begins=[r.begin for r in runs], programs=PROGRAMS
-        )
+        doses[dose], _, _ = read_rows(words, layout, epochs=[r.epoch for r in runs], programs=PROGRAMS)
     return calibrate(doses)
 
 

@@ -78,8 +78,7 @@ def measure(name: str, work: Callable[[], Any], seconds: float) -> dict[str, Any
     row: dict[str, Any] = {"kernel": name, "plain_us": base / 1e3, "launches": len(mine[0].times_ns)}
     for side in mine[1:]:
         own = typical(side.times_ns)
-        words = side.recorded[0].words if side.recorded else None
-        records = 0 if words is None else int((words[:, 8:] >= side.recorded[0].begin).sum())
+        records = side.recorded[0].kept() if side.recorded else 0
         row[f"{side.name}_percent"] = 100.0 * (own / base - 1.0)
         row[f"{side.name}_median_percent"] = 100.0 * (
             float(np.median(side.times_ns)) / float(np.median(mine[0].times_ns)) - 1.0

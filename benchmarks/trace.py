@@ -78,7 +78,7 @@ def main() -> None:
         seconds[name] = time.perf_counter() - begin
         return result
 
-    decoded = timed("decode", decode, words, layout, epochs=[1], begins=[10**15], programs=programs)
+    decoded = timed("decode", decode, words, layout, epochs=[1], programs=programs)
     records = decoded.losses[0].kept
     launch = Launch(0, 0, (programs,), losses=decoded.losses[0])
     del words

@@ -72,7 +72,6 @@ class Run:
             self.words,
             self.probed.layout,
             epochs=[self.launches],
-            begins=[1],
             programs=grid,
             sampling=self.sampling,
         )

@@ -74,7 +74,7 @@ def both(text, options="", capacity=16):
     machine = Machine([11, True])
     machine.layout = layout
     machine.run(lowered(text, f"{slots},probe-to-record"), words[0], parameters)
-    decoded = decode(words, layout, epochs=[3], begins=[1000], programs=1)
+    decoded = decode(words, layout, epochs=[3], programs=1)
     return exact, decoded
 
 

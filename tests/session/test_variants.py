@@ -8,7 +8,7 @@ import session_kernels as K
 
 from tileprobe.ir.mode import pipeline_in, with_pipeline, without_pipeline
 from tileprobe.ir.sampling import Every, Sampling
-from tileprobe.session import clock, hooks
+from tileprobe.session import clock, hooks, recorded
 from tileprobe.session.recorded import Watch
 from tileprobe.session.works import Variant
 from tileprobe.targets.cpu import launch
@@ -46,6 +46,7 @@ def test_clocks_of_both_widths(observed, bits):
         )
 
     found = observed(observe)
+    begin = clock.ticks()
     K.launch(K.loop_kernel, 3, 4)
     end = clock.ticks()
     (run,) = found
@@ -54,13 +55,32 @@ def test_clocks_of_both_widths(observed, bits):
         run.full_words(),
         run.layout,
         epochs=[run.epoch],
-        begins=[run.begin],
         programs=3,
         sampling=run.sampling,
     ).columns
-    assert columns["start"].min() >= run.begin
+    assert columns["start"].min() >= begin
     assert columns["stop"].max() <= end
     assert (columns["stop"] >= columns["start"]).all()
+
+
+def test_a_buffer_is_zero_when_it_is_handed_out_again(observed):
+    def observe(launcher, function, grid):
+        variant = variant_of(launcher, PIPELINE)
+        kernel = variant.kernel
+        return Watch(
+            kernel.run, kernel.function, grid, found.append, variant.layout, Sampling(), 1, function, kernel
+        )
+
+    found = observed(observe)
+    held = [recorded.take(1) for _ in range(4)]  # none of an earlier test is left
+    K.launch(K.loop_kernel, 3, 4)
+    (run,) = found
+    assert run.kept() > 0
+    again = recorded.take(3 * run.layout.block_words)
+    assert len(again) < 4 * run.layout.block_words  # the one that was written
+    assert not again.any()
+    for buffer in (*held, again):
+        recorded.give_back(buffer)
 
 
 def test_a_probed_kernel_without_parameters_does_its_work(observed):
@@ -104,7 +124,6 @@ def test_programs_that_are_left_out_run_in_the_plain_kernel(observed, every):
         run.full_words(),
         run.layout,
         epochs=[run.epoch],
-        begins=[run.begin],
         programs=count,
         sampling=run.sampling,
     ).columns

@@ -37,7 +37,7 @@ def run(costs, dose, noise=0.0, programs=30, seed=0):
 
 
 def rows(words):
-    return read_rows(words, LAYOUT, epochs=[1], begins=[1], programs=len(words))[0]
+    return read_rows(words, LAYOUT, epochs=[1], programs=len(words))[0]
 
 
 def test_finds_a_uniform_cost():
@@ -58,7 +58,7 @@ def test_corrected_times_are_those_without_probes():
     costs = {0: 30, 1: 30, 2: 20, 3: 5, 4: 30}
     found = calibrate({dose: rows(run(costs, dose)) for dose in (1, 2, 3)})
     words = run(costs, 1)
-    columns = decode(words, LAYOUT, epochs=[1], begins=[1], programs=len(words), calibration=found).columns
+    columns = decode(words, LAYOUT, epochs=[1], programs=len(words), calibration=found).columns
     raw = columns["stop"] - columns["start"]
     corrected = columns["stop_corrected"] - columns["start_corrected"]
     whole = columns["region"] == 0
@@ -81,7 +81,7 @@ def test_a_machine_that_is_never_equally_fast_twice():
             scaled = (clock - clock[:, :1]) * rng.normal(1.0, 0.05) + clock[:, :1]
             words[:, LAYOUT.clock_words()] = scaled.round().astype(np.uint64)
         stacked = np.stack(launches)
-        doses[dose] = read_rows(stacked, LAYOUT, epochs=[1] * 4, begins=[1] * 4, programs=30)[0]
+        doses[dose] = read_rows(stacked, LAYOUT, epochs=[1] * 4, programs=30)[0]
     found = calibrate(doses)
     assert found.cost_ticks == pytest.approx(30, abs=10)
     assert found.slots[3] < 60
@@ -98,9 +98,7 @@ def test_waits_are_not_corrected():
     layout = allocate([Stamp(0), Stamp(1), Stamp(2)], spans=[Span(0, 1, 2, "wait"), Span(1, 0, 1)])
     words = np.zeros((1, layout.block_words), np.uint64)
     words[0, EPOCH], words[0, 8:11] = 1, (100, 200, 300)
-    columns = decode(
-        words, layout, epochs=[1], begins=[1], programs=1, calibration=Calibration(cost_ticks=10)
-    ).columns
+    columns = decode(words, layout, epochs=[1], programs=1, calibration=Calibration(cost_ticks=10)).columns
     length = columns["stop_corrected"] - columns["start_corrected"]
     assert length[columns["kind"] == 2].tolist() == [100]
     assert length[columns["kind"] == 0].tolist() == [90]
@@ -112,7 +110,7 @@ def test_trace_keeps_raw_and_corrected():
     words[0, EPOCH], words[0, 8:10] = 1, (1000, 2000)
     calibration = Calibration(cost_ticks=100)
     assert Calibration.from_json(calibration.to_json()) == calibration
-    decoded = decode(words, layout, epochs=[1], begins=[1], programs=1, calibration=calibration)
+    decoded = decode(words, layout, epochs=[1], programs=1, calibration=calibration)
     kernel = Kernel(0, "k", "cpu", Clock(2e9), calibration=calibration.to_json())
     trace = Trace.build(decoded.columns, kernels=[kernel], launches=[Launch(0)], regions=[Region(0, "k")])
     row = trace.intervals.row(0, named=True)

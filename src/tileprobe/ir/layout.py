@@ -146,13 +146,16 @@ class Layout:
         """The slots of a stream that have places of their own."""
         return [slot for slot in self.slots if slot.stream == stream and not slot.cursor]
 
-    def clock_words(self) -> np.ndarray:
-        """Which words of a block hold clocks with a fixed place."""
+    def clock_words(self, cursor: bool = False) -> np.ndarray:
+        """Which words of a block hold clocks with a fixed place, and with `cursor` those of its segment."""
         mask = np.zeros(self.block_words, bool)
         for stream in self.streams:
             one = np.zeros(stream.words, bool)
             for slot in self.fixed_slots(stream.id):
                 one[places(slot.base, self.shape(slot), slot.strides)] = True
+            if cursor:
+                end = stream.cursor_base + CURSOR_WORDS * stream.cursor_capacity
+                one[stream.cursor_base + 1 : end : CURSOR_WORDS] = True
             mask[stream.base : stream.base + stream.instances * stream.words] = np.tile(one, stream.instances)
         return mask
 

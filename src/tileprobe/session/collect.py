@@ -133,7 +133,6 @@ def _launches(
             np.stack([run.full_words() for run in runs]),
             runs[0].layout,  # type: ignore[arg-type]
             epochs=[run.epoch for run in runs],
-            begins=[run.begin for run in runs],
             programs=[run.programs for run in runs],
             sampling=runs[0].sampling,
             launches=[first + n for n in group],
@@ -189,7 +188,6 @@ def _rows(runs: list[Recorded]):
         words,
         runs[0].layout,  # type: ignore[arg-type]
         epochs=[run.epoch for run in runs],
-        begins=[run.begin for run in runs],
         programs=[run.programs for run in runs],
     )
     return rows

@@ -117,8 +117,7 @@ class Manager:
         from tileprobe.targets.cpu import pool
 
         assert recorded.words is not None
-        kept = int((recorded.words[:, 8:] >= recorded.begin).sum())
-        blocks = len(recorded.words)
+        kept, blocks = recorded.kept(), len(recorded.words)
         cost_ns = clock.floor_ticks() * 1e9 / clock.rate_hz()
         busy_ns = recorded.duration_ns * min(pool.current().threads, max(recorded.programs, 1))
         work.thin(kept, blocks, cost_ns, busy_ns, session.max_overhead)

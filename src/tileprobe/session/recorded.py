@@ -15,9 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from tileprobe.ir.layout import CURSOR_WORDS, EPOCH, HEADER_WORDS, PUSHED, Layout, places
+from tileprobe.ir.layout import Layout
 from tileprobe.ir.sampling import Sampling
-from tileprobe.session import clock
 from tileprobe.targets.cpu import pool
 from tileprobe.targets.cpu.codegen.record_blocks import PLAIN
 
@@ -40,7 +39,6 @@ class Recorded:
     words: np.ndarray | None = None  # (blocks, words); of the words only those in `used`, if that is given
     used: np.ndarray | None = None
     epoch: int = 0
-    begin: int = 0
     dose: int = 0  # how often each record was written; 0 without probes
 
     @property
@@ -56,6 +54,14 @@ class Recorded:
         blocks = np.zeros((len(self.words), self.layout.block_words), np.uint64)
         blocks[:, self.used] = self.words
         return blocks
+
+    def kept(self) -> int:
+        """How many records there are."""
+        if self.words is None or self.layout is None:
+            return 0
+        clocks = self.layout.clock_words(cursor=True)
+        mine = clocks if self.used is None else clocks[self.used]
+        return int(np.count_nonzero(self.words[:, mine]))
 
 
 class Watch:
@@ -102,47 +108,28 @@ class Watch:
 
     def start(self) -> None:
         pool.current()  # its threads are no part of the first launch
-        self.recorded.begin = clock.ticks()
         self.recorded.start_ns = time.perf_counter_ns()
 
     def stop(self) -> None:
         recorded = self.recorded
         recorded.duration_ns = time.perf_counter_ns() - recorded.start_ns
         if self.parameters:
-            assert recorded.layout is not None
-            recorded.used = used_words(recorded.layout, self._blocks, recorded.begin, recorded.epoch)
+            recorded.used = used_words(self._blocks)
             recorded.words = self._blocks[:, recorded.used]
+            self._blocks[:, recorded.used] = 0  # the next launch finds it as it was found
             give_back(self._buffer)
         self._done(recorded)
 
 
-def used_words(layout: Layout, blocks: np.ndarray, begin: int, epoch: int) -> np.ndarray:
+def used_words(blocks: np.ndarray) -> np.ndarray:
     """The words of a block that hold something in any of the blocks: most loops run less often than there is
     room for, and a session keeps the records of many launches."""
-    if layout.clock_bits == 64:
-        written = (blocks >= np.uint64(begin)).any(axis=0)
-    else:
-        written = ((blocks >> np.uint64(32)) == np.uint64(epoch)).any(axis=0)
-    written &= layout.clock_words()
-    written[:HEADER_WORDS] = True
-    for loop in layout.loops:
-        if not loop.cursor:
-            shape = [layout.loops[outer].capacity for outer in loop.loops]
-            written[places(loop.trip_base, shape, loop.strides)] = True
-    for slot in layout.slots:
-        if slot.payload and not slot.cursor:
-            written[places(slot.base + 1, layout.shape(slot), slot.strides)] = True
-    stream = layout.streams[0]
-    if stream.cursor_capacity:
-        mine = blocks[:, EPOCH] == np.uint64(epoch)
-        pushed = min(int(blocks[mine, PUSHED].max(initial=0)), stream.cursor_capacity)
-        written[stream.cursor_base : stream.cursor_base + CURSOR_WORDS * pushed] = True
-    return np.flatnonzero(written)
+    return np.flatnonzero((blocks != 0).any(axis=0))
 
 
 def take(words: int) -> np.ndarray:
-    """A buffer of at least that many words, on a cache line of its own and with its pages in place: a page
-    fault in the kernel would be measured."""
+    """A buffer of at least that many words, all zero, on a cache line of its own and with its pages in place:
+    a page fault in the kernel would be measured."""
     with _buffers_lock:
         fitting = [n for n, held in enumerate(_buffers) if len(held) >= words]
         if fitting:
@@ -155,6 +142,7 @@ def take(words: int) -> np.ndarray:
 
 
 def give_back(buffer: np.ndarray) -> None:
+    """Takes back a buffer that is all zero again."""
     with _buffers_lock:
         _buffers.append(buffer)
         _buffers.sort(key=len)

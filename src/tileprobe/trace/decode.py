@@ -75,7 +75,6 @@ def decode(
     layout: Layout,
     *,
     epochs: Sequence[int],
-    begins: Sequence[int],
     programs: int | Sequence[int],
     sampling: Sampling | None = None,
     launches: Sequence[int] | None = None,
@@ -84,12 +83,10 @@ def decode(
     """Decodes the buffers of launches of one kernel. A calibration adds columns of corrected ticks.
 
     `buffers` is (launches, blocks, words) or, for one launch, (blocks, words) or flat, of 64-bit words;
-    `epochs` and `begins` give each launch's epoch and the clock just before it; `programs` the size of its
-    grid; `launches` the ids for the `launch` column (0, 1, ... if not given).
+    `epochs` gives each launch's epoch, `programs` the size of its grid;
+    `launches` the ids for the `launch` column (0, 1, ... if not given).
     """
-    rows, sizes, blocks = read_rows(
-        buffers, layout, epochs=epochs, begins=begins, programs=programs, sampling=sampling
-    )
+    rows, sizes, blocks = read_rows(buffers, layout, epochs=epochs, programs=programs, sampling=sampling)
     pushed = cursor.read(rows)
     if calibration is not None:
         rows.delays = delays(rows, calibration)
@@ -107,17 +104,16 @@ def read_rows(
     layout: Layout,
     *,
     epochs: Sequence[int],
-    begins: Sequence[int],
     programs: int | Sequence[int],
     sampling: Sampling | None = None,
 ) -> tuple[Rows, list[int], int]:
     """The written blocks of all launches, the sizes of their grids, and the blocks a buffer has."""
     words = _words(buffers, layout)
     sizes = [programs] * len(words) if isinstance(programs, int) else list(programs)
-    if not len(words) == len(epochs) == len(begins) == len(sizes):
-        counts = f"{len(words)} buffers, {len(epochs)} epochs, {len(begins)} begins, {len(sizes)} grids"
+    if not len(words) == len(epochs) == len(sizes):
+        counts = f"{len(words)} buffers, {len(epochs)} epochs, {len(sizes)} grids"
         raise TileProbeError(f"decoding needs one of each for every launch, got {counts}")
-    return _rows(words, layout, sampling or Sampling(), epochs, begins, sizes), sizes, words.shape[1]
+    return _rows(words, layout, sampling or Sampling(), epochs, sizes), sizes, words.shape[1]
 
 
 def _words(buffers: np.ndarray, layout: Layout) -> np.ndarray:
@@ -137,7 +133,6 @@ def _rows(
     layout: Layout,
     sampling: Sampling,
     epochs: Sequence[int],
-    begins: Sequence[int],
     sizes: Sequence[int],
 ) -> Rows:
     """Picks the blocks that this launch wrote and widens their clocks."""
@@ -151,17 +146,16 @@ def _rows(
     at_launch, at_block = np.concatenate(launch), np.concatenate(block)
     everything = len(at_block) == words.shape[0] * words.shape[1]
     picked = words.reshape(-1, layout.block_words) if everything else words[at_launch, at_block]
-    begin = np.asarray(begins, np.uint64)[at_launch]
     epoch = np.asarray(epochs, np.uint64)[at_launch]
-    clocks = _wide(picked, begin) if layout.clock_bits == 64 else _unwrap(picked, layout, epoch)
+    clocks = _wide(picked) if layout.clock_bits == 64 else _unwrap(picked, layout, epoch)
     unit = picked[:, UNIT].astype(np.int64)
     return Rows(layout, sampling, picked, clocks, at_launch, np.concatenate(program), unit, epoch)
 
 
-def _wide(words: np.ndarray, begin: np.ndarray) -> np.ndarray:
-    """64-bit clocks: a word from before the launch is old. Old words stay; they become negative here."""
+def _wide(words: np.ndarray) -> np.ndarray:
+    """64-bit clocks: zero where nothing was written, which becomes negative here."""
     clocks = words.astype(np.int64)
-    np.copyto(clocks, -1, where=words < begin[:, None])
+    np.copyto(clocks, -1, where=words == 0)
     return clocks
 
 
