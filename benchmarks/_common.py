@@ -137,15 +137,15 @@ def machine() -> dict[str, Any]:
 
 def save(name: str, sections: dict[str, Any]) -> Path:
     """Writes the results, whole or not at all."""
+    from tileprobe.files import write_json
+
     RESULTS.mkdir(parents=True, exist_ok=True)
     rows = {
         title: [{**asdict(r), "ratio": r.ratio, "ok": r.ok} if isinstance(r, Row) else r for r in part]
         for title, part in sections.items()
     }
     path = RESULTS / f"{name}.json"
-    draft = path.with_suffix(".tmp")
-    draft.write_text(json.dumps({"machine": machine(), "time": time.strftime("%FT%T%z"), **rows}, indent=1))
-    os.replace(draft, path)
+    write_json(path, {"machine": machine(), "time": time.strftime("%FT%T%z"), **rows})
     return path
 
 

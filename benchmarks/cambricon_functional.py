@@ -11,7 +11,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import time
 from pathlib import Path
@@ -19,12 +18,13 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from tileprobe.files import write_file, write_json
 from tileprobe.targets.cambricon.functional import experiment, layers
 from tileprobe.targets.cambricon.functional.ecc import make_codec
 from tileprobe.targets.cambricon.functional.generate import Sampler, generate
 from tileprobe.targets.cambricon.functional.inject import inject
 from tileprobe.targets.cambricon.functional.model import FlashModel
-from tileprobe.targets.cambricon.functional.plot import Curve, Panel, ber_panel, page, write_whole
+from tileprobe.targets.cambricon.functional.plot import Curve, Panel, ber_panel, page
 from tileprobe.targets.cambricon.functional.timing import make_timer
 from tileprobe.targets.cambricon.functional.tokenizer import load_tokenizer
 from tileprobe.targets.cambricon.machine import load_machine
@@ -105,8 +105,8 @@ def report(out: Path) -> None:
         print(f"\n{name}")
         for row in tables[name]:
             print(f"{row['ecc']:14}{row['rate']:8.0e}{row.get('perplexity', row.get('error')):14.4g}")
-    write_whole(out / "summary.json", json.dumps(tables, indent=1).encode())
-    write_whole(out / "cambricon-ber.svg", draw(tables).encode())
+    write_json(out / "summary.json", tables, make_folder=True)
+    write_file(out / "cambricon-ber.svg", draw(tables), make_folder=True)
 
 
 def _made(folder: Path) -> Path:

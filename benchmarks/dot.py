@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import argparse
 import ctypes
-import json
-import os
 import statistics
 import time
 from collections.abc import Callable
@@ -21,6 +19,7 @@ import llvmlite.binding as llvm
 import numpy as np
 from llvmlite import ir
 
+from tileprobe.files import write_json
 from tileprobe.targets.cpu.codegen import dot
 from tileprobe.targets.cpu.codegen import dot_emit as e
 from tileprobe.targets.cpu.host import host
@@ -217,9 +216,7 @@ def main() -> None:
     rows = measure(tilings, args.rounds, machine.vector_bytes, 32 if many else 16)
     print(table(rows))
     if args.json:
-        part = args.json.with_suffix(".part")
-        part.write_text(json.dumps(rows, indent=2) + "\n")
-        os.replace(part, args.json)
+        write_json(args.json, rows)
 
 
 if __name__ == "__main__":

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import argparse
 import ctypes
-import json
-import os
 import statistics
 import time
 from collections.abc import Callable
@@ -20,6 +18,7 @@ import llvmlite.binding as llvm
 import numpy as np
 from llvmlite import ir
 
+from tileprobe.files import write_json
 from tileprobe.targets.cpu.codegen import dot_emit as e
 from tileprobe.targets.cpu.codegen import transpose
 from tileprobe.targets.cpu.codegen.dot import Panel
@@ -144,9 +143,7 @@ def main() -> None:
         name = f"{row['n']} x {row['k']} of {row['stride']}"
         print(f"{name:28} {row['way']:14} {row['elements_per_ns']:.2f}")
     if args.json:
-        part = args.json.with_suffix(".part")
-        part.write_text(json.dumps(rows, indent=2) + "\n")
-        os.replace(part, args.json)
+        write_json(args.json, rows)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
+from tileprobe.files import write_json
 from tileprobe.ir.layout import EPOCH, UNIT, Body, Layout, Span, Stamp, allocate
 from tileprobe.tools.programs import Programs
 from tileprobe.tools.regions import Regions
@@ -103,7 +104,7 @@ def main() -> None:
     }
     print(json.dumps(result, indent=2))
     if args.json:
-        args.json.write_text(json.dumps(result) + "\n")
+        write_json(args.json, result)
 
 
 if __name__ == "__main__":

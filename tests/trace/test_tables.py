@@ -227,8 +227,8 @@ def test_names_of_streams():
     assert one([0], [1]).stream_name(0, 0) == ""
 
 
-def test_large_tables_prune(tmp_path):
-    """Edges of a long trace are found without reading its intervals."""
+def test_tables_of_a_long_trace_are_found_behind_each_other(tmp_path):
+    """More rows than a row group holds, so that intervals, and the edges behind them, cross its border."""
     n = 300_000
     start = np.arange(n) * 10
     edges = {"kind": ["issue-wait"] * 5, "from_tick": range(5), "to_tick": range(5)}

@@ -23,9 +23,9 @@ def run(args: argparse.Namespace) -> int:
 
     from rich.text import Text
 
+    from tileprobe.files import write_json
     from tileprobe.tools.compare import compare
     from tileprobe.trace import Trace
-    from tileprobe.views.json_report import write_json
     from tileprobe.views.terminal import make_console, print_findings, print_table
 
     a, b = (Trace.open(path).filter(kernel=args.kernel or "*") for path in (args.a, args.b))

@@ -172,10 +172,9 @@ def _print(args: argparse.Namespace, model, machine, options, result) -> None:
 
 
 def _write_json(path: str, document: dict) -> None:
-    text = json.dumps(document, indent=2)
     if path == "-":
-        sys.stdout.write(text + "\n")
+        sys.stdout.write(json.dumps(document, indent=1) + "\n")
         return
-    from tileprobe.targets.cambricon.command import write_whole
+    from tileprobe.files import write_json
 
-    write_whole(path, (text + "\n").encode())
+    write_json(path, document)

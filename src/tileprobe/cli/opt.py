@@ -30,6 +30,7 @@ def run(args: argparse.Namespace) -> int:
     from xdsl.utils.exceptions import ParseError, VerifyException
 
     from tileprobe.errors import TileProbeError
+    from tileprobe.files import write_file
     from tileprobe.ir.registry import context, passes, pipeline
 
     if args.list:
@@ -52,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
         raise TileProbeError(f"{args.file}: {error}") from error
     result = _text(module, args.generic)
     if args.output:
-        _write(Path(args.output), result)
+        write_file(args.output, result + "\n")
     else:
         print(result)
     return 0
@@ -92,17 +93,3 @@ def _list(known) -> None:
         for option in get_pass_option_infos(kind):
             if option.name != "name":
                 print(f"    {option.name}={option.default_value}  ({option.expected_type})")
-
-
-def _write(path, text: str) -> None:
-    import os
-
-    from tileprobe.errors import TileProbeError
-
-    temporary = path.with_name(f".{path.name}.part")
-    try:
-        temporary.write_text(text + "\n")
-        os.replace(temporary, path)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise TileProbeError(f"cannot write {path}: {error.strerror}") from error

@@ -31,9 +31,10 @@ def run(args: argparse.Namespace) -> int:
     import json
 
     from tileprobe.errors import TileProbeError
+    from tileprobe.files import write_json
     from tileprobe.tools.load import DEFAULT, load_tool
     from tileprobe.trace import Trace
-    from tileprobe.views.json_report import trace_to_json, write_json
+    from tileprobe.views.json_report import trace_to_json
     from tileprobe.views.terminal import make_console, print_report
 
     tools = [load_tool(name) for name in args.tool or DEFAULT]

@@ -67,7 +67,7 @@ def _chrome(trace, path: str) -> None:
 
 
 def _json(session: Session, path: str) -> None:
-    from tileprobe.views.json_report import write_json
+    from tileprobe.files import write_json
 
     write_json(path, session.to_json())
 

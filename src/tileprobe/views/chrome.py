@@ -12,8 +12,8 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from tileprobe.files import write_file
 from tileprobe.trace import Trace
-from tileprobe.views.json_report import write_text
 
 PIECE = 200_000  # intervals written at a time
 
@@ -33,7 +33,7 @@ def chrome_events(trace: Trace) -> Iterator[str]:
 
 
 def write_chrome(trace: Trace, path: str | os.PathLike[str]) -> None:
-    write_text(path, chrome_events(trace))
+    write_file(path, chrome_events(trace))
 
 
 def _names(trace: Trace) -> list[dict]:

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import os
-import tempfile
-from pathlib import Path
 from statistics import median
 from typing import Any
 
-from tileprobe.errors import TileProbeError
 from tileprobe.tools.overhead import overhead
 from tileprobe.tools.regions import region_times, region_tree
 from tileprobe.trace import Kernel, Losses, Trace
@@ -47,25 +42,3 @@ def _kernel(trace: Trace, kernel: Kernel, times) -> dict[str, Any]:
         "records": {"kept": losses.kept, "sampled_out": losses.sampled_out, "lost": losses.lost},
         "regions": [{key: row[key] for key in REGION_KEYS} for row in rows],
     }
-
-
-def write_json(path: str | os.PathLike[str], data: Any) -> None:
-    """Writes the file whole or not at all."""
-    write_text(path, [json.dumps(data, indent=1, ensure_ascii=False), "\n"])
-
-
-def write_text(path: str | os.PathLike[str], pieces) -> None:
-    """Writes the pieces to a temporary file beside `path`, then moves it there."""
-    path = Path(path)
-    temporary = ""
-    try:
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            for piece in pieces:
-                file.write(piece)
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except OSError as error:
-        if temporary:
-            Path(temporary).unlink(missing_ok=True)
-        raise TileProbeError(f"cannot write {path}: {error.strerror}") from error

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from tileprobe.errors import TileProbeError
@@ -69,16 +66,3 @@ def parse_value(text: str) -> Any:
         except ValueError:
             continue
     return text
-
-
-def write_whole(path: str | Path, data: bytes) -> None:
-    """Write a file whole or not at all."""
-    path = Path(path)
-    try:
-        handle, temporary = tempfile.mkstemp(dir=path.parent or ".", prefix=path.name)
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except OSError as error:
-        raise TileProbeError(f"cannot write {path}: {error.strerror or error}") from None

@@ -24,7 +24,8 @@ from typing import Any
 import polars as pl
 
 from tileprobe.errors import TileProbeError
-from tileprobe.targets.cambricon.command import parse_changes, parse_value, settings_of, write_whole
+from tileprobe.files import write_file
+from tileprobe.targets.cambricon.command import parse_changes, parse_value, settings_of
 from tileprobe.targets.cambricon.engine.jit import cache_folder
 from tileprobe.targets.cambricon.machine import _find_constant
 
@@ -161,7 +162,7 @@ def _load(path: Path) -> dict[str, dict[str, Any]]:
 def _save(path: Path, rows: dict[str, dict[str, Any]]) -> None:
     buffer = io.BytesIO()
     pl.DataFrame(list(rows.values()), infer_schema_length=None).write_parquet(buffer)
-    write_whole(path, buffer.getvalue())
+    write_file(path, buffer.getvalue())
 
 
 def run_sweep_command(args: argparse.Namespace) -> int:

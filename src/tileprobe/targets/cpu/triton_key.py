@@ -7,13 +7,16 @@ of every file it depends on, and computed anew when one of them differs.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
-import tempfile
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from pathlib import Path
+
+from tileprobe.errors import TileProbeError
+from tileprobe.files import write_json
 
 _FILE = "tileprobe-triton-key.json"
 
@@ -46,7 +49,8 @@ def _remembered(compute: Callable[[], str]) -> str:
     except (OSError, ValueError, KeyError, TypeError):
         pass  # none yet, or damaged: made anew below
     key = compute()
-    _write(path, json.dumps({"state": state, "key": key}))
+    with contextlib.suppress(TileProbeError):  # a folder that cannot be written to costs time, nothing else
+        write_json(path, {"state": state, "key": key}, make_folder=True)
     return key
 
 
@@ -68,15 +72,3 @@ def _stats(folder: str) -> Iterator[tuple[str, int, int]]:
             elif entry.name.endswith((".py", ".so")):
                 stat = entry.stat()
                 yield entry.path, stat.st_size, stat.st_mtime_ns
-
-
-def _write(path: Path, text: str) -> None:
-    """Whole or not at all; a folder that cannot be written to costs time, nothing else."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=_FILE)
-        with os.fdopen(handle, "w") as file:
-            file.write(text)
-        os.replace(temporary, path)
-    except OSError:
-        pass

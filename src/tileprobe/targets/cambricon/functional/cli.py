@@ -7,7 +7,6 @@ inside.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 from pathlib import Path
@@ -88,7 +87,9 @@ def run_generate(args: argparse.Namespace) -> int:
     report = _generate_report(args, model, tokens, outcome)
     print(_generate_summary(report, seconds))
     if args.json:
-        _write_json(args.json, report)
+        from tileprobe.files import write_json
+
+        write_json(args.json, report, make_folder=True)
     return 0
 
 
@@ -260,12 +261,12 @@ def _print_table(table: list[dict[str, Any]]) -> None:
 
 
 def _write_results(args: argparse.Namespace, rows: list[dict[str, Any]], table: list[dict[str, Any]]) -> None:
-    from tileprobe.targets.cambricon.functional.plot import ber_panel, page, write_whole
+    from tileprobe.files import write_file, write_json
+    from tileprobe.targets.cambricon.functional.plot import ber_panel, page
 
     if args.json:
-        _write_json(
-            args.json, {"model": str(args.model), "device": args.device, "runs": rows, "summary": table}
-        )
+        report = {"model": str(args.model), "device": args.device, "runs": rows, "summary": table}
+        write_json(args.json, report, make_folder=True)
     if args.parquet:
         import io
 
@@ -273,15 +274,10 @@ def _write_results(args: argparse.Namespace, rows: list[dict[str, Any]], table: 
 
         buffer = io.BytesIO()
         pl.DataFrame(rows, infer_schema_length=None).write_parquet(buffer)
-        write_whole(args.parquet, buffer.getvalue())
+        write_file(args.parquet, buffer.getvalue(), make_folder=True)
     if args.plot:
-        write_whole(args.plot, page([ber_panel(table, f"{args.model.name}, {args.weights}")]).encode())
-
-
-def _write_json(path: Path, data: dict[str, Any]) -> None:
-    from tileprobe.targets.cambricon.functional.plot import write_whole
-
-    write_whole(path, (json.dumps(data, indent=1, ensure_ascii=False) + "\n").encode())
+        panel = ber_panel(table, f"{args.model.name}, {args.weights}")
+        write_file(args.plot, page([panel]), make_folder=True)
 
 
 def _notice_first_use() -> None:

@@ -6,9 +6,7 @@ In: curves of (x, y, low, high) and axis titles. Out: a string of SVG. Axes are 
 from __future__ import annotations
 
 import math
-import os
 from dataclasses import dataclass, field
-from pathlib import Path
 from xml.sax.saxutils import escape
 
 COLOURS = ("#d62728", "#1f77b4", "#17a2b8", "#9467bd", "#2ca02c", "#8c564b", "#e377c2")
@@ -139,14 +137,3 @@ def ber_panel(table: list[dict], title: str, highest: float = 1000.0) -> Panel:
             points.append((row["rate"], middle, low, high))
         panel.curves.append(Curve(f"{code} ({rows[0]['spare_bytes_used']} B)", points))
     return panel
-
-
-def write_whole(path: Path, data: bytes) -> None:
-    """Writes a file whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        part.write_bytes(data)
-        os.replace(part, path)
-    finally:
-        part.unlink(missing_ok=True)
