@@ -13,6 +13,8 @@ from tileprobe.ir import probe, record
 from tileprobe.ir import sampling as S
 from tileprobe.ir.accessors import attr_value, op_name
 
+ENDS = ("scf.yield", "scf.condition", "cf.", "func.return")
+
 
 class Machine:
     def __init__(self, arguments, clock=1000):
@@ -24,23 +26,28 @@ class Machine:
         self.iterations = ()
 
     def run(self, function, block=None, parameters=None):
-        self.block, self.parameters, self.pushed, self.counters = block, parameters, 0, {}
-        body = function.regions[0]
-        self.values.update(zip(body.blocks[0].args, self.arguments))
-        current = body.blocks[0]
-        while current is not None:
-            current = self.block_of(current)
+        self.block, self.parameters = block, parameters
+        self.region(function.regions[0], self.arguments)
         return self
 
-    def block_of(self, block):
-        for op in block.ops:
-            name = op_name(op)
-            if name == "cf.cond_br":
-                return op.successors[0 if self.get(op.operands[0]) else 1]
-            if name == "cf.br":
-                return op.successors[0]
-            self.step(op, name)
-        return None
+    def region(self, region, arguments):
+        """Runs a region from its first block on; returns what the op at its end holds."""
+        block = region.blocks[0]
+        while True:
+            self.values.update(zip(block.args, arguments, strict=True))
+            for op in block.ops:
+                if op is not block.last_op or not op_name(op).startswith(ENDS):
+                    self.step(op, op_name(op))
+            last = block.last_op
+            held = [self.get(v) for v in last.operands]
+            if not last.successors:
+                return held
+            taken = 0
+            if op_name(last) == "cf.cond_br":
+                taken = 0 if held.pop(0) else 1
+                count = len(last.successors[0].args)
+                held = held[count:] if taken else held[:count]
+            block, arguments = last.successors[taken], held
 
     def get(self, value):
         return self.values[value]
@@ -55,24 +62,29 @@ class Machine:
         elif name == "my.stage":
             self.clock += attr_value(op, "ticks")
         elif name == "scf.for":
-            lower, upper, by = (self.get(v) for v in op.operands[:3])
-            self.loop(op.regions[0].blocks[0], range(lower, upper, by))
+            lower, upper, by, *carried = (self.get(v) for v in op.operands)
+            for n, number in enumerate(range(lower, upper, by)):
+                carried = self.iteration(op.regions[0], n, [number, *carried])
+            self.values.update(zip(op.results, carried, strict=True))
         elif name == "scf.while":  # runs as often as the number it starts with says
-            body = op.regions[1].blocks[0]
-            self.loop(body, range(self.get(op.operands[0])))
+            carried = [self.get(v) for v in op.operands]
+            for n in range(carried[0]):
+                _, *passed = self.region(op.regions[0], carried)
+                carried = self.iteration(op.regions[1], n, passed)
+            _, *passed = self.region(op.regions[0], carried)
+            self.values.update(zip(op.results, passed, strict=True))
         elif name == "scf.if":
             # the branch is taken in odd iterations
-            if sum(self.iterations) % 2:
-                self.block_of(op.regions[0].blocks[0])
+            arm = op.regions[0 if sum(self.iterations) % 2 else 1]
+            held = self.region(arm, []) if arm.blocks else []
+            self.values.update(zip(op.results, held, strict=True))
 
-    def loop(self, body, numbers):
+    def iteration(self, body, number, arguments):
         outside = self.iterations
-        for n, number in enumerate(numbers):
-            self.iterations = (*outside, n)
-            if body.args:
-                self.values[body.args[0]] = number
-            self.block_of(body)
+        self.iterations = (*outside, number)
+        held = self.region(body, arguments)
         self.iterations = outside
+        return held
 
     def probe(self, op):
         now = self.iterations[-1] if self.iterations else -1
@@ -101,10 +113,10 @@ class Machine:
             index = self.kept(op.loop.data, number, self.get(op.count), op.within)
             self.values[op.index] = number if op.cursor is not None and index >= 0 else index
         elif isinstance(op, record.EnterOp):
-            self.counters[op.loop.data] = 0
+            self.values[op.number] = 0
         elif isinstance(op, record.NextOp):
-            number = self.counters[op.loop.data]
-            self.counters[op.loop.data] += 1
+            number = self.get(op.number)
+            self.values[op.following] = number + 1
             self.values[op.index] = number if self.kept(op.loop.data, number, 0, op.within) >= 0 else -1
         elif isinstance(op, record.SlotOp):
             indices = [self.get(v) for v in op.indices]
@@ -120,19 +132,22 @@ class Machine:
                 words[place] = self.get(op.ticks)
                 if op.payload is not None:
                     words[place + 1] = self.get(op.payload)
+        elif isinstance(op, record.CursorOp):
+            self.values[op.count] = 0
         elif isinstance(op, record.PushOp):
             iteration = -1 if op.iteration is None else self.get(op.iteration)
+            self.values[op.moved] = self.get(op.cursor)
             if op.iteration is None or iteration >= 0:
                 self.push(op, (iteration & 0xFFFFFFFF) << 32 | op.slot.data)
-        elif isinstance(op, record.FlushOp):
-            words[L.PUSHED] = self.pushed
+        elif isinstance(op, record.FlushOp) and op.cursor is not None:
+            words[L.PUSHED] = self.get(op.cursor)
 
     def push(self, op, tag):
-        stream = self.layout.streams[0]
-        if self.pushed < stream.cursor_capacity:
-            at = stream.cursor_base + 2 * self.pushed
+        stream, cursor = self.layout.streams[0], self.get(op.cursor)
+        if cursor < stream.cursor_capacity:
+            at = stream.cursor_base + 2 * cursor
             self.block[at : at + 2] = np.array([tag, self.get(op.ticks)], np.uint64)
-        self.pushed += 1
+        self.values[op.moved] = cursor + 1
 
     def kept(self, loop, number, count, within):
         if within is not None and self.get(within) < 0:

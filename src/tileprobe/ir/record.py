@@ -3,6 +3,9 @@
 Portable still: a target lowers the buffer, the clock and the place. Index values say which kept iteration a
 loop is in, and are -1 when that iteration is not recorded; then nothing below it is stored.
 
+What a record without a fixed place needs to know is a value, too: how many came before it (the cursor), and
+the number of an iteration that no induction variable counts. Both are carried through control flow.
+
     %b = record.open program global exact 64 bits 16 words
     %n = record.trip %b, 0 at 8 from %lb to %ub step %one : i32
     scf.for %i = %lb to %ub step %one : i32 {
@@ -11,7 +14,10 @@ loop is in, and are -1 when that iteration is not recorded; then nothing below i
       %t = record.clock 64
       record.store %t, %s
     }
-    record.flush %b
+    %c = record.cursor %b
+    %t = record.clock 64
+    %d = record.push %t, %b, 1 at %c
+    record.flush %b at %d
 """
 
 from __future__ import annotations
@@ -19,7 +25,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import ArrayAttr, IntAttr, StringAttr, UnitAttr, i64
-from xdsl.ir import Attribute, Dialect, ParametrizedAttribute, SSAValue, TypeAttribute
+from xdsl.ir import (
+    Attribute,
+    Dialect,
+    Operation,
+    OpResult,
+    ParametrizedAttribute,
+    SSAValue,
+    TypeAttribute,
+)
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
@@ -249,12 +263,13 @@ class IndexOp(IRDLOperation):
 
 @irdl_op_definition
 class EnterOp(IRDLOperation):
-    """A loop without a trip count is about to run: its iterations are counted from 0."""
+    """A loop without a trip count is about to run: the number of its first iteration, 0."""
 
     name = "record.enter"
     block = operand_def(BufferType)
     loop = prop_def(IntAttr)
-    traits = traits_def(*_EFFECTS)
+    number = result_def(i64)
+    traits = traits_def(Pure())
 
     def print(self, printer: Printer) -> None:
         print_values(printer, " ", self.block, f", {self.loop.data}")
@@ -266,24 +281,30 @@ class EnterOp(IRDLOperation):
         parser.parse_punctuation(",")
         loop = IntAttr(parser.parse_integer())
         return EnterOp(
-            operands=[block], properties={"loop": loop}, attributes=parser.parse_optional_attr_dict()
+            operands=[block],
+            properties={"loop": loop},
+            result_types=[i64],
+            attributes=parser.parse_optional_attr_dict(),
         )
 
 
 @irdl_op_definition
 class NextOp(IRDLOperation):
-    """The next iteration of a loop without a trip count: its number, or -1 if it is not recorded."""
+    """An iteration of a loop without a trip count: takes its number, gives it or -1 if it is not recorded, and
+    the number of the next one."""
 
     name = "record.next"
     block = operand_def(BufferType)
+    number = operand_def(i64)
     within = opt_operand_def(i64)
     loop = prop_def(IntAttr)
     dynamic = opt_prop_def(UnitAttr)
     index = result_def(i64)
-    traits = traits_def(*_EFFECTS)
+    following = result_def(i64)
+    traits = traits_def(MemoryReadEffect())
 
     def print(self, printer: Printer) -> None:
-        print_values(printer, " ", self.block, f", {self.loop.data}")
+        print_values(printer, " ", self.block, f", {self.loop.data} at ", self.number)
         if self.within is not None:
             print_values(printer, " in ", self.within)
         printer.print_string(" dynamic" if self.dynamic is not None else "")
@@ -294,13 +315,15 @@ class NextOp(IRDLOperation):
         block = operand(parser, BUFFER)
         parser.parse_punctuation(",")
         properties: dict[str, Attribute] = {"loop": IntAttr(parser.parse_integer())}
+        parser.parse_keyword("at")
+        number = operand(parser, i64)
         within = [operand(parser, i64)] if parser.parse_optional_keyword("in") else []
         if parser.parse_optional_keyword("dynamic"):
             properties["dynamic"] = UnitAttr()
         return NextOp(
-            operands=[block, within],
+            operands=[block, number, within],
             properties=properties,
-            result_types=[i64],
+            result_types=[i64, i64],
             attributes=parser.parse_optional_attr_dict(),
         )
 
@@ -378,21 +401,34 @@ class StoreOp(IRDLOperation):
 
 
 @irdl_op_definition
+class CursorOp(IRDLOperation):
+    """How many records a program has pushed before its first one: 0."""
+
+    name = "record.cursor"
+    block = operand_def(BufferType)
+    count = result_def(i64)
+    traits = traits_def(Pure())
+    assembly_format = "$block attr-dict"
+
+
+@irdl_op_definition
 class PushOp(IRDLOperation):
-    """Appends a record with the tag (slot, iteration) to the cursor's segment, or counts it if that is full;
-    nothing when `iteration` is -1."""
+    """Appends a record with the tag (slot, iteration) to the cursor's segment, or only counts it if that is
+    full; nothing when `iteration` is -1. Takes the cursor and gives it, moved on."""
 
     name = "record.push"
     ticks = operand_def(i64)
     block = operand_def(BufferType)
+    cursor = operand_def(i64)
     iteration = opt_operand_def(i64)
     payload = opt_operand_def()
     slot = prop_def(IntAttr)
+    moved = result_def(i64)
     traits = traits_def(*_EFFECTS)
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
 
     def print(self, printer: Printer) -> None:
-        print_values(printer, " ", self.ticks, ", ", self.block, f", {self.slot.data}")
+        print_values(printer, " ", self.ticks, ", ", self.block, f", {self.slot.data} at ", self.cursor)
         if self.iteration is not None:
             print_values(printer, " in ", self.iteration)
         if self.payload is not None:
@@ -407,13 +443,16 @@ class PushOp(IRDLOperation):
         block = operand(parser, BUFFER)
         parser.parse_punctuation(",")
         slot = IntAttr(parser.parse_integer())
+        parser.parse_keyword("at")
+        cursor = operand(parser, i64)
         iteration = [operand(parser, i64)] if parser.parse_optional_keyword("in") else []
         payload: list[SSAValue] = []
         if parser.parse_optional_keyword("payload"):
             payload = resolve(parser, [parser.parse_unresolved_operand()])
         return PushOp(
-            operands=[ticks, block, iteration, payload],
+            operands=[ticks, block, cursor, iteration, payload],
             properties={"slot": slot},
+            result_types=[i64],
             attributes=parser.parse_optional_attr_dict(),
         )
 
@@ -424,8 +463,16 @@ class FlushOp(IRDLOperation):
 
     name = "record.flush"
     block = operand_def(BufferType)
+    cursor = opt_operand_def(i64)
     traits = traits_def(*_EFFECTS)
-    assembly_format = "$block attr-dict"
+    assembly_format = "$block (`at` $cursor^)? attr-dict"
+
+
+def next_value(op: Operation) -> OpResult | None:
+    """The value that an op gives on: the cursor of a push, the number of a next iteration."""
+    if isinstance(op, PushOp):
+        return op.moved
+    return op.following if isinstance(op, NextOp) else None
 
 
 def _check_place(name: str, indices: Sequence[SSAValue], strides: ArrayAttr[IntAttr]) -> None:
@@ -435,6 +482,6 @@ def _check_place(name: str, indices: Sequence[SSAValue], strides: ArrayAttr[IntA
 
 Record = Dialect(
     "record",
-    [OpenOp, TripOp, IndexOp, EnterOp, NextOp, SlotOp, ClockOp, StoreOp, PushOp, FlushOp],
+    [OpenOp, TripOp, IndexOp, EnterOp, NextOp, SlotOp, ClockOp, StoreOp, CursorOp, PushOp, FlushOp],
     [BufferType, SlotType],
 )

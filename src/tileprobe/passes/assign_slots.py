@@ -17,6 +17,7 @@ from xdsl.passes import ModulePass
 
 from tileprobe.errors import TileProbeError
 from tileprobe.ir.accessors import attr_value
+from tileprobe.ir.blocks import has_cycle, in_order
 from tileprobe.ir.layout import Body, Layout, Span, Stamp, allocate
 from tileprobe.ir.probe import DoneOp, IssueOp, MarkOp, ProbeOp, StartOp, StopOp, ValueOp, WaitOp
 from tileprobe.ir.registry import structure
@@ -49,7 +50,7 @@ class AssignSlotsPass(ModulePass):
                 kernel.attributes[LAYOUT] = StringAttr(json.dumps(layout.to_json(), separators=(",", ":")))
 
     def _layout(self, kernel: Operation, how: Structure) -> Layout:
-        walker = _Walker(how, self.capacity, _has_cycle(kernel.regions[0]))
+        walker = _Walker(how, self.capacity, has_cycle(kernel.regions[0]))
         items = walker.region(kernel.regions[0])
         while True:
             layout = allocate(
@@ -97,7 +98,7 @@ class _Walker:
     def region(self, region: Region) -> list[Stamp | Body]:
         items: list[Stamp | Body] = []
         stacks: dict[Block, list[StartOp]] = {}
-        for block in _in_order(region):
+        for block in in_order(region):
             stack = list(stacks.get(block, []))
             items += self._block(block, stack)
             for after in block.last_op.successors if block.last_op is not None else ():
@@ -150,7 +151,7 @@ class _Walker:
             self.loop_of[mine.data] = number
         room = op.attributes.get(CAPACITY)
         capacity = room.data if isinstance(room, IntAttr) else min(self.capacity, loop.trip or self.capacity)
-        outside, self.cursor = self.cursor, self.cursor or not loop.counted or _has_cycle(loop.body)
+        outside, self.cursor = self.cursor, self.cursor or not loop.counted or has_cycle(loop.body)
         items = tuple(self.region(loop.body))
         counted, self.cursor = not self.cursor, outside
         return [Body(number, capacity, items, counted)]
@@ -198,48 +199,10 @@ class _Walker:
         return found
 
 
-def _in_order(region: Region) -> list[Block]:
-    """The blocks that can be reached, each after one that leads to it. Their order in the text may differ."""
-    seen: set[Block] = set()
-    finished: list[Block] = []
-
-    def visit(block: Block) -> None:
-        seen.add(block)
-        for after in reversed(block.last_op.successors if block.last_op is not None else ()):
-            if after not in seen:
-                visit(after)
-        finished.append(block)
-
-    if region.blocks.first is not None:
-        visit(region.blocks.first)
-    return finished[::-1]
-
-
 def _slot_of(op: Operation) -> int:
     slot = op.attributes[SLOT]
     assert isinstance(slot, IntAttr)
     return slot.data
-
-
-def _has_cycle(region: Region) -> bool:
-    """Whether control can come back to a block of this region. Without that each block runs at most once, and
-    its records have fixed places, early return or not."""
-    done: set[Block] = set()
-    path: set[Block] = set()
-
-    def visit(block: Block) -> bool:
-        if block in path:
-            return True
-        if block in done:
-            return False
-        path.add(block)
-        after = block.last_op.successors if block.last_op is not None else ()
-        found = any(visit(successor) for successor in after)
-        path.discard(block)
-        done.add(block)
-        return found
-
-    return region.blocks.first is not None and visit(region.blocks.first)
 
 
 def layout_of(kernel: Operation) -> Layout:

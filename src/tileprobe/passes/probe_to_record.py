@@ -15,11 +15,14 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from tileprobe.errors import TileProbeError
+from tileprobe.ir.blocks import exits, insert_first
+from tileprobe.ir.carry import carry
 from tileprobe.ir.layout import Layout
 from tileprobe.ir.probe import ProbeOp, RegionOp, ValueOp
 from tileprobe.ir.record import (
     SLOT,
     ClockOp,
+    CursorOp,
     EnterOp,
     FlushOp,
     IndexOp,
@@ -29,6 +32,7 @@ from tileprobe.ir.record import (
     SlotOp,
     StoreOp,
     TripOp,
+    next_value,
 )
 from tileprobe.ir.registry import structure
 from tileprobe.ir.structure import Loop as SourceLoop
@@ -70,12 +74,22 @@ class ProbeToRecordPass(ModulePass):
             layout=json.dumps(layout.to_json(), separators=(",", ":")),
         )
         opened.block.name_hint = "block"
-        entry.insert_op_before(opened, entry.first_op) if entry.first_op else entry.add_op(opened)
-        _Lowering(how, layout, opened.block, self.copies).run(kernel)
-        for block in kernel.regions[0].blocks:
-            if block.last_op is not None and not block.last_op.successors:
-                block.insert_op_before(FlushOp(operands=[opened.block]), block.last_op)
+        insert_first(entry, opened)
+        cursor = _start_cursor(entry, opened) if layout.streams[0].cursor_capacity else None
+        _Lowering(how, layout, opened.block, self.copies, cursor).run(kernel)
+        for last in exits(kernel.regions[0]):
+            assert last.parent is not None
+            last.parent.insert_op_before(FlushOp(operands=[opened.block, cursor]), last)
+        if cursor is not None:
+            carry(cursor, next_value)
         del kernel.attributes[assign_slots.LAYOUT]
+
+
+def _start_cursor(entry: Block, opened: OpenOp) -> SSAValue:
+    started = CursorOp(operands=[opened.block], result_types=[i64])
+    started.count.name_hint = "cursor"
+    entry.insert_op_after(started, opened)
+    return started.count
 
 
 @dataclass
@@ -84,6 +98,7 @@ class _Lowering:
     layout: Layout
     buffer: SSAValue
     copies: int
+    cursor: SSAValue | None  # before the first push; `carry` moves it on
 
     def run(self, kernel: Operation) -> None:
         for block in kernel.regions[0].blocks:
@@ -125,12 +140,13 @@ class _Lowering:
             made.append(clock)
             if place.cursor:
                 innermost = list(indices[-1:])
-                made.append(
-                    PushOp(
-                        operands=[clock.ticks, self.buffer, innermost, payload],
-                        properties={"slot": IntAttr(slot)},
-                    )
+                push = PushOp(
+                    operands=[clock.ticks, self.buffer, self.cursor, innermost, payload],
+                    properties={"slot": IntAttr(slot)},
+                    result_types=[i64],
                 )
+                push.moved.name_hint = "cursor"
+                made.append(push)
             else:
                 made.append(StoreOp(operands=[clock.ticks, made[0].results[0], payload]))
         for new in made:
@@ -170,9 +186,13 @@ class _Lowering:
         body = loop.body.blocks[0]
         within = list(indices[-1:])
         if not loop.counted:
-            block.insert_op_before(EnterOp(operands=[self.buffer], properties={"loop": IntAttr(number)}), op)
+            entered = EnterOp(
+                operands=[self.buffer], properties={"loop": IntAttr(number)}, result_types=[i64]
+            )
+            entered.number.name_hint = "number"
+            block.insert_op_before(entered, op)
             step: Operation = NextOp(
-                operands=[self.buffer, within], properties=properties, result_types=[i64]
+                operands=[self.buffer, entered.number, within], properties=properties, result_types=[i64, i64]
             )
         else:
             where: dict[str, Attribute] = {"loop": IntAttr(number)}
@@ -195,5 +215,7 @@ class _Lowering:
                 result_types=[i64],
             )
         step.results[0].name_hint = "k"
-        body.insert_op_before(step, body.first_op) if body.first_op else body.add_op(step)
+        insert_first(body, step)
+        if isinstance(step, NextOp):
+            carry(step.number, next_value)
         return step.results[0]

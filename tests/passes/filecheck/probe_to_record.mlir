@@ -51,25 +51,30 @@ func.func @k() {
 }
 // -----
 // PASSES: assign-slots{cursor_capacity=8},probe-to-record
-// While loops go through the cursor; their iterations are counted.
+// While loops go through the cursor; it and the number of the iteration are carried.
 func.func @k(%n: i32, %c: i1) {
-  // CHECK:      record.enter %block, 0
-  // CHECK-NEXT: scf.while
+  // CHECK:      %cursor = record.cursor %block
+  // CHECK-NEXT: %[[I:.*]] = record.enter %block, 0
+  // CHECK-NEXT: %{{.*}}, %{{.*}}, %[[OUT:.*]] = scf.while (%a = %n, %[[J:.*]] = %[[I]], %[[D:.*]] = %cursor) : (i32, i64, i64) -> (i32, i64, i64) {
+  // CHECK-NEXT:   scf.condition(%c) %a, %[[J]], %[[D]] : i32, i64, i64
   %w = scf.while (%a = %n) : (i32) -> (i32) {
     scf.condition(%c) %a : i32
   } do {
   ^bb0(%a: i32):
-    // CHECK:      %k = record.next %block, 0
+    // CHECK:      ^bb{{.*}}(%[[A1:.*]]: i32, %[[J1:.*]]: i64, %[[D1:.*]]: i64):
+    // CHECK-NEXT: %k, %[[J2:.*]] = record.next %block, 0 at %[[J1]]
     // CHECK-NEXT: %[[A:.*]] = record.clock 64
-    // CHECK-NEXT: record.push %[[A]], %block, 0 in %k
+    // CHECK-NEXT: %[[D2:.*]] = record.push %[[A]], %block, 0 at %[[D1]] in %k
     // CHECK-NEXT: "my.stage"
     // CHECK-NEXT: %[[B:.*]] = record.clock 64
-    // CHECK-NEXT: record.push %[[B]], %block, 1 in %k
+    // CHECK-NEXT: %[[D3:.*]] = record.push %[[B]], %block, 1 at %[[D2]] in %k
+    // CHECK-NEXT: scf.yield %[[A1]], %[[J2]], %[[D3]] : i32, i64, i64
     probe.start 0
     "my.stage"() : () -> ()
     probe.stop 0
     scf.yield %a : i32
   }
+  // CHECK: record.flush %block at %[[OUT]]
   func.return
 }
 // -----

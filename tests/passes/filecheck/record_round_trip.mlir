@@ -19,14 +19,18 @@ func.func @k(%lb: i32, %ub: i32, %one: i32, %v: f32) {
     record.store %t, %s
     // CHECK-NEXT: record.store %t, %s payload %v : f32
     record.store %t, %s payload %v : f32
-    // CHECK-NEXT: record.enter %b, 2
-    record.enter %b, 2
-    // CHECK-NEXT: %z = record.next %b, 2 in %k dynamic
-    %z = record.next %b, 2 in %k dynamic
-    // CHECK-NEXT: record.push %t, %b, 4
-    record.push %t, %b, 4
-    // CHECK-NEXT: record.push %t, %b, 4 in %z payload %v : f32
-    record.push %t, %b, 4 in %z payload %v : f32
+    // CHECK-NEXT: %e = record.enter %b, 2
+    %e = record.enter %b, 2
+    // CHECK-NEXT: %z, %f = record.next %b, 2 at %e in %k dynamic
+    %z, %f = record.next %b, 2 at %e in %k dynamic
+    // CHECK-NEXT: %c = record.cursor %b
+    %c = record.cursor %b
+    // CHECK-NEXT: %d = record.push %t, %b, 4 at %c
+    %d = record.push %t, %b, 4 at %c
+    // CHECK-NEXT: %g = record.push %t, %b, 4 at %d in %z payload %v : f32
+    %g = record.push %t, %b, 4 at %d in %z payload %v : f32
+    // CHECK-NEXT: record.flush %b at %g
+    record.flush %b at %g
   }
   // CHECK: record.flush %b
   record.flush %b

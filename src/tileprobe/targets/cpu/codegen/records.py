@@ -19,6 +19,7 @@ from xdsl.ir import Operation, SSAValue
 from tileprobe.ir.accessors import elem_type, op_name
 from tileprobe.ir.layout import BEGIN, EPOCH, PAYLOAD_BIT, PUSHED, UNIT, Layout
 from tileprobe.ir.record import (
+    CursorOp,
     EnterOp,
     FlushOp,
     IndexOp,
@@ -57,7 +58,8 @@ def layout_in(kernel: Operation) -> Layout | None:
 
 
 class _Loop:
-    """Counters of a loop, on the stack until LLVM puts them into registers."""
+    """Counters of a counted loop, on the stack until LLVM puts them into registers. They say what its
+    induction variable says, without a division."""
 
     def __init__(self, f: FunctionEmitter) -> None:
         self.iteration, self.next, self.kept = (f.local(I64) for _ in range(3))
@@ -78,6 +80,7 @@ class Recorder:
             NextOp: self._next,
             StoreOp: self._store,
             PushOp: self._push,
+            CursorOp: self._cursor,
             FlushOp: self._flush,
         }
 
@@ -122,13 +125,13 @@ class Recorder:
             header.append((BEGIN, clock.read(b)))
         for word, value in header:
             self._put(value, self._const(word))
-        self.pushed = self.f.local(I64)
-        b.store(self._const(0), self.pushed)
+
+    def _cursor(self, op: CursorOp) -> None:
+        self.f.values[op.count] = self._const(0)
 
     def _flush(self, op: FlushOp) -> None:
-        if self.stream.cursor_capacity:
-            b = self.f.builder
-            self._put(b.load(self.pushed, typ=I64), self._const(PUSHED))
+        if op.cursor is not None:
+            self._put(self.f.value(op.cursor), self._const(PUSHED))
 
     # -- loops -----------------------------------------------------------------------------------------------
 
@@ -147,40 +150,59 @@ class Recorder:
             self._when(indices[-1:], lambda: self._put(b.or_(self.high, trip), place))
         self._start(op.loop.data, trip)
 
-    def _enter(self, op: EnterOp) -> None:
-        self._start(op.loop.data, None)
-
-    def _start(self, number: int, trip: Value | None) -> None:
+    def _start(self, number: int, trip: Value) -> None:
         b = self.f.builder
         loop = self.loops.setdefault(number, _Loop(self.f))
         _, phase, _ = self.sampling[number]
         zero = self._const(0)
-        if trip is not None:  # a phase from the end needs an end
-            back = b.add(trip, phase)
-            back = b.select(b.icmp_signed(">", back, zero), back, zero)
-            phase = b.select(b.icmp_signed("<", phase, zero), back, phase)
+        back = b.add(trip, phase)  # a phase from the end
+        back = b.select(b.icmp_signed(">", back, zero), back, zero)
+        phase = b.select(b.icmp_signed("<", phase, zero), back, phase)
         for slot, value in ((loop.iteration, zero), (loop.kept, zero), (loop.next, phase)):
             b.store(value, slot)
 
     def _index(self, op: IndexOp) -> None:
-        self._step(op.loop.data, op.index, op.within, as_iteration=op.cursor is not None)
-
-    def _next(self, op: NextOp) -> None:
-        self._step(op.loop.data, op.index, op.within, as_iteration=True)
-
-    def _step(self, number: int, result: SSAValue, within: SSAValue | None, as_iteration: bool) -> None:
         """Is this iteration kept? Counting on from the last kept one needs no division."""
+        number = op.loop.data
         b, loop = self.f.builder, self.loops[number]
         stride, _, count = self.sampling[number]
         here, due, kept = (b.load(slot, typ=I64) for slot in (loop.iteration, loop.next, loop.kept))
         hit = b.and_(b.icmp_signed("==", here, due), b.icmp_signed("<", kept, count))
-        one, none = self._const(1), self._const(-1)
+        one = self._const(1)
         b.store(b.add(here, one), loop.iteration)
         b.store(b.select(hit, b.add(due, stride), due), loop.next)
         b.store(b.select(hit, b.add(kept, one), kept), loop.kept)
+        self._keep(op.index, hit, kept if op.cursor is None else here, op.within)
+
+    def _enter(self, op: EnterOp) -> None:
+        self.f.values[op.number] = self._const(0)
+
+    def _next(self, op: NextOp) -> None:
+        """Is this iteration kept? Its number is all there is; it is divided only where some are left out."""
+        b = self.f.builder
+        here = self.f.value(op.number)
+        stride, phase, count = self.sampling[op.loop.data]
+        offset = b.sub(here, phase)  # without an end there is no phase from the end: it keeps nothing
+        every = b.block
+        with b.if_then(b.icmp_signed("!=", stride, self._const(1))):
+            quotient = b.udiv(offset, stride)
+            exact = b.icmp_unsigned("==", b.mul(quotient, stride), offset)
+            some = b.block
+            divided = b.select(exact, quotient, self._const(-1))
+        kept = b.phi(I64)
+        kept.add_incoming(offset, every)
+        kept.add_incoming(divided, some)
+        hit = b.icmp_unsigned("<", kept, count)
+        hit = b.and_(hit, b.icmp_signed(">=", phase, self._const(0)))
+        self.f.values[op.following] = b.add(here, self._const(1))
+        self._keep(op.index, hit, here, op.within)
+
+    def _keep(self, result: SSAValue, hit: Value, index: Value, within: SSAValue | None) -> None:
+        """The index if the iteration is kept and the one around it is, -1 otherwise."""
+        b = self.f.builder
         if within is not None:
             hit = b.and_(hit, b.icmp_signed(">=", self.f.value(within), self._const(0)))
-        self.f.values[result] = b.select(hit, here if as_iteration else kept, none)
+        self.f.values[result] = b.select(hit, index, self._const(-1))
 
     # -- records ---------------------------------------------------------------------------------------------
 
@@ -204,23 +226,35 @@ class Recorder:
         b = self.f.builder
         iteration = self._const(-1) if op.iteration is None else self.f.value(op.iteration)
         tag = b.or_(b.shl(iteration, self._const(32)), self._const(op.slot.data))
+        cursor = moved = self.f.value(op.cursor)
+        before = recorded = b.block
 
         def record() -> None:
-            self._append(tag, self._clock(op))
+            nonlocal moved, recorded
+            moved = self._append(cursor, tag, self._clock(op))
             clock.barrier(b)
             if op.payload is not None:
-                self._append(b.or_(tag, self._const(PAYLOAD_BIT)), self._payload(op.payload))
+                moved = self._append(moved, b.or_(tag, self._const(PAYLOAD_BIT)), self._payload(op.payload))
+            recorded = b.block
 
-        self._when([] if op.iteration is None else [iteration], record)
+        if op.iteration is None:
+            record()
+            self.f.values[op.moved] = moved
+            return
+        self._when([iteration], record)
+        after = b.phi(I64)
+        after.add_incoming(cursor, before)
+        after.add_incoming(moved, recorded)
+        self.f.values[op.moved] = after
 
-    def _append(self, tag: Value, word: Value) -> None:
+    def _append(self, cursor: Value, tag: Value, word: Value) -> Value:
+        """Writes one pair of words if there is room; the cursor moves on in any case."""
         b = self.f.builder
-        pushed = b.load(self.pushed, typ=I64)
-        with b.if_then(b.icmp_unsigned("<", pushed, self._const(self.stream.cursor_capacity))):
-            at = b.add(b.shl(pushed, self._const(1)), self._const(self.stream.cursor_base))
+        with b.if_then(b.icmp_unsigned("<", cursor, self._const(self.stream.cursor_capacity))):
+            at = b.add(b.shl(cursor, self._const(1)), self._const(self.stream.cursor_base))
             self._put(tag, at)
             self._put(word, b.add(at, self._const(1)))
-        b.store(b.add(pushed, self._const(1)), self.pushed)
+        return b.add(cursor, self._const(1))
 
     def _clock(self, op: Operation) -> Value:
         b = self.f.builder
