@@ -149,13 +149,15 @@ class _Carrier:
 
 def _add_else(op: Operation) -> None:
     """Without a second branch there is nothing to yield from when the first is not taken."""
-    if len(op.regions) < 2:
-        op.add_region(Region())
-    if op.regions[1].blocks.first is None:
-        last = op.regions[0].blocks[0].last_op
+    first, *others = op.regions
+    if not others:
+        others = [Region()]
+        op.add_region(others[0])
+    if others[0].blocks.first is None:
+        last = first.blocks[0].last_op
         assert last is not None
         end = type(last).create(attributes=last.attributes, location=last.location)
-        op.regions[1].add_block(Block([end]))
+        others[0].add_block(Block([end]))
 
 
 def _add_result(op: Operation, like: SSAValue) -> SSAValue:
