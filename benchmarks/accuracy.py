@@ -95,7 +95,7 @@ def learn(once: Side, thrice: Side) -> Calibration:
         layout: Layout | None = runs[0].layout
         assert layout is not None
         words = np.stack([run.words for run in runs if run.words is not None])
-        doses[dose], _, _ = read_rows(words, layout, epochs=[r.epoch for r in runs], programs=PROGRAMS)
+        doses[dose], _ = read_rows(words, layout, epochs=[r.epoch for r in runs], programs=PROGRAMS)
     return calibrate(doses)
 
 

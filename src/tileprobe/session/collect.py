@@ -184,7 +184,7 @@ def _rows(runs: list[Recorded]):
     """The rows of several launches as one; each keeps its own sampling only as far as gaps need it."""
     blocks = min(len(run.words) for run in runs if run.words is not None)
     words = np.stack([run.full_words()[:blocks] for run in runs])
-    rows, _, _ = read_rows(
+    rows, _ = read_rows(
         words,
         runs[0].layout,  # type: ignore[arg-type]
         epochs=[run.epoch for run in runs],

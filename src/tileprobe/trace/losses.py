@@ -1,4 +1,4 @@
-"""What a launch recorded, what sampling left out on purpose, and what did not fit.
+"""What a launch recorded, what sampling left out on purpose, and what did not fit or was overwritten.
 
 Trip counts tell how many iterations there were. Where an inner loop's trip count was not stored (its outer
 iteration was left out), and where a record stands in a branch, the recorded iterations stand for the others.
@@ -8,15 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tileprobe.ir.sampling import Sampling
+from tileprobe.trace.blocks import Rows, fixed_loops
+from tileprobe.trace.cursor import Pushed
 from tileprobe.trace.model import Losses
-
-if TYPE_CHECKING:
-    from tileprobe.trace.cursor import Pushed
-    from tileprobe.trace.decode import Rows
 
 
 @dataclass
@@ -28,17 +26,29 @@ class _Passes:
     placed: np.ndarray
 
 
-def count_losses(rows: Rows, pushed: Pushed, sizes: Sequence[int], blocks: int) -> list[Losses]:
-    """The losses of each launch."""
+@dataclass
+class _Counts:
+    """Records of each row of a stream: there, chosen by sampling, all."""
+
+    rows: Rows
+    kept: np.ndarray
+    chosen: np.ndarray
+    total: np.ndarray
+
+
+def count_losses(streams: Sequence[Rows], pushed: Sequence[Pushed], sizes: Sequence[int]) -> list[Losses]:
+    """The losses of each launch: the sum over its streams."""
+    counts = [_counts(rows, segment) for rows, segment in zip(streams, pushed)]
+    return [_launch(counts, streams[0].sampling, n, size) for n, size in enumerate(sizes)]
+
+
+def _counts(rows: Rows, pushed: Pushed) -> _Counts:
     loops: dict[int, _Passes] = {}
-    for loop in rows.layout.loops:  # ids grow inwards: a parent is known before its children
-        if not loop.cursor:
-            loops[loop.id] = _passes(rows, loops, loop.id)
-    count = len(rows.words)
+    for loop in fixed_loops(rows.layout, rows.stream.id):
+        loops[loop.id] = _passes(rows, loops, loop.id)
+    count = len(rows)
     kept, chosen, total = np.zeros(count), np.zeros(count), np.zeros(count)
-    for slot in rows.layout.slots:
-        if slot.cursor:
-            continue
+    for slot in rows.layout.fixed_slots(rows.stream.id):
         here = _sum(rows.slot(slot) >= 0)
         passes = loops[slot.loops[-1]] if slot.loops else None
         kept += here
@@ -49,19 +59,23 @@ def count_losses(rows: Rows, pushed: Pushed, sizes: Sequence[int], blocks: int) 
         part += segment
     chosen += pushed.lost
     total += pushed.lost
-    return [_launch(rows, n, size, blocks, kept, chosen, total) for n, size in enumerate(sizes)]
+    return _Counts(rows, kept, chosen, total)
 
 
-def _launch(
-    rows: Rows, launch: int, size: int, blocks: int, kept: np.ndarray, chosen: np.ndarray, total: np.ndarray
-) -> Losses:
+def _launch(counts: Sequence[_Counts], sampling: Sampling, launch: int, size: int) -> Losses:
     """Sums the rows of one launch; programs without a block count as much as the mean of the others."""
-    mine = rows.launch == launch
-    recorded = int(mine.sum())
+    have = would = all_of_it = 0.0
+    programs: list[np.ndarray] = []
+    for part in counts:
+        mine = part.rows.launch == launch
+        programs.append(part.rows.program[mine])
+        have += float(part.kept[mine].sum())
+        would += float(part.chosen[mine].sum())
+        all_of_it += float(part.total[mine].sum())
+    recorded = len(np.unique(np.concatenate(programs)))
     if not recorded:
         return Losses()
-    have, would, all_of_it = (float(part[mine].sum()) for part in (kept, chosen, total))
-    wanted = max(rows.sampling.wanted(size), recorded)
+    wanted = max(sampling.wanted(size), recorded)
     no_room = (wanted - recorded) * would / recorded
     left_out = (size - wanted) * all_of_it / recorded + (wanted - recorded) * (all_of_it - would) / recorded
     return Losses(

@@ -5,25 +5,33 @@ records grows by one record's cost with each dose, as much as the machine does n
 cost, here and in this kernel. In come the rows of such runs; out goes a `Calibration`, and with it for every
 record the ticks by which probes have delayed it.
 
-The time that a program stands still for an asynchronous operation is not corrected: the records around the
-wait only use up time that would have been waited anyway.
+The end of a wait for an asynchronous operation costs nothing, and a wait that stood still cancels what probes
+took since the operation's issue: those records only used up time that would have been waited anyway.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from tileprobe.errors import TileProbeError
-from tileprobe.ir.layout import Layout, places
+from tileprobe.ir.layout import Layout, Stream, places
+from tileprobe.trace.blocks import Rows, fixed_loops, frames, strided
+from tileprobe.trace.cursor import Pushed
+from tileprobe.trace.ends import meet
 
-if TYPE_CHECKING:
-    from tileprobe.trace.cursor import Pushed
-    from tileprobe.trace.decode import Rows
+
+@dataclass
+class Standstill:
+    """In these rows the record at `word` ends a wait for what was issued at the words `issued`."""
+
+    word: int
+    rows: np.ndarray
+    issued: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -39,7 +47,7 @@ class Calibration:
         """The cost of the record at each slot; nothing at the end of a wait."""
         costs = np.array([self.slots.get(slot.id, self.cost_ticks) for slot in layout.slots], float)
         for span in layout.spans:
-            if span.kind == "wait":
+            if span.kind in ("wait", "async"):
                 costs[span.stop] = 0.0
         return costs
 
@@ -59,50 +67,132 @@ class Calibration:
         )
 
 
-def slot_words(layout: Layout) -> np.ndarray:
-    """For each word of a block the slot whose clock it holds, or -1."""
-    slots = np.full(layout.block_words, -1)
-    for slot in layout.slots:
-        if not slot.cursor:
-            slots[places(slot.base, layout.shape(slot), slot.strides)] = slot.id
+def slot_words(layout: Layout, stream: Stream) -> np.ndarray:
+    """For each word of a stream's block the slot whose clock it holds, or -1."""
+    slots = np.full(stream.words, -1)
+    for slot in layout.fixed_slots(stream.id):
+        slots[places(slot.base, layout.shape(slot), slot.strides)] = slot.id
     return slots
 
 
-def delays(rows: Rows, calibration: Calibration) -> np.ndarray:
-    """How far probes have delayed each record: the cost of all records of its program up to this one, but for
-    the first, with which the program's time begins. Addresses grow in execution order."""
-    layout = rows.layout
-    words = slot_words(layout)
-    costs = np.append(calibration.costs(layout), 0.0)[words]  # -1 picks the 0 at the end
+def delay_records(rows: Rows, pushed: Pushed, calibration: Calibration) -> None:
+    """Finds how far probes have delayed each record: the cost of all records of its stream instance up to this
+    one, but for the first, with which its time begins. Probes of one instance do not delay another."""
+    words = slot_words(rows.layout, rows.stream)
+    costs = np.append(calibration.costs(rows.layout), 0.0)  # -1 picks the 0 at the end
     written = (rows.clocks >= 0) & (words >= 0)
-    total = np.where(written, costs, 0.0)
-    if total.shape[1]:
-        first = written.argmax(axis=1)
-        total[np.arange(len(total)), first] = 0.0
-    return np.cumsum(total, axis=1, out=total)
+    total = np.where(written, costs[words], 0.0)
+    if rows.layout.circular:
+        _add_overwritten(rows, total)
+    delays = _summed(total, _standstills(rows, calibration))
+    if len(pushed.row):
+        delays, pushed.delay = _merged(rows, pushed, delays, written, costs)
+    else:
+        pushed.delay = np.zeros(0)
+        if delays.shape[1]:
+            first = written.argmax(axis=1)
+            delays -= delays[np.arange(len(delays)), first][:, None]
+    rows.delays = delays
 
 
-def push_delays(pushed: Pushed, calibration: Calibration, layout: Layout) -> np.ndarray:
-    """The same for the records of the cursor's segment, among themselves."""
-    costs = calibration.costs(layout)[pushed.slot] if len(pushed.slot) else np.zeros(0)
-    if not len(costs):
-        return costs
-    first = np.flatnonzero(np.r_[True, pushed.row[1:] != pushed.row[:-1]])
-    costs[first] = 0.0
-    total = np.cumsum(costs)
-    return total - np.repeat(total[first], np.diff(np.r_[first, len(total)]))
+def _add_overwritten(rows: Rows, costs: np.ndarray) -> None:
+    """Iterations of circular loops that were overwritten took as long as those that are left, in the mean. The
+    place of the trip count, ahead of the iterations, gets their cost."""
+    layout = rows.layout
+    for loop in reversed(fixed_loops(layout, rows.stream.id)):
+        gone = np.maximum(rows.sampling.loop(loop.id).selected(rows.trips(loop.id)) - loop.capacity, 0)
+        kept = frames(costs, layout, loop).sum(axis=-1).mean(axis=-1)
+        strided(costs, loop.trip_base, layout.trip_shape(loop), loop.strides)[...] = gone * kept
+
+
+def _standstills(rows: Rows, calibration: Calibration) -> list[Standstill]:
+    """The waits of asynchronous pairs for which this stream stood still, in execution order.
+
+    Such a wait ends when the operation does, and that began with its issue: whatever probes took in between was
+    waited anyway. A wait that is no longer than a record takes found the operation done."""
+    layout, mine = rows.layout, rows.stream.id
+    found: list[Standstill] = []
+    for span in layout.spans:
+        start, stop = layout.slots[span.start], layout.slots[span.stop]
+        if span.kind != "async" or start.cursor or not start.stream == stop.stream == mine:
+            continue
+        met = meet(rows, rows, span)
+        waits = [layout.slots[s.start] for s in layout.spans if s.kind == "wait" and s.stop == span.stop]
+        if waits:
+            waited = rows.clocks[met.stop_row, met.stop_word + (waits[0].base - stop.base)]
+            stood = rows.clocks[met.stop_row, met.stop_word] - waited > calibration.cost_ticks
+        else:
+            stood = np.ones(len(met.stop_row), bool)
+        row, at, since = met.stop_row[stood], met.stop_word[stood], met.start_word[stood]
+        order = np.argsort(at, kind="stable")
+        words, first = np.unique(at[order], return_index=True)
+        parts = zip(words, np.split(row[order], first[1:]), np.split(since[order], first[1:]))
+        found += [Standstill(int(word), rows_of, issued) for word, rows_of, issued in parts]
+    return sorted(found, key=lambda one: one.word)
+
+
+def _summed(costs: np.ndarray, standstills: list[Standstill]) -> np.ndarray:
+    """Running sums along each row, which at the end of a standstill fall back to those at the issue."""
+    if not standstills:
+        return np.cumsum(costs, axis=1, out=costs)
+    done = 0
+    for one in standstills:
+        if one.word >= done:
+            _add_up(costs, done, one.word + 1)
+            done = one.word + 1
+        costs[one.rows, one.word] = costs[one.rows, one.issued]
+    _add_up(costs, done, costs.shape[1])
+    return costs
+
+
+def _add_up(costs: np.ndarray, first: int, end: int) -> None:
+    if first:
+        costs[:, first : first + 1] += costs[:, first - 1 : first]
+    np.cumsum(costs[:, first:end], axis=1, out=costs[:, first:end])
+
+
+def _merged(
+    rows: Rows, pushed: Pushed, delays: np.ndarray, written: np.ndarray, costs: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Records with places and those of the cursor's segment delay each other: they are put in order by clock."""
+    row, at = np.nonzero(written)
+    placed = _steps(delays[row, at], row)
+    segment = costs[pushed.slot]
+    mean = np.bincount(pushed.row, segment, len(rows)) / np.maximum(
+        np.bincount(pushed.row, None, len(rows)), 1
+    )
+    if rows.layout.circular:  # what was overwritten cost as much as what is left, in the mean
+        first = np.flatnonzero(np.r_[True, pushed.row[1:] != pushed.row[:-1]])
+        segment[first] += (pushed.lost * mean)[pushed.row[first]]
+    all_rows = np.r_[row, pushed.row]
+    order = np.lexsort((np.r_[rows.clocks[row, at], pushed.clock], all_rows))
+    total = np.cumsum(np.r_[placed, segment][order])
+    first = np.flatnonzero(np.r_[True, np.diff(all_rows[order]) != 0])
+    total -= np.repeat(total[first], np.diff(np.r_[first, len(total)]))
+    back = np.empty(len(total))
+    back[order] = total
+    delays = np.zeros(delays.shape)
+    delays[row, at] = back[: len(row)]
+    return delays, back[len(row) :]
+
+
+def _steps(sums: np.ndarray, row: np.ndarray) -> np.ndarray:
+    """What each element adds to the sum before it in its row."""
+    before = np.r_[0.0, sums[:-1]] if len(sums) else sums
+    first = np.r_[True, row[1:] != row[:-1]] if len(row) else np.zeros(0, bool)
+    return sums - np.where(first, 0.0, before)
 
 
 def gaps(rows: Rows) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Ticks from each record to the next in its program, the slot of the later one, and the launch."""
-    words = slot_words(rows.layout)
+    """Ticks from each record to the next in its stream instance, the slot of the later one, and the launch."""
+    words = slot_words(rows.layout, rows.stream)
     row, at = np.nonzero((rows.clocks >= 0) & (words >= 0))
     clock = rows.clocks[row, at]
     same = row[1:] == row[:-1]
     return np.diff(clock)[same], words[at[1:]][same], rows.launch[row[1:]][same]
 
 
-def calibrate(doses: Mapping[int, Rows]) -> Calibration:
+def calibrate(doses: Mapping[int, Sequence[Rows]]) -> Calibration:
     """The cost of a record from runs of the same work at two or more doses (`probe-to-record{copies=...}`).
 
     Rows of several launches a dose, the doses taking turns, make it robust: a machine is never equally fast
@@ -112,7 +202,7 @@ def calibrate(doses: Mapping[int, Rows]) -> Calibration:
     """
     if len(doses) < 2:
         raise TileProbeError(f"a calibration needs runs at two doses or more, got {sorted(doses)}")
-    layout = next(iter(doses.values())).layout
+    layout = next(iter(doses.values()))[0].layout
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # a slot that was never passed has no mean
         medians, errors = _medians(doses, len(layout.slots))
@@ -143,7 +233,7 @@ def _random_effects(slopes: np.ndarray, variances: np.ndarray) -> tuple[float, f
     return float((w * slopes).sum() / w.sum()), float(1.0 / np.sqrt(w.sum())), spread
 
 
-def _medians(doses: Mapping[int, Rows], slots: int) -> tuple[np.ndarray, np.ndarray]:
+def _medians(doses: Mapping[int, Sequence[Rows]], slots: int) -> tuple[np.ndarray, np.ndarray]:
     """For each dose and slot the median gap over launches, and its standard error."""
     runs = [_launch_medians(doses[dose], slots) for dose in sorted(doses)]
     medians = np.array([np.nanmean(m, axis=0) if len(m) else np.full(slots, np.nan) for m, _ in runs])
@@ -159,9 +249,9 @@ def _medians(doses: Mapping[int, Rows], slots: int) -> tuple[np.ndarray, np.ndar
     return medians, np.hypot(within, between)
 
 
-def _launch_medians(rows: Rows, slots: int) -> tuple[np.ndarray, np.ndarray]:
+def _launch_medians(streams: Sequence[Rows], slots: int) -> tuple[np.ndarray, np.ndarray]:
     """For each launch and slot the median gap and its standard error; NaN for fewer than three."""
-    ticks, slot, launch = gaps(rows)
+    ticks, slot, launch = (np.concatenate(part) for part in zip(*(gaps(rows) for rows in streams)))
     launches = np.unique(launch)
     medians = np.full((len(launches), slots), np.nan)
     errors = medians.copy()

@@ -1,0 +1,222 @@
+"""Record buffers become rows: one for each stream instance that was written, in execution order, clocks widened.
+
+In come the words of one or more launches with their `Layout` and `Sampling`; out go `Rows`, one of them for
+each stream of the layout. Addresses within a row grow in execution order: circular loops are turned so that
+their oldest kept iteration comes first.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tileprobe.errors import TileProbeError
+from tileprobe.ir.layout import BEGIN, EPOCH, UNIT, Layout, Loop, Slot, Stream
+from tileprobe.ir.sampling import Sampling
+
+_HALF = np.uint64(32)
+_LOW = np.uint64(0xFFFFFFFF)
+
+
+@dataclass
+class Rows:
+    """The blocks of one stream that were written: one row a stream instance of a program of a launch."""
+
+    layout: Layout
+    stream: Stream
+    sampling: Sampling
+    words: np.ndarray  # (rows, words of the stream's block)
+    clocks: np.ndarray  # the same shape, ticks of 64 bits; negative where nothing was written
+    launch: np.ndarray  # place of the launch in the caller's list
+    program: np.ndarray
+    instance: np.ndarray  # number among all the stream instances of a program
+    unit: np.ndarray
+    epoch: np.ndarray
+    delays: np.ndarray | None = None  # as `clocks`: ticks that the probes before and at a record took
+    _trips: dict[int, np.ndarray] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def view(self, source: np.ndarray, base: int, shape: Sequence[int], strides: Sequence[int]) -> np.ndarray:
+        """All the places of a record as one array (rows, *iterations), without a copy."""
+        return strided(source, base, shape, strides, writeable=False)
+
+    def slot(self, slot: Slot, offset: int = 0, source: np.ndarray | None = None) -> np.ndarray:
+        source = self.clocks if source is None else source
+        return self.view(source, slot.base + offset, self.layout.shape(slot), slot.strides)
+
+    def trips(self, loop: int) -> np.ndarray:
+        """Trip counts of a loop over (rows, *outer iterations); 0 where it was not entered."""
+        if loop not in self._trips:
+            self._trips[loop] = _trips(self.layout, self.layout.loops[loop], self.words, self.epoch)
+        return self._trips[loop]
+
+    def first(self, loop: int) -> np.ndarray | int:
+        """The iteration that lies at the loop's first place: a number, or over (rows, *outer iterations)."""
+        every = self.sampling.loop(loop)
+        if self.layout.circular:
+            gone = np.maximum(every.selected(self.trips(loop)) - self.layout.loops[loop].capacity, 0)
+            return every.first(self.trips(loop)) + gone * every.stride
+        return every.phase if every.phase >= 0 else every.first(self.trips(loop))
+
+    def span(self, loop: int) -> int:
+        """More than the iterations of a loop differ: a factor that keeps numbers of nested iterations apart."""
+        every = self.sampling.loop(loop)
+        if self.layout.circular or every.phase < 0:
+            return int(self.trips(loop).max(initial=0)) + 1
+        return self.layout.loops[loop].capacity * every.stride
+
+
+def strided(
+    source: np.ndarray, base: int, shape: Sequence[int], strides: Sequence[int], writeable: bool = True
+) -> np.ndarray:
+    size = source.itemsize
+    return np.lib.stride_tricks.as_strided(
+        source[:, base:],
+        (len(source), *shape),
+        (source.strides[0], *(size * stride for stride in strides)),
+        writeable=writeable,
+    )
+
+
+def read_rows(
+    buffers: np.ndarray,
+    layout: Layout,
+    *,
+    epochs: Sequence[int],
+    programs: int | Sequence[int],
+    sampling: Sampling | None = None,
+) -> tuple[list[Rows], list[int]]:
+    """The written blocks of all launches, for each stream, and the sizes of the launches' grids."""
+    words = _words(buffers, layout)
+    sizes = [programs] * len(words) if isinstance(programs, int) else list(programs)
+    if not len(words) == len(epochs) == len(sizes):
+        counts = f"{len(words)} buffers, {len(epochs)} epochs, {len(sizes)} grids"
+        raise TileProbeError(f"decoding needs one of each for every launch, got {counts}")
+    chosen = sampling or Sampling()
+    rows = [_rows(words, layout, stream, chosen, epochs, sizes) for stream in layout.streams]
+    return rows, sizes
+
+
+def _words(buffers: np.ndarray, layout: Layout) -> np.ndarray:
+    words = np.asarray(buffers)
+    words = words.view(np.uint64) if words.dtype.itemsize == 8 else words
+    if words.dtype != np.uint64 or words.shape[-1] % layout.block_words:
+        raise TileProbeError(
+            f"a record buffer of {words.dtype} {words.shape} has no blocks of {layout.block_words} words"
+        )
+    if words.ndim < 3:
+        return words.reshape(1, -1, layout.block_words)
+    return words
+
+
+def _rows(
+    words: np.ndarray,
+    layout: Layout,
+    stream: Stream,
+    sampling: Sampling,
+    epochs: Sequence[int],
+    sizes: Sequence[int],
+) -> Rows:
+    """Picks the blocks of a stream that these launches wrote and widens their clocks."""
+    end = stream.base + stream.instances * stream.words
+    shape = (*words.shape[:2], stream.instances, stream.words)
+    mine = words[:, :, stream.base : end].reshape(shape)
+    launch, block, program, instance = [], [], [], []
+    for n, size in enumerate(sizes):
+        chosen = sampling.recorded(size, words.shape[1])
+        at, which = np.nonzero(mine[n, : len(chosen), :, EPOCH] == np.uint64(epochs[n]))
+        block.append(at)
+        instance.append(which)
+        launch.append(np.full(len(at), n))
+        program.append(chosen[at])
+    where = tuple(np.concatenate(part) for part in (launch, block, instance))
+    everything = len(where[0]) == math.prod(shape[:3])
+    picked = mine.reshape(-1, stream.words) if everything else mine[where]
+    epoch = np.asarray(epochs, np.uint64)[where[0]]
+    if layout.circular:
+        picked = _turned(picked, layout, stream, sampling, epoch)
+    return Rows(
+        layout,
+        stream,
+        sampling,
+        picked,
+        _wide(picked) if layout.clock_bits == 64 else _unwrapped(picked, layout, stream, epoch),
+        where[0],
+        np.concatenate(program),
+        where[2] + layout.first_instance(stream.id),
+        picked[:, UNIT].astype(np.int64),
+        epoch,
+    )
+
+
+def _trips(layout: Layout, loop: Loop, words: np.ndarray, epoch: np.ndarray) -> np.ndarray:
+    shape = layout.trip_shape(loop)
+    stored = strided(words, loop.trip_base, shape, loop.strides, writeable=False)
+    own = epoch.reshape(-1, *[1] * len(shape))
+    return np.where((stored >> _HALF) == own, stored & _LOW, 0).astype(np.int64)
+
+
+def frames(source: np.ndarray, layout: Layout, loop: Loop) -> np.ndarray:
+    """A loop's iterations, (rows, *outer iterations, iterations, words of one): they lie behind the trip count."""
+    shape = (*layout.trip_shape(loop), loop.capacity, loop.stride)
+    return strided(source, loop.trip_base + 1, shape, (*loop.strides, loop.stride, 1))
+
+
+def fixed_loops(layout: Layout, stream: int) -> list[Loop]:
+    """The loops of a stream whose iterations have places, outer ones first."""
+    mine = [loop for loop in layout.loops if loop.stream == stream and not loop.cursor]
+    return sorted(mine, key=lambda loop: len(loop.loops))
+
+
+def _turned(
+    words: np.ndarray, layout: Layout, stream: Stream, sampling: Sampling, epoch: np.ndarray
+) -> np.ndarray:
+    """Circular loops with the oldest kept iteration first. Places behind a run's last iteration may hold what
+    an earlier run left there: they become zero."""
+    words = words.copy()
+    for loop in fixed_loops(layout, stream.id):
+        chosen = sampling.loop(loop.id).selected(_trips(layout, loop, words, epoch))
+        place = np.arange(loop.capacity)
+        first = np.where(chosen > loop.capacity, chosen % loop.capacity, 0)
+        order = (place + first[..., None]) % loop.capacity
+        held = frames(words, layout, loop)
+        turned = np.take_along_axis(held, order[..., None], axis=-2)
+        held[...] = np.where((place < chosen[..., None])[..., None], turned, np.uint64(0))
+    return words
+
+
+def _wide(words: np.ndarray) -> np.ndarray:
+    """64-bit clocks: zero where nothing was written, which becomes negative here."""
+    clocks = words.astype(np.int64)
+    np.copyto(clocks, -1, where=words == 0)
+    return clocks
+
+
+def _unwrapped(words: np.ndarray, layout: Layout, stream: Stream, epoch: np.ndarray) -> np.ndarray:
+    """Narrow clocks. Addresses grow in execution order, so a clock is unwrapped by walking along them from the
+    wide clock in the header: right while two kept neighbours are less than one turn of the clock apart."""
+    clock = layout.clock_words()[stream.base : stream.base + stream.words]
+    written = ((words >> _HALF) == epoch[:, None]) & clock
+    row, _ = np.nonzero(written)
+    low = (words[written] & _LOW).astype(np.int64)
+    clocks = np.full(words.shape, -1, np.int64)
+    clocks[written] = walk(low, row, words[:, BEGIN].astype(np.int64), layout.clock_bits)
+    return clocks
+
+
+def walk(low: np.ndarray, row: np.ndarray, begin: np.ndarray, bits: int) -> np.ndarray:
+    """Unwraps clocks of `bits` that are in execution order within each row (rows ascending)."""
+    if not len(row):
+        return low
+    first = np.r_[True, row[1:] != row[:-1]]
+    before = np.where(first, begin[row], np.r_[0, low[:-1]])
+    total = np.cumsum((low - before) & ((1 << bits) - 1))
+    counts = np.bincount(row, minlength=len(begin))
+    starts = np.cumsum(counts) - counts
+    padded = np.r_[0, total]
+    return begin[row] + total - padded[starts[row]]
