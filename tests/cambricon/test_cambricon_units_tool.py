@@ -3,7 +3,9 @@
 import polars as pl
 import pytest
 
+from tileprobe.ir.machine import limiting
 from tileprobe.targets.cambricon.compile import Options
+from tileprobe.targets.cambricon.limits import KINDS, bottleneck, busy_kinds
 from tileprobe.targets.cambricon.machine import load_machine
 from tileprobe.targets.cambricon.model import load_model
 from tileprobe.targets.cambricon.tracing import simulate_traced
@@ -37,7 +39,9 @@ def test_by_hand():
     assert both["share"] == pytest.approx(
         16 / 20
     )  # dies cover 0..10 and 20..30, so all that the channel does
-    assert "the dies limit it, busy 82 %" in result.findings[0].text
+    assert "limit it: die (82 % busy) and channel (80 % busy), alike" in result.findings[0].text
+    assert result.findings[0].data["kinds"] == ["die", "channel"]
+    assert [row["at_once"] for row in busy.values()] == [1.0, 1.0]
     assert result.findings[-1].text == "a note"
 
 
@@ -53,3 +57,50 @@ def test_the_trace_of_a_run_says_what_the_result_says():
     parts = result.units["channels"].parts
     assert parts["stream"] + parts["spare"] < stream < parts["stream"] + parts["spare"] + parts["command"]
     assert any("GB over the channels" in finding.text for finding in found.findings)
+
+
+@pytest.mark.parametrize(
+    ("busy", "kinds"),
+    [
+        ({"core": 0.95, "channel": 0.88, "dram": 0.02}, ["core", "channel"]),
+        ({"channel": 0.76, "core": 0.9}, ["core"]),
+        ({"core": 0.44, "dram": 0.52}, ["dram"]),
+        ({"core": 0.0, "channel": 0.3}, ["channel"]),
+        ({}, []),
+    ],
+)
+def test_the_rule(busy, kinds):
+    assert limiting(busy) == kinds
+
+
+RUNS = [
+    Options(context=1000),
+    Options(context=4000),
+    Options(context=500, mode="flash-only"),
+    Options(prefill=True),
+]
+
+
+@pytest.mark.parametrize("device", ["cambricon:s", "cambricon:m", "cambricon:l"])
+@pytest.mark.parametrize("name", ["opt-6.7b", "llama2-7b"])
+def test_the_tool_and_the_bottleneck_say_the_same(name, device):
+    model, machine = load_model(name), load_machine(device)
+    for options in RUNS:
+        result, trace = simulate_traced(model, machine, options, 20_000)
+        found = load_tool("units").read(trace).findings
+        limit = next(f for f in found if "kinds" in f.data)
+        what, _ = bottleneck(result, machine)
+        named = [kind for kind, (_, words, _) in KINDS.items() if f"{words}, busy" in what]
+        assert sorted(limit.data["kinds"]) == sorted(named)
+        for kind in named:
+            assert f"{KINDS[kind][1]}, busy {busy_kinds(result)[kind]:.0%}" in what
+            assert f"{kind} ({100 * busy_kinds(result)[kind]:.0f} % busy)" in limit.text
+        assert any(what in f.text for f in found)
+
+
+def test_without_the_simulators_word_the_trace_names_the_same_kind():
+    model, machine = load_model("opt-6.7b"), load_machine("cambricon:s")
+    result, trace = simulate_traced(model, machine, Options(context=100), 2_000_000)
+    said = load_tool("units").read(trace).findings[0].data["kinds"]
+    del trace.meta["busy"]
+    assert load_tool("units").read(trace).findings[0].data["kinds"] == said == limiting(busy_kinds(result))

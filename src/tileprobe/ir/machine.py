@@ -1,7 +1,9 @@
-"""What records and traces say about the machine: its units and its clocks. Plain data, on every level the same."""
+"""What records and traces say about the machine: its units, its clocks, and which of them limit. Plain data, on
+every level the same."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 
@@ -34,3 +36,14 @@ class Domain:
     hz: float
     offset_ns: float = 0.0
     error_ns: float = 0.0
+
+
+ALWAYS = 0.8  # a kind of unit that is busy for this share of the time is what limits, whatever else there is
+ALIKE = 0.87  # kinds whose busy shares differ by less than this factor limit alike
+
+
+def limiting(busy: Mapping[str, float]) -> list[str]:
+    """The kinds of units that limit a run, given the share of the time in which each is busy: the busiest and
+    those that are nearly as busy. A simulator that knows its units and a tool that reads a trace both ask here."""
+    ordered = sorted((kind for kind in busy if busy[kind] > 0), key=lambda kind: -busy[kind])
+    return [kind for kind in ordered if busy[kind] >= ALIKE * busy[ordered[0]]]

@@ -1,7 +1,10 @@
 """units: how busy each kind of unit is and with what, which kinds work at the same time, and which one limits.
 
-Reads any trace whose units have kinds (channels, planes, cores, an NPU, warps, SMs). Time that no interval of a
-kernel covers (sampled away) counts for nothing. Sentences under `notes` in the trace's metadata become findings.
+Reads any trace whose units have kinds (channels, planes, cores, an NPU, warps, SMs). *Busy* is time in which a unit
+does at least one thing: several programs at once on it count once. *Work* counts each of them. Time that no interval
+of a kernel covers (sampled away) counts for nothing. A simulator that has counted every unit over the whole run says
+so under `busy` in the trace's metadata (kernel -> kind -> share) and is believed; sentences under `notes` become
+findings.
 """
 
 from __future__ import annotations
@@ -9,9 +12,11 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
+from tileprobe.ir.machine import ALWAYS, limiting
 from tileprobe.tools.plan import Plan
 from tileprobe.tools.result import Column, Finding, Result, Table
 from tileprobe.trace import Kernel, Trace
+from tileprobe.trace.intervals import covered_by, length, merge, merge_by, overlap
 
 BUSY = [
     Column("kind", "text", "unit"),
@@ -19,11 +24,12 @@ BUSY = [
     Column("count", "count", "units"),
     Column("busiest", "share", "busiest"),
     Column("idlest", "share", "idlest"),
+    Column("at_once", "number", "programs at once"),
 ]
 WORK = [
     Column("kind", "text", "unit"),
     Column("name", "text", "does"),
-    Column("share", "share", "of its time"),
+    Column("share", "share", "work, of its time"),
     Column("count", "count", "count"),
     Column("mean_ns", "ns", "mean"),
 ]
@@ -40,19 +46,21 @@ class Units:
         result = Result(self.name)
         for kernel in trace.kernels:
             frame = _intervals(trace, kernel)
-            if frame["kind"].n_unique() > 1:
-                _tell(result, kernel, frame)
+            if frame["unit"].n_unique() > 1:
+                counted = trace.meta.get("busy", {}).get(kernel.name)
+                _tell(result, kernel, frame, counted)
         result.findings += [Finding(text) for text in trace.meta.get("notes", [])]
         return result
 
 
 def _intervals(trace: Trace, kernel: Kernel) -> pl.DataFrame:
-    """What units did, waits left out: unit, kind, name, start_ns, stop_ns."""
+    """What units did, waits left out: run (of a program on a unit), unit, kind, name, start_ns, stop_ns."""
     launches = [launch.id for launch in trace.kernel_launches(kernel.id)]
     kinds = {unit.id: unit.kind for unit in trace.units}
     names = {region.id: region.name for region in trace.kernel_regions(kernel.id)}
     mine = trace.scan().filter(pl.col("launch").is_in(launches) & pl.col("kind").is_in(["region", "async"]))
     return mine.select(
+        pl.struct("launch", "program", "unit").rank("dense").alias("run"),
         "unit",
         pl.col("unit").replace_strict(kinds, default="unit", return_dtype=pl.String).alias("kind"),
         pl.col("region").replace_strict(names, default="?", return_dtype=pl.String).alias("name"),
@@ -61,58 +69,75 @@ def _intervals(trace: Trace, kernel: Kernel) -> pl.DataFrame:
     ).collect()
 
 
-def _tell(result: Result, kernel: Kernel, frame: pl.DataFrame) -> None:
-    whole = merged(frame)
-    total = _length(whole)
-    spans = {kind: merged(part) for (kind,), part in frame.partition_by("kind", as_dict=True).items()}
-    busy = [
-        (kind, _length(merged(part)) / total)
-        for (kind, _), part in frame.partition_by("kind", "unit", as_dict=True, maintain_order=True).items()
-    ]
-    table = pl.DataFrame(busy, schema=["kind", "one"], orient="row").group_by("kind", maintain_order=True)
-    table = table.agg(
-        pl.col("one").mean().alias("busy"),
-        pl.len().alias("count"),
-        pl.col("one").max().alias("busiest"),
-        pl.col("one").min().alias("idlest"),
-    ).sort("busy", descending=True)
+def _tell(result: Result, kernel: Kernel, frame: pl.DataFrame, counted: dict[str, float] | None) -> None:
+    start, stop = (frame[name].to_numpy() for name in ("start_ns", "stop_ns"))
+    total = length(merge(start, stop))
+    if not total:
+        return
+    table = _busy(frame, total)
     result.tables.append(Table(f"{kernel.name}: busy", table, BUSY, kernel.id))
-    count = dict(zip(table["kind"], table["count"]))
-    work = frame.group_by("kind", "name").agg(
-        (pl.col("stop_ns") - pl.col("start_ns")).sum().alias("ns"),
-        pl.len().alias("count"),
-        (pl.col("stop_ns") - pl.col("start_ns")).mean().alias("mean_ns"),
+    result.tables.append(Table(f"{kernel.name}: what units do", _work(frame, table, total), WORK, kernel.id))
+    if table.height > 1:
+        result.tables.append(Table(f"{kernel.name}: at the same time", _both(frame, total), BOTH, kernel.id))
+        result.findings.append(_limit(kernel, counted or dict(zip(table["kind"], table["busy"]))))
+
+
+def _busy(frame: pl.DataFrame, total: float) -> pl.DataFrame:
+    """One row a kind of unit, the busiest first."""
+    unit, run, start, stop = (frame[name].to_numpy() for name in ("unit", "run", "start_ns", "stop_ns"))
+    units, busy = covered_by(unit, start, stop)
+    runs, lasted = covered_by(run, start, stop)
+    owner = frame.group_by("run").agg(pl.col("unit").first()).sort("run")["unit"].to_numpy()
+    assert len(owner) == len(runs)
+    work = np.bincount(np.searchsorted(units, owner), lasted, len(units))
+    kinds = frame.group_by("unit").agg(pl.col("kind").first()).sort("unit")["kind"]
+    ones = pl.DataFrame({"kind": kinds, "busy_ns": busy, "work_ns": work})
+    return (
+        ones.group_by("kind", maintain_order=True)
+        .agg(
+            (pl.col("busy_ns").mean() / total).alias("busy"),
+            pl.len().alias("count"),
+            (pl.col("busy_ns").max() / total).alias("busiest"),
+            (pl.col("busy_ns").min() / total).alias("idlest"),
+            (pl.col("work_ns").sum() / pl.col("busy_ns").sum()).fill_nan(0.0).alias("at_once"),
+        )
+        .sort("busy", descending=True, maintain_order=True)
     )
+
+
+def _work(frame: pl.DataFrame, table: pl.DataFrame, total: float) -> pl.DataFrame:
+    """One row a kind of unit and region: how long it took on the mean unit, each program counted."""
+    lasted = pl.col("stop_ns") - pl.col("start_ns")
+    work = frame.group_by("kind", "name").agg(
+        lasted.sum().alias("ns"), pl.len().alias("count"), lasted.mean().alias("mean_ns")
+    )
+    count = dict(zip(table["kind"], table["count"]))
     units = pl.col("kind").replace_strict(count, return_dtype=pl.Float64)
-    work = work.with_columns((pl.col("ns") / units / total).alias("share")).sort("share", descending=True)
-    result.tables.append(Table(f"{kernel.name}: what units do", work, WORK, kernel.id))
-    kinds = table["kind"].to_list()
+    share = (pl.col("ns") / units / total).alias("share")
+    return work.with_columns(share).sort("share", "name", descending=[True, False])
+
+
+def _both(frame: pl.DataFrame, total: float) -> pl.DataFrame:
+    """One row a pair of kinds: how long at least one unit of each was busy at once."""
+    names = frame["kind"].unique(maintain_order=True)
+    number = frame["kind"].replace_strict(names, range(len(names)), return_dtype=pl.Int64).to_numpy()
+    owner, spans = merge_by(number, frame["start_ns"].to_numpy(), frame["stop_ns"].to_numpy())
     pairs = [
-        (f"{a} + {b}", overlap(spans[a], spans[b]) / total)
-        for n, a in enumerate(kinds)
-        for b in kinds[n + 1 :]
+        (f"{a} + {b}", overlap(spans[owner == n], spans[owner == m]) / total)
+        for n, a in enumerate(names)
+        for m, b in enumerate(names)
+        if n < m
     ]
-    both = pl.DataFrame(pairs, schema=["kinds", "share"], orient="row").sort("share", descending=True)
-    result.tables.append(Table(f"{kernel.name}: at the same time", both, BOTH, kernel.id))
-    first = table.row(0, named=True)
-    text = f"{kernel.name}: the {first['kind']}s limit it, busy {100 * first['busy']:.0f} % of the time"
-    result.findings.append(Finding(text, data={"kind": first["kind"], "busy": first["busy"]}))
+    schema = {"kinds": pl.String, "share": pl.Float64}
+    return pl.DataFrame(pairs, schema=schema, orient="row").sort("share", descending=True)
 
 
-def merged(frame: pl.DataFrame) -> np.ndarray:
-    """The time that at least one interval covers, as rows (start, stop) that do not touch."""
-    ordered = frame.sort("start_ns")
-    start, stop = ordered["start_ns"].to_numpy(), np.maximum.accumulate(ordered["stop_ns"].to_numpy())
-    fresh = np.concatenate(([True], start[1:] > stop[:-1]))
-    last = np.concatenate((np.flatnonzero(fresh)[1:] - 1, [len(start) - 1]))
-    return np.stack([start[fresh], stop[last]], axis=1)
-
-
-def _length(spans: np.ndarray) -> float:
-    return float((spans[:, 1] - spans[:, 0]).sum())
-
-
-def overlap(a: np.ndarray, b: np.ndarray) -> float:
-    """The time that both cover: what each covers together, less what either does."""
-    both = pl.DataFrame(np.concatenate([a, b]), schema=["start_ns", "stop_ns"])
-    return _length(a) + _length(b) - _length(merged(both))
+def _limit(kernel: Kernel, busy: dict[str, float]) -> Finding:
+    """The kinds that limit, by the rule that simulators use for themselves."""
+    kinds = limiting(busy)
+    said = " and ".join(f"{kind} ({100 * busy[kind]:.0f} % busy)" for kind in kinds)
+    if busy[kinds[0]] >= ALWAYS:
+        text = f"{kernel.name}: the units that limit it: {said}" + (", alike" if len(kinds) > 1 else "")
+    else:
+        text = f"{kernel.name}: no kind of unit is busy all the time; the busiest: {said}"
+    return Finding(text, data={"kinds": kinds, "busy": {kind: busy[kind] for kind in kinds}})

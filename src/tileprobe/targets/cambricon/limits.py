@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from tileprobe.ir.machine import ALWAYS, limiting
 from tileprobe.targets.cambricon.compile import Options
 from tileprobe.targets.cambricon.machine import Machine
 from tileprobe.targets.cambricon.model import Model
@@ -56,44 +57,53 @@ def roofline(result: Result, machine: Machine) -> Roofline:
     )
 
 
+# kind of unit (as in a trace) -> its counter in a result, what it is called, what would help
+KINDS = {
+    "core": ("cores", "the flash cores", "a shorter tR with faster cores, or more chips"),
+    "channel": ("channels", "the channels", "faster or more channels"),
+    "plane": ("planes", "the flash planes", "a shorter tR, or more chips"),
+    "npu": ("npu_array", "the NPU's array", "a larger array or a higher clock"),
+    "dram": (
+        "dram",
+        "the DRAM",
+        "a faster DRAM, a shorter context, grouped-query attention or an 8-bit KV cache",
+    ),
+}
+
+
+def busy_kinds(result: Result) -> dict[str, float]:
+    """The share of the step in which each kind of unit is busy, by the names that its units have in a trace."""
+    return {kind: result.units[counter].busy for kind, (counter, _, _) in KINDS.items()}
+
+
 def bottleneck(result: Result, machine: Machine) -> tuple[str, str]:
-    """(what limits the run, what would help), said for a person."""
-    units = result.units
-    attention = sum(op.share for op in result.operators if op.unit == "npu + dram")
-    cores, channels, dram = units["cores"].busy, units["channels"].busy, units["dram"].busy
-    if attention > 0.4:
-        return (
-            f"DRAM: attention over the KV cache takes {attention:.0%} of the time, the DRAM is busy "
-            f"{dram:.0%}",
-            "a faster DRAM, a shorter context, grouped-query attention or an 8-bit KV cache",
+    """(what limits the run, what would help), said for a person. The rule is that of the tool `units`."""
+    busy = busy_kinds(result)
+    kinds = limiting(busy)
+    said = " and ".join(f"{KINDS[kind][1]}, busy {busy[kind]:.0%}" for kind in kinds)
+    if busy[kinds[0]] >= ALWAYS:
+        if len(kinds) > 1:
+            return f"{said}, alike: the split is balanced", "more of both; neither side alone"
+        return said, KINDS[kinds[0]][2]
+    return _in_part(result, busy, kinds, said)
+
+
+def _in_part(result: Result, busy: dict[str, float], kinds: list[str], said: str) -> tuple[str, str]:
+    """Nothing is busy all the time: units take turns, or wait."""
+    attention, products = (
+        sum(op.share for op in result.operators if op.unit == unit) for unit in ("npu + dram", "flash + npu")
+    )
+    within = busy["core"] / products if products else 0.0
+    turns = f"{said}; products take {products:.0%} of the step and keep the cores busy {within:.0%}, attention takes "
+    turns += f"{attention:.0%} and waits for the DRAM (busy {busy['dram']:.0%})"
+    if within > 0.85 or kinds[0] == "dram":
+        helps = (
+            KINDS["dram"][2] if kinds[0] == "dram" else "a faster DRAM, a shorter context, or a shorter tR"
         )
-    if units["npu_array"].busy > max(cores, channels, 0.5):
-        return f"the NPU's array, busy {units['npu_array'].busy:.0%}", "a larger array or a higher clock"
-    both = cores > 0.8 and channels > 0.8
-    if both:
-        return (
-            f"flash and channels alike: cores busy {cores:.0%}, channels {channels:.0%}; the split is "
-            f"balanced",
-            "more chips a channel (cores) or more channels; neither side alone",
-        )
-    if channels > 0.8:
-        return f"the channels, busy {channels:.0%} (cores {cores:.0%})", "faster or more channels"
-    if cores > 0.8:
-        return (
-            f"the flash cores, busy {cores:.0%} (channels {channels:.0%})",
-            "a shorter tR with faster cores, or more chips",
-        )
-    products = sum(op.share for op in result.operators if op.unit == "flash + npu")
-    within = cores / products
-    if within > 0.85:
-        return (
-            f"nothing all the time: products keep the cores busy {within:.0%}, but attention takes {attention:.0%} of "
-            f"the step and waits for the DRAM meanwhile",
-            "a faster DRAM, a shorter context, or a shorter tR: each helps its share",
-        )
+        return f"{turns}: they take turns", f"{helps}: each helps its share"
     return (
-        f"waiting: even during products the cores are busy {within:.0%} only (channels {channels:.0%} overall), "
-        f"because matrices do not fill whole requests of {result.tile[0]}x{result.tile[1]} on all channels and cores",
+        f"{said}, and by waiting: even during products the cores are busy {within:.0%} only, because matrices do not "
+        f"fill whole requests of {result.tile[0]}x{result.tile[1]} on all channels and cores",
         "tiles that divide the matrices (--tiling best), or a smaller device",
     )
 

@@ -20,7 +20,7 @@ from tileprobe.targets.cambricon.compile import Options, compile_step
 from tileprobe.targets.cambricon.encode import encode, the_step
 from tileprobe.targets.cambricon.engine import program as p
 from tileprobe.targets.cambricon.engine.launch import Run, launch
-from tileprobe.targets.cambricon.limits import bottleneck
+from tileprobe.targets.cambricon.limits import bottleneck, busy_kinds
 from tileprobe.targets.cambricon.machine import Machine
 from tileprobe.targets.cambricon.model import Model
 from tileprobe.targets.cambricon.pagemap import Geometry, geometry_of
@@ -180,7 +180,11 @@ def _trace(
         launches=launches,
         regions=regions,
         units=table,
-        meta={"llm": result.to_json(), "notes": _notes(result, machine)},
+        meta={
+            "llm": result.to_json(),
+            "notes": _notes(result, machine),
+            "busy": {kernels[1].name: busy_kinds(result)},
+        },
     )
 
 
