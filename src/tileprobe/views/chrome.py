@@ -1,7 +1,8 @@
 """The timeline as Chrome's trace format, which Perfetto (ui.perfetto.dev) and chrome://tracing open.
 
-A process is a kernel on its target, a thread is a unit (a core, a channel). Regions are slices and nest as
-they did in the program; asynchronous operations are flows of their own, values are counters.
+A process is a kernel on its target, a thread is a track (`views/tracks.py`): a unit, or a lane of it with a stream of
+its program. Regions and waits are slices and nest as they did; asynchronous operations are spans of their own, edges
+are arrows, values and counters are counters. How well the clocks of units agree is said in the metadata.
 """
 
 from __future__ import annotations
@@ -14,21 +15,25 @@ import polars as pl
 
 from tileprobe.files import write_file
 from tileprobe.trace import Trace
+from tileprobe.views.tracks import Tracks, tracks
 
-PIECE = 200_000  # intervals written at a time
+PIECE = 200_000  # events written at a time
+ENDS_BEFORE = (
+    1.0  # ns: an arrow from or to the end of a slice is drawn this far inside of it, or it would miss it
+)
 
 
 def chrome_events(trace: Trace) -> Iterator[str]:
     """The file in pieces of text, so that a long trace never lies in memory as objects."""
-    yield '{"displayTimeUnit":"ns","traceEvents":[\n'
-    yield ",\n".join(json.dumps(event) for event in _names(trace))
-    ordered = _ordered(trace)
-    for first in range(0, ordered.height, PIECE):
-        lines = _lines(ordered.slice(first, PIECE).lazy(), trace).collect()
-        for column in ("main", "extra"):
-            found = lines[column].drop_nulls()
-            if len(found):
-                yield ",\n" + found.str.join(",\n").item()
+    head = json.dumps({"displayTimeUnit": "ns", "otherData": _about(trace), "traceEvents": []})
+    yield head[:-2] + "\n"
+    drawn = tracks(trace)
+    names = ",\n".join(json.dumps(event) for event in _names(trace, drawn))
+    yield names
+    for events in _all(trace, drawn):
+        for at in range(0, events.height, PIECE):
+            piece = events.slice(at, PIECE).select(pl.struct(pl.all()).struct.json_encode().alias("event"))
+            yield ",\n" + piece["event"].str.join(",\n").item()
     yield "\n]}\n"
 
 
@@ -36,82 +41,115 @@ def write_chrome(trace: Trace, path: str | os.PathLike[str]) -> None:
     write_file(path, chrome_events(trace))
 
 
-def _names(trace: Trace) -> list[dict]:
-    events: list[dict] = []
-    used = trace.scan().select("launch", "unit").unique().collect()
-    kernel_of = {launch.id: launch.kernel for launch in trace.launches}
-    pairs = {(kernel_of[row[0]], row[1]) for row in used.iter_rows()}
-    units = {unit.id: unit.name for unit in trace.units}
-    for kernel in trace.kernels:
-        name = f"{kernel.name} on {kernel.target}"
-        events.append({"ph": "M", "name": "process_name", "pid": kernel.id, "tid": 0, "args": {"name": name}})
-    for kernel, unit in sorted(pairs):
-        name = units.get(unit, f"unit {unit}")
-        events.append({"ph": "M", "name": "thread_name", "pid": kernel, "tid": unit, "args": {"name": name}})
-    return events
+def clock_error_ns(trace: Trace) -> float | None:
+    """How far apart two events may be that the timeline shows at one time; None where all units share a clock."""
+    return max((domain.error_ns for domain in trace.domains), default=None)
 
 
-def _ordered(trace: Trace) -> pl.DataFrame:
-    """Whole nanoseconds, which is what viewers keep, and what encloses before what it encloses."""
-    depths = {region.id: region.depth for region in trace.regions}
-    depth = pl.col("region").replace_strict(depths, default=0, return_dtype=pl.Int32)
-    times = trace.scan().with_columns(
-        pl.col("start_ns").round(0), pl.col("stop_ns").round(0), depth.alias("depth")
-    )
-    return times.sort("start_ns", -pl.col("stop_ns"), "depth").collect()
+def _about(trace: Trace) -> dict:
+    error = clock_error_ns(trace)
+    if error is None:
+        return {}
+    domains = [{"name": d.name, "hz": d.hz, "error_ns": d.error_ns} for d in trace.domains]
+    return {"clock_error_ns": error, "clock_domains": domains}
 
 
-def _lines(frame: pl.LazyFrame, trace: Trace) -> pl.LazyFrame:
-    """One event a line; an asynchronous operation takes two, its begin and its end."""
-    names = {r.id: json.dumps(r.name, ensure_ascii=False) for r in trace.regions}
-    kinds = {r.id: json.dumps(r.kind, ensure_ascii=False) for r in trace.regions}
-    sources = {r.id: json.dumps(r.source, ensure_ascii=False) for r in trace.regions}
-    kernels = {launch.id: launch.kernel for launch in trace.launches}
-    ts, duration = pl.col("start_ns") / 1e3, (pl.col("stop_ns") - pl.col("start_ns")) / 1e3
-    launch, program, iteration = (pl.col(name) for name in ("launch", "program", "iteration"))
+def _all(trace: Trace, drawn: Tracks) -> Iterator[pl.DataFrame]:
+    """Frames whose rows are events and whose columns are their fields, slices before the arrows between them."""
+    frame = _described(trace, drawn.frame)
+    kind = pl.col("kind")
+    head, at = ["name", "cat", "pid", "tid"], _us("start_ns").alias("ts")
+    duration = ((pl.col("stop_ns") - pl.col("start_ns")) / 1e3).round(3).alias("dur")
+    yield frame.filter(kind.is_in(["region", "wait"])).select(*head, at, _ph("X"), duration, "args")
+    yield frame.filter(kind == "mark").select(*head, at, _ph("i"), pl.lit("t").alias("s"), "args")
+    values = frame.filter((kind == "value") & pl.col("value").is_finite())
+    yield values.select(*head, at, _ph("C"), pl.struct("value").alias("args"))
+    spans = frame.filter(kind == "async").with_row_index("id")
+    identity = pl.col("id").cast(pl.String)
+    yield spans.select(*head, at, _ph("b"), identity, "args")
+    yield spans.select(*head, _us("stop_ns").alias("ts"), _ph("e"), identity)
+    yield from _arrows(trace, drawn)
+    yield _counters(trace, drawn)
+
+
+def _ph(letter: str) -> pl.Expr:
+    return pl.lit(letter).alias("ph")
+
+
+def _us(ns: str) -> pl.Expr:
+    return (pl.col(ns) / 1e3).round(3)
+
+
+def _described(trace: Trace, frame: pl.DataFrame) -> pl.DataFrame:
+    """The intervals with what events say of them."""
 
     def named(table: dict[int, str]) -> pl.Expr:
-        return pl.col("region").replace_strict(table, default='""', return_dtype=pl.String)
+        return pl.col("region").replace_strict(table, default="", return_dtype=pl.String)
 
-    place = pl.format('"pid":{},"tid":{}', pl.col("launch").replace_strict(kernels, default=0), "unit")
-    arguments = pl.concat_str(
-        pl.lit('"args":{"launch":'), launch, pl.lit(',"program":'), program,
-        pl.lit(',"iteration":'), iteration, pl.lit(',"source":'), named(sources), pl.lit("}"),
-    )  # fmt: skip
-    head = pl.concat_str(
-        pl.lit('{"name":'), named(names), pl.lit(',"cat":'), named(kinds), pl.lit(","), place
+    source = named({r.id: r.source for r in trace.regions}).alias("source")
+    return frame.select(
+        "kind",
+        "start_ns",
+        "stop_ns",
+        "value",
+        named({r.id: r.name for r in trace.regions}).alias("name"),
+        named({r.id: r.kind for r in trace.regions}).alias("cat"),
+        pl.col("kernel").alias("pid"),
+        pl.col("track").alias("tid"),
+        pl.struct("launch", "program", "stream", "iteration", source).alias("args"),
     )
-    at = pl.concat_str(pl.lit(',"ts":'), ts.round(3))
-    slices = pl.concat_str(
-        head, at, pl.lit(',"ph":"X","dur":'), duration.round(3), pl.lit(","), arguments, pl.lit("}")
+
+
+def _names(trace: Trace, drawn: Tracks) -> Iterator[dict]:
+    def event(what: str, pid: int, tid: int, **args: str | int) -> dict:
+        return {"ph": "M", "name": what, "pid": pid, "tid": tid, "args": args}
+
+    error = clock_error_ns(trace)
+    for kernel in trace.kernels:
+        yield event("process_name", kernel.id, 0, name=f"{kernel.name} on {kernel.target}")
+        if error is not None:
+            yield event("process_labels", kernel.id, 0, labels=f"clocks of units agree to {error:.3g} ns")
+    for kernel, track, name in drawn.table.select("kernel", "track", "name").iter_rows():
+        yield event("thread_name", kernel, track, name=name)
+        yield event("thread_sort_index", kernel, track, sort_index=track)
+
+
+def _arrows(trace: Trace, drawn: Tracks) -> Iterator[pl.DataFrame]:
+    """An edge is two events: where it starts, and the slice around the place where it ends."""
+    edges = trace.edges.with_row_index("number")
+    edges = edges.join(drawn.of(edges, "from"), on="number", maintain_order="left")
+    edges = edges.join(drawn.of(edges, "to").drop("kernel"), on="number", maintain_order="left")
+    waits, slots = pl.col("kind").cast(pl.String).str.ends_with("-wait"), pl.col("kind") == "program-slot"
+    times = {
+        "from": pl.col("from_ns") - pl.when(slots).then(ENDS_BEFORE).otherwise(0.0),
+        "to": pl.col("to_ns") - pl.when(waits).then(ENDS_BEFORE).otherwise(0.0),
+    }
+    for end, letter in (("from", "s"), ("to", "f")):
+        yield edges.select(
+            pl.col("kind").cast(pl.String).alias("name"),
+            pl.lit("edge").alias("cat"),
+            pl.col("kernel").alias("pid"),
+            pl.col(f"{end}_track").alias("tid"),
+            (times[end].round(0) / 1e3).round(3).alias("ts"),
+            _ph(letter),
+            pl.col("number").cast(pl.String).alias("id"),
+            pl.lit("e").alias("bp"),
+        )
+
+
+def _counters(trace: Trace, drawn: Tracks) -> pl.DataFrame:
+    """Counters have no time of their own: each shows its sum over units and lines while its launch runs."""
+    extents = drawn.frame.group_by("launch", "kernel").agg(pl.col("start_ns").min(), pl.col("stop_ns").max())
+    sums = trace.counters.group_by("launch", "name", maintain_order=True).agg(pl.col("value").sum())
+    known = sums.filter(pl.col("value").is_finite()).join(extents, on="launch", maintain_order="left")
+    begin = known.select("name", "kernel", pl.col("start_ns").alias("ns"), "value")
+    end = known.select("name", "kernel", pl.col("stop_ns").alias("ns"), pl.lit(0.0).alias("value"))
+    return pl.concat([begin, end]).select(
+        "name",
+        pl.lit("counter").alias("cat"),
+        pl.col("kernel").alias("pid"),
+        pl.lit(0).alias("tid"),
+        _us("ns").alias("ts"),
+        _ph("C"),
+        pl.struct("value").alias("args"),
     )
-    instants = pl.concat_str(head, at, pl.lit(',"ph":"i","s":"t",'), arguments, pl.lit("}"))
-    counters = pl.concat_str(
-        head, at, pl.lit(',"ph":"C","args":{"value":'), pl.col("value").fill_null(0.0), pl.lit("}}")
-    )
-    key = pl.concat_str(
-        pl.lit(',"id":"'),
-        "launch",
-        pl.lit("."),
-        "program",
-        pl.lit("."),
-        "region",
-        pl.lit("."),
-        "outer",
-        pl.lit("."),
-        "iteration",
-        pl.lit('"'),
-    )
-    begins = pl.concat_str(head, at, key, pl.lit(',"ph":"b",'), arguments, pl.lit("}"))
-    ends = pl.concat_str(
-        head, pl.lit(',"ts":'), (pl.col("stop_ns") / 1e3).round(3), key, pl.lit(',"ph":"e","args":{}}')
-    )
-    kind = pl.col("kind")
-    main = (
-        pl.when(kind == "async").then(begins)
-        .when(kind == "mark").then(instants)
-        .when(kind == "value").then(counters)
-        .otherwise(slices)
-    )  # fmt: skip
-    extra = pl.when(kind == "async").then(ends)
-    return frame.select(main.alias("main"), extra.alias("extra"))
