@@ -131,8 +131,9 @@ class RegionOp(IRDLOperation):
 
 class ProbeOp(IRDLOperation):
     """A probe of a region. `ahead` is how many iterations an operation runs before its logical one (software
-    pipelining); on a copy peeled off a loop, `peeled` is that loop's region and `ahead` its iteration,
-    counted from the end when negative."""
+    pipelining); on a copy peeled off a loop, `peeled` is the number that the loop has in `probe.loop` and
+    `ahead` the copy's iteration, counted from the end when negative. An issue and a wait of one region belong
+    together where their logical iterations are the same."""
 
     region = prop_def(IntAttr)
     ahead = opt_prop_def(IntAttr)
@@ -255,24 +256,9 @@ class IssueOp(ProbeOp):
 
 @irdl_op_definition
 class WaitOp(ProbeOp):
-    """The program is about to wait for an operation issued `after` iterations ago: `probe.wait 3 after 2`."""
+    """The program is about to wait for the operation of its region that belongs to its logical iteration."""
 
     name = "probe.wait"
-    after = opt_prop_def(IntAttr)
-
-    @property
-    def distance(self) -> int:
-        return self.after.data if self.after is not None else 0
-
-    def print_rest(self, printer: Printer) -> None:
-        if self.after is not None:
-            printer.print_string(f" after {self.after.data}")
-
-    @classmethod
-    def parse_rest(cls, parser: Parser) -> dict[str, Any]:
-        if not parser.parse_optional_keyword("after"):
-            return {}
-        return {"properties": {"after": IntAttr(parser.parse_integer())}}
 
 
 @irdl_op_definition

@@ -52,6 +52,7 @@ from xdsl.printer import Printer
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 
+from tileprobe.ir.layout_check import BUFFERS, GRANULARITIES, STRATEGIES
 from tileprobe.ir.syntax import (
     operand,
     optional_operand,
@@ -60,10 +61,6 @@ from tileprobe.ir.syntax import (
     print_values,
     resolve,
 )
-
-GRANULARITIES = ("program", "warp", "warp_group")
-BUFFERS = ("private", "shared", "global")
-STRATEGIES = ("exact", "circular", "flush")
 
 
 @irdl_attr_definition
@@ -86,8 +83,9 @@ _EFFECTS = (MemoryReadEffect(), MemoryWriteEffect())
 
 @irdl_op_definition
 class OpenOp(IRDLOperation):
-    """Finds the program's block (none if the program is not sampled) and writes its header. `layout` is the
-    whole `Layout` as JSON, for whoever decodes."""
+    """Finds the block of a stream, `block_words` for each instance (none if the program is not sampled), and
+    writes its header. On that of the program's own stream, which is 0, `layout` is the whole `Layout` as JSON,
+    for whoever decodes, and `unpaired` says what asynchronous operations lack an end."""
 
     name = "record.open"
     granularity = prop_def(StringAttr)
@@ -95,7 +93,9 @@ class OpenOp(IRDLOperation):
     strategy = prop_def(StringAttr)
     clock_bits = prop_def(IntAttr)
     block_words = prop_def(IntAttr)
+    stream = prop_def(IntAttr, default_value=IntAttr(0))
     layout = opt_prop_def(StringAttr)
+    unpaired = opt_prop_def(ArrayAttr[StringAttr])
     block = result_def(BufferType)
     traits = traits_def(*_EFFECTS)
 
@@ -107,7 +107,9 @@ class OpenOp(IRDLOperation):
         buffer: str = "global",
         strategy: str = "exact",
         clock_bits: int = 64,
+        stream: int = 0,
         layout: str | None = None,
+        unpaired: Sequence[str] = (),
     ) -> None:
         properties: dict[str, Attribute] = {
             "granularity": StringAttr(granularity),
@@ -115,9 +117,12 @@ class OpenOp(IRDLOperation):
             "strategy": StringAttr(strategy),
             "clock_bits": IntAttr(clock_bits),
             "block_words": IntAttr(block_words),
+            "stream": IntAttr(stream),
         }
         if layout is not None:
             properties["layout"] = StringAttr(layout)
+        if unpaired:
+            properties["unpaired"] = ArrayAttr([StringAttr(text) for text in unpaired])
         super().__init__(properties=properties, result_types=[BUFFER])
 
     def verify_(self) -> None:
@@ -125,7 +130,7 @@ class OpenOp(IRDLOperation):
             (self.granularity.data, GRANULARITIES),
             (self.buffer.data, BUFFERS),
             (self.strategy.data, STRATEGIES),
-            (self.clock_bits.data, (32, 64)),
+            (self.clock_bits.data, (*range(1, 33), 64)),
         ):
             if value not in allowed:
                 raise VerifyException(f"record.open: {value} is none of {', '.join(map(str, allowed))}")
@@ -135,9 +140,14 @@ class OpenOp(IRDLOperation):
     def print(self, printer: Printer) -> None:
         words = (self.granularity.data, self.buffer.data, self.strategy.data)
         printer.print_string(f" {' '.join(words)} {self.clock_bits.data} bits {self.block_words.data} words")
+        if self.stream.data:
+            printer.print_string(f" stream {self.stream.data}")
         if self.layout is not None:
             printer.print_string(" layout ")
             printer.print_string_literal(self.layout.data)
+        if self.unpaired is not None:
+            printer.print_string(" unpaired ")
+            printer.print_attribute(self.unpaired)
         printer.print_op_attributes(self.attributes)
 
     @classmethod
@@ -147,10 +157,21 @@ class OpenOp(IRDLOperation):
         parser.parse_keyword("bits")
         words = parser.parse_integer()
         parser.parse_keyword("words")
+        stream = parser.parse_integer() if parser.parse_optional_keyword("stream") else 0
         layout = parser.parse_str_literal() if parser.parse_optional_keyword("layout") else None
+        unpaired: list[str] = []
+        if parser.parse_optional_keyword("unpaired"):
+            unpaired = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_str_literal)
         granularity, buffer, strategy = names
         op = OpenOp(
-            words, granularity=granularity, buffer=buffer, strategy=strategy, clock_bits=bits, layout=layout
+            words,
+            granularity=granularity,
+            buffer=buffer,
+            strategy=strategy,
+            clock_bits=bits,
+            stream=stream,
+            layout=layout,
+            unpaired=unpaired,
         )
         op.attributes |= parser.parse_optional_attr_dict()
         return op

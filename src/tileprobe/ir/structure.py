@@ -1,4 +1,5 @@
-"""What the portable passes need to know of an IR: its kernels, loops, stages, their kinds and lines.
+"""What the portable passes need to know of an IR: its kernels, loops, stages, their kinds and lines, what is
+issued and awaited, what runs side by side.
 
 `Structure` is the whole interface between a target's IR and the passes of `tileprobe.passes`; a target that
 implements it is instrumented without a change there. `ScfStructure` serves any IR whose control flow is
@@ -7,14 +8,17 @@ implements it is instrumented without a change there. `ScfStructure` serves any 
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Protocol
 
 from xdsl.dialects.builtin import ModuleOp, TensorType
-from xdsl.ir import Block, Operation, OpResult, Region, SSAValue
+from xdsl.ir import Operation, OpResult, Region, SSAValue
 
+from tileprobe.errors import TileProbeError
 from tileprobe.ir.accessors import attr_value, op_name
 from tileprobe.ir.locations import source_location
+from tileprobe.ir.tokens import WAIT, End, Tokens, is_copy
 
 
 @dataclass(frozen=True)
@@ -65,8 +69,38 @@ class Lines:
         return ", ".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
 
 
+@dataclass(frozen=True)
+class Shift:
+    """To which iteration an op belongs: that of the loop it stands in plus `ahead` (software pipelining). On a
+    copy peeled off the loop `peeled` it is `ahead` itself, counted from the end when negative."""
+
+    ahead: int = 0
+    peeled: Operation | None = None
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One end of an asynchronous operation. Ends with the same key and the same logical iteration belong
+    together; `name` is for people, `lines` are those of what is issued."""
+
+    key: Hashable
+    name: str
+    shift: Shift = Shift()
+    lines: Lines | None = None
+
+
+@dataclass(frozen=True)
+class Strand:
+    """A region that runs in order, beside others: a kernel, or a partition of one, on so many warps."""
+
+    body: Region
+    name: str = ""
+    warps: int = 1
+
+
 class Structure(Protocol):
-    """How passes see an IR. An op with kinds is a stage: it is timed as one and never looked into."""
+    """How passes see an IR. An op with kinds is a stage: it is timed as one and never looked into. What has
+    a body here is for IR that knows no such thing; inherit from this class to have it."""
 
     def kernels(self, module: ModuleOp) -> list[Operation]:
         """The functions that run as programs, each with a body."""
@@ -86,19 +120,28 @@ class Structure(Protocol):
 
     def cost(self, op: Operation) -> float | None:
         """Roughly how many elementary operations a stage runs; None when it is not known."""
-        ...
+        return None
 
     def is_free(self, op: Operation) -> bool:
         """Whether an op costs nothing worth a clock reading: constants, scalar address arithmetic."""
         ...
 
-    def issues(self, op: Operation) -> str | None:
-        """The name of the asynchronous operation that `op` issues, None if it issues none."""
-        ...
+    def issues(self, op: Operation) -> tuple[Pair, ...]:
+        """The asynchronous operations that `op` issues."""
+        return ()
 
-    def waits(self, op: Operation) -> tuple[str, int] | None:
-        """The name of the operation `op` waits for, and how many iterations ago it was issued."""
-        ...
+    def waits(self, op: Operation) -> tuple[Pair, ...]:
+        """The asynchronous operations that are over when `op` is."""
+        return ()
+
+    def shift(self, op: Operation) -> Shift:
+        """To which iteration a stage belongs."""
+        return Shift()
+
+    def streams(self, op: Operation) -> tuple[Strand, ...]:
+        """The regions of `op` that run in order by themselves. A kernel is such a strand; regions that are not
+        named run in order with what is around `op`."""
+        return ()
 
 
 # Triton's ops that cost, by the word a user has for them.
@@ -109,14 +152,21 @@ _KINDS = {
     "tt.call": "call", "ttg.local_load": "load", "ttg.local_store": "store", "ttng.warp_group_dot": "dot",
 }  # fmt: skip
 _FREE = frozenset(["tt.get_program_id", "tt.get_num_programs", "tt.addptr", "tt.make_range"])
+_PARTITIONS = "ttg.warp_specialize.partitions"
 
 
-class ScfStructure:
+class ScfStructure(Structure):
     """Any IR over `scf`: ops are known by name, so that unregistered ones do as well.
 
-    A stage is an op of Triton's that costs, or any op with a `kinds` attribute ("load+mul"); its lines are
-    those of a `lines` attribute ("kernel.py:41,42") or of its location.
+    What the names do not tell, attributes may: `kinds = "load+mul"` makes an op a stage, `lines =
+    "kernel.py:41,42"` gives its lines; `issues = "A"` and `waits = "A+B"` make it an end of asynchronous
+    operations; `ahead = 2` and `peeled = "main"` say to which iteration it belongs, `loop = "main"` names a
+    loop for that; `streams = "load:1,mma:4"` says of each region that it runs beside the others, under a name
+    and on so many warps (no name: in order with what is around).
     """
+
+    def __init__(self) -> None:
+        self._tokens: dict[Operation, Tokens] = {}
 
     def kernels(self, module: ModuleOp) -> list[Operation]:
         return [
@@ -142,7 +192,10 @@ class ScfStructure:
         written = attr_value(op, "kinds")
         if isinstance(written, str):
             return tuple(written.split("+"))
-        word = _KINDS.get(op_name(op))
+        name = op_name(op)
+        if name == WAIT and not self.waits(op):
+            return ("wait",)  # for whatever is under way: a stage by itself
+        word = _KINDS.get(name)
         return () if word is None else (word,)
 
     def lines(self, op: Operation) -> Lines | None:
@@ -153,20 +206,74 @@ class ScfStructure:
         place = source_location(op)
         return None if place is None else Lines(place.file, frozenset([place.line]))
 
-    def cost(self, op: Operation) -> float | None:
-        return None
-
     def is_free(self, op: Operation) -> bool:
         name = op_name(op)
         if op.regions or not (name.startswith("arith.") or name in _FREE):
             return False
         return not any(isinstance(value.type, TensorType) for value in (*op.operands, *op.results))
 
-    def issues(self, op: Operation) -> str | None:
-        return "async copy" if op_name(op).startswith("ttg.async_copy") else None
+    # -- asynchronous operations and pipelined loops ---------------------------------------------------------
 
-    def waits(self, op: Operation) -> tuple[str, int] | None:
-        return ("async copy", 0) if op_name(op) == "ttg.async_wait" else None
+    def issues(self, op: Operation) -> tuple[Pair, ...]:
+        if is_copy(op):
+            return self._pairs(self._kernel_tokens(op).issues[op])
+        return self._written(op, "issues")
+
+    def waits(self, op: Operation) -> tuple[Pair, ...]:
+        if op_name(op) == WAIT:
+            return self._pairs(self._kernel_tokens(op).waits[op])
+        return self._written(op, "waits")
+
+    def shift(self, op: Operation) -> Shift:
+        ahead, name = attr_value(op, "ahead", 0), attr_value(op, "peeled")
+        if not isinstance(name, str):
+            return Shift(ahead) if ahead else Shift()
+        found = [other for other in _kernel(op).walk() if attr_value(other, "loop") == name]
+        if len(found) != 1 or self.loop(found[0]) is None:
+            raise TileProbeError(
+                f"{op_name(op)} is peeled off {name!r}, and {len(found)} loops have that name"
+            )
+        return Shift(ahead, found[0])
+
+    def _pairs(self, ends: tuple[End, ...]) -> tuple[Pair, ...]:
+        return tuple(
+            Pair(end.copy, "async copy", Shift(end.ahead, end.peeled), self.lines(end.copy)) for end in ends
+        )
+
+    def _written(self, op: Operation, key: str) -> tuple[Pair, ...]:
+        names = attr_value(op, key)
+        if not isinstance(names, str):
+            return ()
+        lines = self.lines(op) if key == "issues" else None
+        return tuple(Pair(name, name, self.shift(op), lines) for name in names.split("+"))
+
+    def _kernel_tokens(self, op: Operation) -> Tokens:
+        kernel = _kernel(op)
+        if kernel not in self._tokens:
+            self._tokens[kernel] = Tokens(kernel)
+        return self._tokens[kernel]
+
+    # -- what runs side by side ------------------------------------------------------------------------------
+
+    def streams(self, op: Operation) -> tuple[Strand, ...]:
+        above = op.parent_op()
+        if isinstance(above, ModuleOp):
+            warps = attr_value(op, "warps") or attr_value(above, "ttg.num-warps") or 1
+            return tuple(Strand(region, warps=warps) for region in op.regions[:1])
+        if above is not None and op_name(op) == _PARTITIONS:
+            counts = attr_value(above, "partitionNumWarps")
+            return tuple(
+                Strand(region, f"partition {n}", warps)
+                for n, (region, warps) in enumerate(zip(op.regions, counts, strict=True))
+            )
+        written = attr_value(op, "streams")
+        if not isinstance(written, str):
+            return ()
+        found: list[Strand] = []
+        for region, text in zip(op.regions, written.split(","), strict=True):
+            name, _, warps = text.partition(":")
+            found += [Strand(region, name, int(warps or 1))] if name else []
+        return tuple(found)
 
 
 def constant(value: SSAValue) -> int | None:
@@ -184,5 +291,8 @@ def _trip(lower: SSAValue, upper: SSAValue, step: SSAValue) -> int | None:
     return max(0, -(-(last - first) // by))
 
 
-def blocks_of(op: Operation) -> list[Block]:
-    return [block for region in op.regions for block in region.blocks]
+def _kernel(op: Operation) -> Operation:
+    """The function around an op."""
+    while (above := op.parent_op()) is not None and not isinstance(above, ModuleOp):
+        op = above
+    return op

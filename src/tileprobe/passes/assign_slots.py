@@ -1,42 +1,54 @@
 """assign-slots: gives every probe its place among the records, and the kernel its `Layout`.
 
-In comes instrumented IR; out goes the same with `record.slot` on probes, `record.loop` on loops and the
-layout as JSON on the kernel. Neighbouring probes share a place: one clock reading ends one region and begins
-the next.
+In comes instrumented IR; out goes the same with `record.slot` on probes, `record.loop` on loops,
+`record.streams` on ops whose regions run side by side, and the layout as JSON on the kernel. Neighbouring
+probes share a place: one clock reading ends one region and begins the next. An asynchronous operation of which
+one end is missing is noted on the kernel.
 """
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import IntAttr, ModuleOp, StringAttr
+from xdsl.dialects.builtin import ArrayAttr, IntAttr, ModuleOp, StringAttr
 from xdsl.ir import Block, Operation, Region
 from xdsl.passes import ModulePass
 
-from tileprobe.errors import TileProbeError
-from tileprobe.ir.accessors import attr_value
-from tileprobe.ir.blocks import has_cycle, in_order
-from tileprobe.ir.layout import Body, Layout, Span, Stamp, allocate
-from tileprobe.ir.probe import DoneOp, IssueOp, MarkOp, ProbeOp, StartOp, StopOp, ValueOp, WaitOp
+from tileprobe.errors import TileProbeError, UnsupportedError
+from tileprobe.ir.accessors import attr_value, op_name
+from tileprobe.ir.blocks import has_cycle, in_order, successors
+from tileprobe.ir.layout import Body, Layout, Span, Stamp, StreamItems, allocate
+from tileprobe.ir.probe import DoneOp, IssueOp, MarkOp, ProbeOp, RegionOp, StartOp, StopOp, ValueOp, WaitOp
 from tileprobe.ir.registry import structure
-from tileprobe.ir.structure import Structure
-from tileprobe.passes.instrument import LOOP_REGION
+from tileprobe.ir.structure import Strand, Structure
+from tileprobe.passes import instrument
+from tileprobe.passes._pairs import End, Wait, pair, span_between
 from tileprobe.passes.sample import CAPACITY
 
 LAYOUT = "record.layout"
 SLOT = "record.slot"
 LOOP = "record.loop"
+STREAMS = "record.streams"  # for each region of an op the stream that it is, or -1
+UNPAIRED = "record.unpaired"  # on a kernel: sentences about asynchronous operations with one end
+
+_WARP_GROUP = 4  # warps
 
 
 @dataclass(frozen=True)
 class AssignSlotsPass(ModulePass):
-    """A block takes at most `max_words`: loops with much room get less of it until it fits."""
+    """A block takes at most `max_words`: loops with much room get less of it until it fits. What records are
+    (a `granularity`, a `buffer`, a `strategy`, the width of their clock) goes into the layout."""
 
     name = "assign-slots"
+    lowers: ClassVar[str] = "probe"  # the IR before this pass is the last of that level
 
     structure: str = "scf"
+    granularity: str = "program"
+    buffer: str = "global"
+    strategy: str = "exact"
     clock_bits: int = 64
     capacity: int = 256
     cursor_capacity: int = 1024
@@ -46,19 +58,27 @@ class AssignSlotsPass(ModulePass):
         how = structure(self.structure)
         for kernel in how.kernels(op):
             if any(isinstance(inner, ProbeOp) for inner in kernel.walk()):
-                layout = self._layout(kernel, how)
-                kernel.attributes[LAYOUT] = StringAttr(json.dumps(layout.to_json(), separators=(",", ":")))
+                self._assign(kernel, how)
 
-    def _layout(self, kernel: Operation, how: Structure) -> Layout:
-        walker = _Walker(how, self.capacity, has_cycle(kernel.regions[0]))
-        items = walker.region(kernel.regions[0])
+    def _assign(self, kernel: Operation, how: Structure) -> None:
+        walker = _Walker(how, self.capacity, self.granularity)
+        walker.strand(how.streams(kernel)[0])
+        spans, notes = walker.all_spans(kernel)
+        layout = self._layout(walker.streams, spans)
+        kernel.attributes[LAYOUT] = StringAttr(json.dumps(layout.to_json(), separators=(",", ":")))
+        if notes:
+            kernel.attributes[UNPAIRED] = ArrayAttr([StringAttr(note) for note in notes])
+
+    def _layout(self, streams: list[StreamItems], spans: list[Span]) -> Layout:
         while True:
             layout = allocate(
-                items,
-                spans=walker.all_spans(),
+                streams,
+                spans=spans,
                 clock_bits=self.clock_bits,
                 cursor_capacity=self.cursor_capacity,
-                all_cursor=walker.cursor,
+                granularity=self.granularity,
+                buffer=self.buffer,
+                strategy=self.strategy,
             )
             if layout.block_words <= self.max_words:
                 return layout
@@ -68,7 +88,9 @@ class AssignSlotsPass(ModulePass):
                     f"one program's records need {layout.block_words} words and may take {self.max_words}: "
                     "select fewer regions, or allow more"
                 )
-            items = [_shrink(item, largest) for item in items]
+            streams = [
+                replace(stream, items=[_shrink(item, largest) for item in stream.items]) for stream in streams
+            ]
 
 
 def _shrink(item: Stamp | Body, largest: int) -> Stamp | Body:
@@ -79,57 +101,89 @@ def _shrink(item: Stamp | Body, largest: int) -> Stamp | Body:
     return replace(item, capacity=room, items=tuple(_shrink(inner, largest) for inner in item.items))
 
 
+@dataclass(frozen=True)
+class _Place:
+    """Where the walk is: what an op's records depend on."""
+
+    stream: int = 0
+    loops: tuple[int, ...] = ()
+    cursor: bool = False  # records go to the cursor's segment
+    branch: bool = False  # may be passed by
+
+
+@dataclass(frozen=True)
+class _Record:
+    """A probe with its slot; `loops` are those around it."""
+
+    op: ProbeOp
+    slot: int
+    place: _Place
+
+
 @dataclass
 class _Walker:
-    """Collects what is to be placed, in program order, and the spans between."""
+    """Collects what is to be placed, stream by stream and in program order, and the spans between."""
 
     how: Structure
     capacity: int
-    cursor: bool
+    granularity: str
+    streams: list[StreamItems] = field(default_factory=list)
     slots: int = 0
     loops: int = 0
-    spans: list[Span] = field(default_factory=list)
-    tags: dict[tuple[int, str], int] = field(default_factory=dict)  # in the cursor's segment
-    issued: dict[int, list[tuple[int, IssueOp]]] = field(default_factory=dict)
-    waited: dict[int, tuple[int, WaitOp]] = field(default_factory=dict)
-    pairs: list[tuple[int, int, int, int]] = field(default_factory=list)  # region, wait, done, after
-    loop_of: dict[int, int] = field(default_factory=dict)  # region of a loop -> loop
+    around: dict[int, tuple[int, ...]] = field(default_factory=dict)  # loop -> the loops around it
+    numbered: dict[int, int] = field(default_factory=dict)  # `probe.loop` -> loop
+    tags: dict[tuple[int, ...], int] = field(default_factory=dict)  # in the cursor's segment
+    spans: list[tuple[str, _Record, _Record]] = field(default_factory=list)
+    issues: dict[int, list[_Record]] = field(default_factory=dict)
+    waits: dict[int, list[tuple[_Record, _Record]]] = field(default_factory=dict)
+    waiting: dict[tuple[int, ...], _Record] = field(default_factory=dict)
 
-    def region(self, region: Region) -> list[Stamp | Body]:
+    def strand(self, strand: Strand) -> int:
+        """Walks a region that runs in order by itself; returns the number of its stream."""
+        number = len(self.streams)
+        parts = {"program": 1, "warp": strand.warps, "warp_group": -(-strand.warps // _WARP_GROUP)}
+        if self.granularity not in parts:
+            raise TileProbeError(f"records have no granularity {self.granularity!r}: {', '.join(parts)}")
+        empty = StreamItems((), strand.name, parts[self.granularity], has_cycle(strand.body))
+        self.streams.append(empty)
+        items = self.region(strand.body, _Place(number, cursor=empty.all_cursor))
+        self.streams[number] = replace(empty, items=items)
+        return number
+
+    def region(self, region: Region, place: _Place) -> list[Stamp | Body]:
         items: list[Stamp | Body] = []
-        stacks: dict[Block, list[StartOp]] = {}
-        for block in in_order(region):
+        stacks: dict[Block, list[_Record]] = {}
+        for number, block in enumerate(in_order(region)):
             stack = list(stacks.get(block, []))
-            items += self._block(block, stack)
-            for after in block.last_op.successors if block.last_op is not None else ():
+            items += self._block(block, stack, replace(place, branch=place.branch or number > 0))
+            for after in successors(block):
                 stacks.setdefault(after, stack)
         return items
 
-    def _block(self, block: Block, stack: list[StartOp]) -> list[Stamp | Body]:
+    def _block(self, block: Block, stack: list[_Record], place: _Place) -> list[Stamp | Body]:
         items: list[Stamp | Body] = []
         shared: int | None = None  # the slot of the probe just before
         for op in block.ops:
             if not isinstance(op, ProbeOp):
                 shared = None
-                items += self._nested(op)
+                items += self._nested(op, place)
                 continue
+            payload = ""
             if isinstance(op, ValueOp):
-                kind = "i64" if str(op.payload.type)[0] in "ius" else "f64"
-                slot, fresh, shared = *self._slot(op, None), None
-                items += [Stamp(slot, kind)] if fresh else []
-            else:
-                slot, fresh = self._slot(op, shared)
-                shared = slot
-                items += [Stamp(slot)] if fresh else []
+                payload, shared = "i64" if str(op.payload.type)[0] in "ius" else "f64", None
+            slot, fresh = self._slot(op, shared, place)
+            shared = None if payload else slot
+            items += [Stamp(slot, payload, place.branch)] if fresh else []
             op.attributes[SLOT] = IntAttr(slot)
-            self._span(op, slot, stack)
+            self._note(_Record(op, slot, place), stack)
         return items
 
-    def _slot(self, op: ProbeOp, shared: int | None) -> tuple[int, bool]:
+    def _slot(self, op: ProbeOp, shared: int | None, place: _Place) -> tuple[int, bool]:
         """The slot of a probe, and whether it is a new one. A tag of the cursor's names one probe of one
         region: neighbours share nothing there, but the stops on several paths are one."""
-        if self.cursor:
-            key = (op.region_id, op.name)
+        if place.cursor:
+            kind = (IssueOp, WaitOp, DoneOp, StartOp, StopOp, MarkOp, ValueOp).index(type(op))
+            key = (op.region_id, kind, *_shift(op), *place.loops)
             fresh = key not in self.tags
             slot = self.tags.setdefault(key, self.slots)
         else:
@@ -138,71 +192,103 @@ class _Walker:
         self.slots += fresh
         return slot, fresh
 
-    def _nested(self, op: Operation) -> list[Stamp | Body]:
+    def _nested(self, op: Operation, place: _Place) -> list[Stamp | Body]:
         if not any(isinstance(inner, ProbeOp) for inner in op.walk()):
             return []
         loop = self.how.loop(op)
         if loop is None:
-            return [item for region in op.regions for item in self.region(region)]
+            return self._regions(op, place)
         number, self.loops = self.loops, self.loops + 1
         op.attributes[LOOP] = IntAttr(number)
-        mine = op.attributes.get(LOOP_REGION)
-        if isinstance(mine, IntAttr):
-            self.loop_of[mine.data] = number
+        self.around[number] = place.loops
+        named = op.attributes.get(instrument.LOOP)
+        if isinstance(named, IntAttr):
+            self.numbered[named.data] = number
         room = op.attributes.get(CAPACITY)
         capacity = room.data if isinstance(room, IntAttr) else min(self.capacity, loop.trip or self.capacity)
-        outside, self.cursor = self.cursor, self.cursor or not loop.counted or has_cycle(loop.body)
-        items = tuple(self.region(loop.body))
-        counted, self.cursor = not self.cursor, outside
-        return [Body(number, capacity, items, counted)]
+        cursor = place.cursor or not loop.counted or has_cycle(loop.body)
+        inside = replace(place, loops=(*place.loops, number), cursor=cursor, branch=False)
+        items = tuple(self.region(loop.body, inside))
+        return [Body(number, capacity, items, not cursor, place.branch)]
 
-    def _span(self, op: ProbeOp, slot: int, stack: list[StartOp]) -> None:
-        region = op.region_id
-        if isinstance(op, StartOp):
-            stack.append(op)
-        elif isinstance(op, StopOp):
-            first = stack.pop()
-            self._add(Span(region, _slot_of(first), slot), first)
-        elif isinstance(op, (MarkOp, ValueOp)):
-            self._add(Span(region, slot, slot, "mark" if isinstance(op, MarkOp) else "value"), op)
-        elif isinstance(op, IssueOp):
-            self.issued.setdefault(region, []).append((slot, op))
-        elif isinstance(op, WaitOp):
-            self.waited[region] = (slot, op)
-        elif isinstance(op, DoneOp):
-            if region not in self.waited:
-                raise TileProbeError(f"region {region} is done, but nothing waited for it")
-            waited, wait = self.waited[region]
-            self.pairs.append((region, waited, slot, wait.distance))
+    def _regions(self, op: Operation, place: _Place) -> list[Stamp | Body]:
+        """The regions of an op that is no loop: in order with what is around, as branches, or side by side."""
+        strands = {strand.body: strand for strand in self.how.streams(op)}
+        items: list[Stamp | Body] = []
+        numbers: list[IntAttr] = []
+        branch = place.branch or op_name(op) != "ttg.warp_specialize"
+        for region in op.regions:
+            probed = any(isinstance(inner, ProbeOp) for inner in region.walk())
+            if region in strands and probed:
+                self._refuse_repeated(strands[region], place)
+                numbers.append(IntAttr(self.strand(strands[region])))
+                continue
+            numbers.append(IntAttr(-1))
+            if probed:
+                items += self.region(region, replace(place, branch=branch))
+        if strands:
+            op.attributes[STREAMS] = ArrayAttr(numbers)
+        return items
 
-    def _add(self, span: Span, op: ProbeOp) -> None:
-        peeled = op.peeled.data if op.peeled is not None else -1
-        ahead = op.ahead.data if op.ahead is not None else 0
-        span = replace(span, start_ahead=ahead, start_peeled=peeled, stop_ahead=ahead, stop_peeled=peeled)
-        if span not in self.spans:
-            self.spans.append(span)
-
-    def all_spans(self) -> list[Span]:
-        """The spans, with loops in place of their regions, and those of asynchronous operations."""
-        found = [
-            replace(
-                s,
-                start_peeled=self.loop_of.get(s.start_peeled, -1),
-                stop_peeled=self.loop_of.get(s.stop_peeled, -1),
+    def _refuse_repeated(self, strand: Strand, place: _Place) -> None:
+        if place.loops or place.stream or self.streams[0].all_cursor:
+            raise UnsupportedError(
+                f"{strand.name} is started in a loop or by another partition: it would write its records over "
+                "those of the time before; select nothing in it"
             )
-            for s in self.spans
+
+    # -- spans -----------------------------------------------------------------------------------------------
+
+    def _note(self, record: _Record, stack: list[_Record]) -> None:
+        op, region = record.op, record.op.region_id
+        if isinstance(op, StartOp):
+            stack.append(record)
+        elif isinstance(op, StopOp):
+            self.spans.append(("region", stack.pop(), record))
+        elif isinstance(op, (MarkOp, ValueOp)):
+            self.spans.append(("mark" if isinstance(op, MarkOp) else "value", record, record))
+        elif isinstance(op, IssueOp):
+            self.issues.setdefault(region, []).append(record)
+        elif isinstance(op, WaitOp):
+            self.waiting[record.place.stream, region, *_shift(op)] = record
+        elif isinstance(op, DoneOp):
+            wait = self.waiting.pop((record.place.stream, region, *_shift(op)), None)
+            if wait is None:
+                raise TileProbeError(f"region {region} is done, but nothing waited for it")
+            self.waits.setdefault(region, []).append((wait, record))
+
+    def _end(self, record: _Record) -> End:
+        ahead, named = _shift(record.op)
+        peeled = self.numbered.get(named, -1)
+        if named >= 0 and peeled < 0:  # nothing is recorded in that loop: there are no iterations to name
+            ahead = 0
+        loops = (*self.around[peeled], peeled) if peeled >= 0 else record.place.loops
+        return End(record.slot, loops, ahead, peeled, record.place.stream)
+
+    def all_spans(self, kernel: Operation) -> tuple[list[Span], list[str]]:
+        """The spans of the kernel, and what is to be said of asynchronous operations with one end."""
+        found = [
+            span_between(start.op.region_id, self._end(start), self._end(stop), kind)
+            for kind, start, stop in self.spans
         ]
-        for region, wait, done, after in self.pairs:
-            issues = self.issued.get(region, [])
-            found += [Span(region, slot, done, "async", start_ahead=after) for slot, _ in issues[:1]]
-            found.append(Span(region, wait, done, "wait"))
-        return found
+        notes: list[str] = []
+        names = {op.region.data: f'"{op.label.data}"' for op in kernel.walk() if isinstance(op, RegionOp)}
+        for region in sorted({*self.issues, *self.waits}):
+            name = names.get(region, f"region {region}")
+            issues = [self._end(record) for record in self.issues.get(region, [])]
+            waits = [Wait(self._end(a), self._end(b)) for a, b in self.waits.get(region, [])]
+            spans, lonely = pair(region, name, issues, waits)
+            found += spans
+            notes += lonely
+        return list(dict.fromkeys(found)), notes
 
 
-def _slot_of(op: Operation) -> int:
-    slot = op.attributes[SLOT]
-    assert isinstance(slot, IntAttr)
-    return slot.data
+def _shift(op: ProbeOp) -> tuple[int, int]:
+    """The iterations that a probe is ahead, and the number of the loop it was peeled off or -1."""
+    return (
+        op.ahead.data if op.ahead is not None else 0,
+        op.peeled.data if op.peeled is not None else -1,
+    )
 
 
 def layout_of(kernel: Operation) -> Layout:

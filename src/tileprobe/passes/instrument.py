@@ -1,26 +1,29 @@
 """instrument: turns the marks of `select` into regions with starts and stops.
 
 In comes IR with `probe.select` marks; out goes the same IR with `probe` ops between its ops. A stage is
-never split, regions nest by construction, and they are named after the user's source lines.
+never split, regions nest by construction, and they are named after the user's source lines. Asynchronous
+operations get one region a pair of issue and wait; what software pipelining moved carries its iteration.
 """
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import IntAttr, ModuleOp
-from xdsl.ir import Block, Operation
+from xdsl.ir import Block, Operation, Region
 from xdsl.passes import ModulePass
 
 from tileprobe.ir.accessors import attr_value
-from tileprobe.ir.probe import DoneOp, IssueOp, RegionOp, StartOp, StopOp, WaitOp
+from tileprobe.ir.blocks import exits, insert_first
+from tileprobe.ir.probe import DoneOp, IssueOp, ProbeOp, RegionOp, StartOp, StopOp, WaitOp
 from tileprobe.ir.registry import structure
-from tileprobe.ir.structure import Lines, Structure
+from tileprobe.ir.structure import Lines, Pair, Shift, Structure
 from tileprobe.passes.select import MARK, SCOPES, marks
 
 _RANGES = ("kernel", "loop", "iteration", "scope")
-LOOP_REGION = "probe.loop"  # on a loop: the region of its iterations, or else of itself
+LOOP = "probe.loop"  # on a loop that something was peeled off: the number by which probes name it
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,7 @@ class _Range:
     name: str
     kind: str
     lines: Lines | None
+    shift: Shift = field(default_factory=Shift)
 
 
 @dataclass
@@ -54,6 +58,8 @@ class _Instrumenter:
     how: Structure
     regions: list[RegionOp] = field(default_factory=list)
     named: dict[tuple[int | None, str], int] = field(default_factory=dict)
+    paired: dict[Hashable, int] = field(default_factory=dict)  # the region of an asynchronous operation
+    peeled: dict[Operation, list[ProbeOp]] = field(default_factory=dict)  # loop -> what was peeled off it
 
     def run(self, kernel: Operation) -> None:
         parent = None
@@ -65,16 +71,21 @@ class _Instrumenter:
         for block in blocks:
             self._block(block, parent, ())
         if parent is not None:
-            _at_start(blocks[0], StartOp(parent))
-            for block in blocks:
-                if block.last_op is not None and not block.last_op.successors:
-                    block.insert_op_before(StopOp(parent), block.last_op)
-        entry = blocks[0]
+            _enclose(body, parent)
         for region in reversed(self.regions):
-            _at_start(entry, region)
+            insert_first(blocks[0], region)
         for op in kernel.walk():
             op.attributes.pop(MARK, None)
             op.attributes.pop(SCOPES, None)
+        self._number_loops(kernel)
+
+    def _number_loops(self, kernel: Operation) -> None:
+        """Copies may stand before their loop, so loops have their numbers only when all are known."""
+        loops = [op for op in kernel.walk() if op in self.peeled]
+        for number, loop in enumerate(loops):
+            loop.attributes[LOOP] = IntAttr(number)
+            for probe in self.peeled[loop]:
+                probe.peeled = IntAttr(number)
 
     def _block(self, block: Block, parent: int | None, scopes: tuple[str, ...]) -> None:
         """Wraps the chosen ops of one block, then looks into them. `scopes` are open already."""
@@ -86,19 +97,19 @@ class _Instrumenter:
         around: dict[int, tuple[int | None, tuple[str, ...]]] = dict.fromkeys(
             range(len(ops)), (parent, scopes)
         )
-        stops: list[tuple[int, int]] = []
+        stops: list[tuple[int, ProbeOp]] = []
         for found in ranges:
             outer, names = around[found.first]
             region = self._declare(found.name, found.kind, outer, found.lines)
-            block.insert_op_before(StartOp(region), ops[found.first])
-            stops.append((found.last, region))
+            block.insert_op_before(self._shifted(StartOp, region, found.shift), ops[found.first])
+            stops.append((found.last, self._shifted(StopOp, region, found.shift)))
             inside = (*names, found.name) if found.kind == "scope" else names
             around |= dict.fromkeys(range(found.first, found.last + 1), (region, inside))
-        for last, region in reversed(stops):  # inner stops come first
+        for last, stop in reversed(stops):  # inner stops come first
             after = ops[last].next_op
             while isinstance(after, StopOp):
                 after = after.next_op
-            block.insert_op_before(StopOp(region), after) if after else block.add_op(StopOp(region))
+            block.insert_op_before(stop, after) if after else block.add_op(stop)
         for n, op in enumerate(ops):
             self._asynchronous(block, op, around[n][0])
             if not self.how.kinds(op):
@@ -111,19 +122,13 @@ class _Instrumenter:
                 for block in region.blocks:
                     self._block(block, parent, scopes)
             return
-        body = loop.body.blocks[0]
         inner = parent
         if "iteration" in marks(op):
             inner = self._declare("iteration", "iteration", parent, self._lines_below(op))
         for block in loop.body.blocks:
             self._block(block, inner, scopes)
         if inner is not parent and inner is not None:
-            _at_start(body, StartOp(inner))
-            for block in loop.body.blocks:
-                if block.last_op is not None and not block.last_op.successors:
-                    block.insert_op_before(StopOp(inner), block.last_op)
-        if inner is not None:
-            op.attributes[LOOP_REGION] = IntAttr(inner)
+            _enclose(loop.body, inner)
 
     def _own_range(self, n: int, op: Operation) -> _Range | None:
         if "loop" in marks(op):
@@ -132,7 +137,8 @@ class _Instrumenter:
             return _Range(n, n, "loop" if line is None else f"loop @ {line}", "loop", below)
         if "stage" in marks(op):
             kinds, lines = self.how.kinds(op), self.how.lines(op)
-            return _Range(n, n, " + ".join(kinds) + _suffix(lines), "+".join(kinds), lines)
+            name = " + ".join(kinds) + _suffix(lines)
+            return _Range(n, n, name, "+".join(kinds), lines, self.how.shift(op))
         return None
 
     def _scope_ranges(self, ops: list[Operation], known: tuple[str, ...]) -> list[_Range]:
@@ -154,19 +160,29 @@ class _Instrumenter:
 
     def _asynchronous(self, block: Block, op: Operation, parent: int | None) -> None:
         chosen = marks(op)
-        if "issue" in chosen and (name := self.how.issues(op)) is not None:
-            block.insert_op_before(IssueOp(self._shared(name, parent, op)), op)
-        if "wait" in chosen and (waited := self.how.waits(op)) is not None:
-            name, after = waited
-            region = self._shared(name, parent, op)
-            properties = {"after": IntAttr(after)} if after else {}
-            block.insert_op_before(WaitOp(region, properties=properties), op)
-            block.insert_op_after(DoneOp(region), op)
+        for pair in self.how.issues(op) if "issue" in chosen else ():
+            issue = self._shifted(IssueOp, self._region_of(pair, parent), pair.shift)
+            block.insert_op_before(issue, op)
+        after = op
+        for pair in self.how.waits(op) if "wait" in chosen else ():
+            region = self._region_of(pair, parent)
+            block.insert_op_before(self._shifted(WaitOp, region, pair.shift), op)
+            done = self._shifted(DoneOp, region, pair.shift)
+            block.insert_op_after(done, after)
+            after = done
 
-    def _shared(self, name: str, parent: int | None, op: Operation) -> int:
+    def _region_of(self, pair: Pair, parent: int | None) -> int:
         """Issue and wait of one operation share a region, wherever they stand."""
-        found = [region.region.data for region in self.regions if region.label.data == name]
-        return found[0] if found else self._declare(name, "async", parent, self.how.lines(op))
+        if pair.key not in self.paired:
+            lines = pair.lines
+            self.paired[pair.key] = self._declare(pair.name + _suffix(lines), "async", parent, lines)
+        return self.paired[pair.key]
+
+    def _shifted(self, kind: type[ProbeOp], region: int, shift: Shift) -> ProbeOp:
+        made = kind(region, ahead=shift.ahead)
+        if shift.peeled is not None:
+            self.peeled.setdefault(shift.peeled, []).append(made)
+        return made
 
     def _declare(self, name: str, kind: str, parent: int | None, lines: Lines | None) -> int:
         if kind == "scope" and (parent, name) in self.named:
@@ -205,8 +221,9 @@ def _suffix(lines: Lines | None) -> str:
     return "" if lines is None else f" @ {lines}"
 
 
-def _at_start(block: Block, op: Operation) -> None:
-    if block.first_op is None:
-        block.add_op(op)
-    else:
-        block.insert_op_before(op, block.first_op)
+def _enclose(body: Region, region: int) -> None:
+    """A region from the start of a body to each of its ends."""
+    insert_first(body.blocks[0], StartOp(region))
+    for last in exits(body):
+        assert last.parent is not None
+        last.parent.insert_op_before(StopOp(region), last)

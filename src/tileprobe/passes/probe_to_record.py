@@ -1,7 +1,8 @@
 """probe-to-record: probes become clock readings stored in their places.
 
-In comes IR with slots assigned; out goes IR of the `record` dialect, which a target lowers. `copies` writes
-each record several times: the dose by which replay learns what a record costs.
+In comes IR with slots assigned; out goes IR of the `record` dialect, which a target lowers, with the regions
+still declared. `copies` writes each record several times: the dose by which replay learns what a record costs.
+Attributes of these passes are gone afterwards: the kernel's own ops are as they were.
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ from dataclasses import dataclass, replace
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, IntAttr, ModuleOp, UnitAttr, i64
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
 from tileprobe.errors import TileProbeError
+from tileprobe.ir.accessors import attr_value
 from tileprobe.ir.blocks import exits, insert_first
 from tileprobe.ir.carry import carry
 from tileprobe.ir.layout import Layout
@@ -38,20 +40,18 @@ from tileprobe.ir.registry import structure
 from tileprobe.ir.structure import Loop as SourceLoop
 from tileprobe.ir.structure import Structure
 from tileprobe.passes import assign_slots
-from tileprobe.passes.instrument import LOOP_REGION
-from tileprobe.passes.sample import CAPACITY, DYNAMIC
+from tileprobe.passes.sample import DYNAMIC
+
+_OURS = ("probe.", "record.")  # how the names of our attributes begin
 
 
 @dataclass(frozen=True)
 class ProbeToRecordPass(ModulePass):
-    """The options are those of `record.open`; `copies` is the dose."""
+    """`copies` is the dose; all else is in the layout that assign-slots made."""
 
     name = "probe-to-record"
 
     structure: str = "scf"
-    granularity: str = "program"
-    buffer: str = "global"
-    strategy: str = "exact"
     copies: int = 1
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
@@ -60,58 +60,61 @@ class ProbeToRecordPass(ModulePass):
         how = structure(self.structure)
         for kernel in how.kernels(op):
             if assign_slots.LAYOUT in kernel.attributes:
-                self._lower(kernel, how)
+                layout = replace(assign_slots.layout_of(kernel), copies=self.copies)
+                lowering = _Lowering(how, layout, attr_value(kernel, assign_slots.UNPAIRED, []))
+                lowering.stream(how.streams(kernel)[0].body, 0)
+        for inner in op.walk():
+            for name in [name for name in inner.attributes if name.startswith(_OURS)]:
+                del inner.attributes[name]
 
-    def _lower(self, kernel: Operation, how: Structure) -> None:
-        layout = replace(assign_slots.layout_of(kernel), copies=self.copies)
-        entry = kernel.regions[0].blocks[0]
+
+class _Lowering:
+    def __init__(self, how: Structure, layout: Layout, unpaired: list[str]) -> None:
+        self.how, self.layout, self.unpaired = how, layout, unpaired
+        self.buffer: SSAValue  # of the stream that is being lowered
+        self.cursor: SSAValue | None = None  # before its first push; `carry` moves it on
+
+    def stream(self, body: Region, number: int) -> None:
+        """Opens a block at the start of a stream, lowers its probes, closes the block where it ends."""
+        outside = (self.buffer, self.cursor) if number else None
+        opened = self._open(number)
+        self.buffer, self.cursor = opened.block, None
+        _insert_behind_declarations(body.blocks[0], opened)
+        if self.layout.streams[number].cursor_capacity:
+            started = CursorOp(operands=[opened.block], result_types=[i64])
+            started.count.name_hint = "cursor"
+            body.blocks[0].insert_op_after(started, opened)
+            self.cursor = started.count
+        for block in body.blocks:
+            self._block(block, ())
+        for last in exits(body):
+            assert last.parent is not None
+            last.parent.insert_op_before(FlushOp(operands=[opened.block, self.cursor]), last)
+        if self.cursor is not None:
+            carry(self.cursor, next_value)
+        if outside is not None:
+            self.buffer, self.cursor = outside
+
+    def _open(self, number: int) -> OpenOp:
+        layout = self.layout
         opened = OpenOp(
-            layout.block_words,
-            granularity=self.granularity,
-            buffer=self.buffer,
-            strategy=self.strategy,
+            layout.streams[number].words,
+            granularity=layout.granularity,
+            buffer=layout.buffer,
+            strategy=layout.strategy,
             clock_bits=layout.clock_bits,
-            layout=json.dumps(layout.to_json(), separators=(",", ":")),
+            stream=number,
+            layout=None if number else json.dumps(layout.to_json(), separators=(",", ":")),
+            unpaired=() if number else self.unpaired,
         )
         opened.block.name_hint = "block"
-        insert_first(entry, opened)
-        cursor = _start_cursor(entry, opened) if layout.streams[0].cursor_capacity else None
-        _Lowering(how, layout, opened.block, self.copies, cursor).run(kernel)
-        for last in exits(kernel.regions[0]):
-            assert last.parent is not None
-            last.parent.insert_op_before(FlushOp(operands=[opened.block, cursor]), last)
-        if cursor is not None:
-            carry(cursor, next_value)
-        del kernel.attributes[assign_slots.LAYOUT]
-
-
-def _start_cursor(entry: Block, opened: OpenOp) -> SSAValue:
-    started = CursorOp(operands=[opened.block], result_types=[i64])
-    started.count.name_hint = "cursor"
-    entry.insert_op_after(started, opened)
-    return started.count
-
-
-@dataclass
-class _Lowering:
-    how: Structure
-    layout: Layout
-    buffer: SSAValue
-    copies: int
-    cursor: SSAValue | None  # before the first push; `carry` moves it on
-
-    def run(self, kernel: Operation) -> None:
-        for block in kernel.regions[0].blocks:
-            self._block(block, ())
+        return opened
 
     def _block(self, block: Block, indices: tuple[SSAValue, ...]) -> None:
         """Lowers the probes of a block; `indices` are the kept iterations of the loops around it."""
         stamped: int | None = None
         for op in list(block.ops):
-            if isinstance(op, RegionOp):
-                op.detach()
-                op.erase()
-            elif isinstance(op, ProbeOp):
+            if isinstance(op, ProbeOp):
                 slot = op.attributes[assign_slots.SLOT]
                 assert isinstance(slot, IntAttr)
                 if slot.data != stamped:
@@ -135,7 +138,7 @@ class _Lowering:
                 "strides": strides,
             }
             made.append(SlotOp(operands=[self.buffer, indices], properties=properties, result_types=[SLOT]))
-        for _ in range(self.copies):
+        for _ in range(self.layout.copies):
             clock = ClockOp(self.layout.clock_bits)
             made.append(clock)
             if place.cursor:
@@ -154,15 +157,17 @@ class _Lowering:
         block.insert_ops_before(made, op)
 
     def _nested(self, block: Block, op: Operation, indices: tuple[SSAValue, ...]) -> None:
-        number = op.attributes.pop(assign_slots.LOOP, None)
-        dynamic = op.attributes.pop(DYNAMIC, None) is not None
-        for name in (CAPACITY, LOOP_REGION):
-            op.attributes.pop(name, None)
+        number = op.attributes.get(assign_slots.LOOP)
         if not isinstance(number, IntAttr):
+            streams = _streams(op)
             for region in op.regions:
+                if region in streams:
+                    self.stream(region, streams[region])
+                    continue
                 for inner in region.blocks:
                     self._block(inner, indices)
             return
+        dynamic = DYNAMIC in op.attributes
         loop = self.how.loop(op)
         assert loop is not None
         index = self._enter(block, op, loop, number.data, indices, dynamic)
@@ -219,3 +224,17 @@ class _Lowering:
         if isinstance(step, NextOp):
             carry(step.number, next_value)
         return step.results[0]
+
+
+def _streams(op: Operation) -> dict[Region, int]:
+    """The regions of an op that are streams of their own."""
+    numbers = op.attributes.get(assign_slots.STREAMS)
+    if not isinstance(numbers, ArrayAttr):
+        return {}
+    found = [number.data if isinstance(number, IntAttr) else -1 for number in numbers]
+    return {region: number for region, number in zip(op.regions, found, strict=True) if number >= 0}
+
+
+def _insert_behind_declarations(block: Block, op: Operation) -> None:
+    declared = [other for other in block.ops if isinstance(other, RegionOp)]
+    block.insert_op_after(op, declared[-1]) if declared else insert_first(block, op)

@@ -17,6 +17,7 @@ from xdsl.passes import ModulePass
 from tileprobe.errors import TileProbeError
 from tileprobe.ir.accessors import attr_value
 from tileprobe.ir.registry import structure
+from tileprobe.ir.scopes import scopes_in
 from tileprobe.ir.structure import Lines, Structure
 
 MARK = "probe.select"  # kernel, loop, iteration, stage, issue, wait
@@ -26,7 +27,8 @@ SCOPES = "probe.scopes"  # names of the user scopes an op lies in, outermost fir
 @dataclass(frozen=True)
 class SelectPass(ModulePass):
     """`kinds=all` takes every stage, `kinds=dot,load` those that do one of these, `kinds=none` no stage.
-    `lines=31-44,50` keeps loops and stages on those lines; `scopes="softmax@31-44"` adds user scopes."""
+    `lines=31-44,50` keeps loops and stages on those lines; `scopes="softmax@31-44"` adds user scopes to those
+    that `written_scopes` finds in the kernel's source files."""
 
     name = "select"
 
@@ -38,6 +40,7 @@ class SelectPass(ModulePass):
     kinds: tuple[str, ...] = ("all",)
     lines: tuple[str, ...] = ()
     scopes: tuple[str, ...] = ()
+    written_scopes: bool = True
     min_cost: float = 0.0
     asynchronous: bool = True
 
@@ -51,9 +54,10 @@ class SelectPass(ModulePass):
                 continue
             if self.kernel:
                 _mark(kernel, "kernel")
+            named = [*scopes, *(_written_scopes(kernel, how) if self.written_scopes else ())]
             for inner in _outside_stages(kernel, how):
                 self._select(inner, how, ranges)
-                _mark_scopes(inner, how, scopes)
+                _mark_scopes(inner, how, named)
 
     def _select(self, op: Operation, how: Structure, ranges: list[tuple[int, int]]) -> None:
         if ranges and not _touches(how.lines(op), ranges):
@@ -63,9 +67,9 @@ class SelectPass(ModulePass):
                 _mark(op, "loop")
             if self.iterations:
                 _mark(op, "iteration")
-        if self.asynchronous and how.issues(op) is not None:
+        if self.asynchronous and how.issues(op):
             _mark(op, "issue")
-        if self.asynchronous and how.waits(op) is not None:
+        if self.asynchronous and how.waits(op):
             _mark(op, "wait")
         kinds = how.kinds(op)
         wanted = "all" in self.kinds or any(kind in self.kinds for kind in kinds)
@@ -92,6 +96,12 @@ def _outside_stages(op: Operation, how: Structure) -> list[Operation]:
                 if not how.kinds(inner):
                     found += _outside_stages(inner, how)
     return found
+
+
+def _written_scopes(kernel: Operation, how: Structure) -> list[tuple[str, int, int]]:
+    """The user's scopes in the files that the kernel's stages come from."""
+    files = {lines.file for op in kernel.walk() if (lines := how.lines(op)) is not None}
+    return [(scope.name, scope.first, scope.last) for file in sorted(files) for scope in scopes_in(file)]
 
 
 def _mark_scopes(op: Operation, how: Structure, scopes: list[tuple[str, int, int]]) -> None:

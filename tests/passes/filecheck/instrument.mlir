@@ -114,16 +114,22 @@ func.func @early(%c: i1) {
 }
 // -----
 // PASSES: select,instrument
-// Asynchronous copies: an issue, and a wait that is measured by itself.
-// CHECK:      probe.region 2 "async copy" kind "async" in 0
-// CHECK:      probe.issue 2
+// Asynchronous copies: an issue, and a wait that is measured by itself. Tokens say what it waits for; a wait
+// for whatever is under way is a stage.
+// CHECK:      probe.region 3 "async copy @ 4" kind "async" in 0
+// CHECK:      probe.issue 3
 // CHECK-NEXT: "ttg.async_copy_global_to_local"
-// CHECK:      probe.wait 2
+// CHECK:      probe.wait 3
 // CHECK-NEXT: "ttg.async_wait"
-// CHECK-NEXT: probe.done 2
+// CHECK-NEXT: probe.done 3
+// CHECK-NEXT: probe.start 2
+// CHECK-NEXT: "ttg.async_wait"() : () -> ()
+// CHECK-NEXT: probe.stop 2
 func.func @pipelined() {
-  "ttg.async_copy_global_to_local"() : () -> ()
   "my.stage"() {kinds = "dot", lines = "a.py:6"} : () -> ()
+  %a = "ttg.async_copy_global_to_local"() {lines = "a.py:4"} : () -> i32
+  %g = "ttg.async_commit_group"(%a) : (i32) -> i32
+  %w = "ttg.async_wait"(%g) : (i32) -> i32
   "ttg.async_wait"() : () -> ()
   func.return
 }

@@ -7,14 +7,14 @@ func.func @k(%lb: i32, %ub: i32, %one: i32, %v: f32) {
   // CHECK-NEXT: probe.start 0
   probe.start 0
   scf.for %i = %lb to %ub step %one : i32 {
-    // CHECK: probe.issue 1
-    // CHECK-NEXT: probe.wait 1 after 2
+    // CHECK: probe.issue 1 ahead 2
+    // CHECK-NEXT: probe.wait 1
     // CHECK-NEXT: probe.done 1
     // CHECK-NEXT: probe.value 1, %v : f32
     // CHECK-NEXT: probe.mark 1 ahead -1 peeled 1
     // CHECK-NEXT: probe.start 1 ahead 1 {note = "x"}
-    probe.issue 1
-    probe.wait 1 after 2
+    probe.issue 1 ahead 2
+    probe.wait 1
     probe.done 1
     probe.value 1, %v : f32
     probe.mark 1 ahead -1 peeled 1

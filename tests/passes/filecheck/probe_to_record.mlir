@@ -1,6 +1,7 @@
 // PASSES: sample{capacity=16},assign-slots,probe-to-record
 func.func @k(%n: i32, %v: f32) {
-  // CHECK:      %block = record.open program global exact 64 bits 80 words layout
+  // CHECK:      probe.region 1 "iteration"
+  // CHECK-NEXT: %block = record.open program global exact 64 bits 80 words layout
   // CHECK-NEXT: %[[S0:.*]] = record.slot %block, 0 at 8
   // CHECK-NEXT: %[[T0:.*]] = record.clock 64
   // CHECK-NEXT: record.store %[[T0]], %[[S0]]
@@ -42,8 +43,9 @@ func.func @k() {
   func.return
 }
 // -----
-// PASSES: assign-slots{clock_bits=32},probe-to-record{buffer=shared strategy=flush granularity=warp}
-// CHECK: record.open warp shared flush 32 bits 16 words
+// PASSES: assign-slots{clock_bits=32 buffer=shared strategy=flush granularity=warp},probe-to-record
+// What records are is said once, and travels in the layout.
+// CHECK: record.open warp shared flush 32 bits 16 words layout {{.*}}warp{{.*}}shared{{.*}}flush
 // CHECK: record.clock 32
 func.func @k() {
   probe.mark 0

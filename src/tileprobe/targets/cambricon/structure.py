@@ -7,7 +7,7 @@ from __future__ import annotations
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
-from tileprobe.ir.structure import Lines, Loop
+from tileprobe.ir.structure import Lines, Loop, Structure
 from tileprobe.targets.cambricon.dialect import (
     AttentionOp,
     GemvOp,
@@ -20,7 +20,7 @@ from tileprobe.targets.cambricon.dialect import (
 )
 
 
-class CamStructure:
+class CamStructure(Structure):
     """A stage is called after the matrix or function that it is: `q`, `attention`, `layernorm`."""
 
     def kernels(self, module: ModuleOp) -> list[Operation]:
@@ -42,9 +42,3 @@ class CamStructure:
 
     def is_free(self, op: Operation) -> bool:
         return isinstance(op, (MachineOp, ReturnOp, YieldOp))
-
-    def issues(self, op: Operation) -> str | None:
-        return None
-
-    def waits(self, op: Operation) -> tuple[str, int] | None:
-        return None

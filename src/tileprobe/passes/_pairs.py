@@ -1,0 +1,101 @@
+"""Which record of an issue belongs to which record of a wait, and what is left alone.
+
+In come the ends of one asynchronous operation, each with its slot and its logical iteration; out go one span a
+pair of issue and wait, one for each wait by itself, and a sentence for each end that has no other one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tileprobe.errors import TileProbeError
+from tileprobe.ir.layout import Span
+
+
+@dataclass(frozen=True)
+class End:
+    """A record at one end of a span. Its logical iteration is the loop's plus `ahead`, or `ahead` itself when
+    it was peeled off loop `peeled`; `loops` are those over which logical iterations count, outermost first."""
+
+    slot: int
+    loops: tuple[int, ...] = ()
+    ahead: int = 0
+    peeled: int = -1
+    stream: int = 0
+
+    def beside(self, other: End) -> bool:
+        """Whether both are told apart by the same loops, so that they can belong together."""
+        if self.stream != other.stream:
+            return len(self.loops) == len(other.loops)
+        return self.loops == other.loops
+
+    def meets(self, other: End) -> bool:
+        """Whether there can be a logical iteration that both have."""
+        if not self.beside(other):
+            return False
+        if self.peeled < 0 and other.peeled < 0:
+            return True
+        if self.peeled >= 0 and other.peeled >= 0:
+            return self.ahead == other.ahead or (self.ahead < 0) != (other.ahead < 0)
+        single, looped = (self, other) if self.peeled >= 0 else (other, self)
+        return single.ahead < 0 or single.ahead >= looped.ahead
+
+
+@dataclass(frozen=True)
+class Wait:
+    """The records before and after a wait."""
+
+    start: End
+    stop: End
+
+
+def span_between(region: int, start: End, stop: End, kind: str = "region") -> Span:
+    return Span(region, start.slot, stop.slot, kind, start.ahead, start.peeled, stop.ahead, stop.peeled)
+
+
+def pair(region: int, name: str, issues: list[End], waits: list[Wait]) -> tuple[list[Span], list[str]]:
+    """The spans of an asynchronous operation called `name`, and what is to be said of lonely ends."""
+    stops = _first([wait.stop for wait in waits])
+    _refuse_crossed(name, issues, [wait.stop for wait in waits])
+    made = [
+        span_between(region, issue, stop, "async") for stop in stops for issue in issues if issue.meets(stop)
+    ]
+    made += [span_between(region, wait.start, wait.stop, "wait") for wait in waits]
+    notes = [f"{name} is awaited, but nothing issues it"] if not issues else []
+    for issue in issues:
+        if not any(issue.meets(wait.stop) for wait in waits):
+            which = "" if issue.peeled < 0 else f" for iteration {issue.ahead}, before its loop,"
+            notes.append(f"{name} is issued{which} and never awaited")
+    return list(dict.fromkeys(made)), list(dict.fromkeys(notes))
+
+
+def _refuse_crossed(name: str, issues: list[End], stops: list[End]) -> None:
+    for issue in issues if stops else ():
+        if not any(issue.beside(stop) for stop in stops):
+            raise TileProbeError(
+                f"{name} is issued in {_nest(issue)} and awaited in {_nest(stops[0])}: such ends never meet; "
+                "what was peeled off a loop has to say so"
+            )
+
+
+def _nest(end: End) -> str:
+    return f"loop {' / '.join(str(loop) for loop in end.loops)}" if end.loops else "no loop"
+
+
+def _first(stops: list[End]) -> list[End]:
+    """Without those waits that find the operation awaited already. Of several in a loop the one with the
+    largest `ahead` comes first in each logical iteration, as long as copies before the loop did the rest."""
+    found: list[End] = []
+    groups: dict[tuple[int, tuple[int, ...]], list[End]] = {}
+    for stop in stops:
+        groups.setdefault((stop.stream, stop.loops), []).append(stop)
+    for group in groups.values():
+        inside = sorted((end for end in group if end.peeled < 0), key=lambda end: -end.ahead)
+        beside = {end.ahead: end for end in reversed(group) if end.peeled >= 0}
+        for end in inside:
+            covered = inside[0] is end or all(n in beside for n in range(end.ahead, inside[0].ahead))
+            if inside[0] is end or not covered or not end.loops:
+                found.append(end)
+        latest = inside[0].ahead if inside else None
+        found += [end for ahead, end in beside.items() if ahead >= 0 or latest is None or ahead >= latest]
+    return [stop for stop in stops if stop in found]

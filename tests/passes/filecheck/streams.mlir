@@ -1,0 +1,65 @@
+// PASSES: select{kernel=false loops=false iterations=false},instrument,assign-slots{granularity=warp cursor_capacity=4},probe-to-record
+// Regions that run side by side: each has a block, loops and a cursor of its own, and warps have each theirs.
+// What a producer issues and a consumer awaits is one span. The region without a name runs in order.
+func.func @k(%n: i32, %one: i32, %c: i1) attributes {warps = 4 : i64} {
+  // CHECK: %block = record.open warp global exact 64 bits 16 words layout
+  // CHECK-SAME: \22streams\22:[{\22id\22:0,\22instances\22:4,\22words\22:16,\22cursor_base\22:10},{\22id\22:1,\22name\22:\22load\22,\22base\22:64,
+  // CHECK-SAME: {\22id\22:2,\22name\22:\22mma\22,\22instances\22:4
+  // CHECK: "my.partitions"
+  "my.partitions"(%n, %one, %c) ({
+    // CHECK-NEXT: record.slot %block, 0 at 8
+    "my.stage"() {kinds = "none"} : () -> ()
+    // CHECK: "my.end"
+    "my.end"() : () -> ()
+  }, {
+  ^bb0(%m: i32, %s: i32, %d: i1):
+    // CHECK:      %[[B:.*]] = record.open warp global exact 64 bits {{.*}} words stream 1
+    // CHECK-NEXT: record.trip %[[B]], 0 at 8
+    // CHECK:      record.slot %[[B]], {{.*}} at 9 [
+    scf.for %i = %s to %m step %s : i32 {
+      "my.copy"() {issues = "A", lines = "a.py:2"} : () -> ()
+    }
+    // CHECK:      record.flush %[[B]]
+    // CHECK-NEXT: "my.end"
+    "my.end"() : () -> ()
+  }, {
+  ^bb0(%m: i32, %s: i32, %d: i1):
+    // CHECK:      %[[C:.*]] = record.open warp global exact 64 bits {{.*}} words stream 2
+    // CHECK-NEXT: %[[D:.*]] = record.cursor %[[C]]
+    scf.for %i = %s to %m step %s : i32 {
+      "my.wait"() {waits = "A"} : () -> ()
+    }
+    // CHECK: scf.while ({{.*}} = %[[D]])
+    %w = scf.while (%a = %m) : (i32) -> (i32) {
+      scf.condition(%d) %a : i32
+    } do {
+    ^bb0(%a: i32):
+      "my.stage"() {kinds = "dot"} : () -> ()
+      scf.yield %a : i32
+    }
+    // CHECK:      record.flush %[[C]] at
+    // CHECK-NEXT: "my.end"
+    "my.end"() : () -> ()
+  }) {streams = ",load:1,mma:4"} : (i32, i32, i1) -> ()
+  // CHECK: record.flush %block
+  // CHECK-NOT: record.
+  func.return
+}
+// -----
+// PASSES: select,instrument,assign-slots
+// ERROR: load is started in a loop or by another partition
+func.func @k(%n: i32, %one: i32) {
+  scf.for %i = %one to %n step %one : i32 {
+    "my.partitions"() ({
+      "my.stage"() {kinds = "load"} : () -> ()
+    }) {streams = "load:1"} : () -> ()
+  }
+  func.return
+}
+// -----
+// PASSES: assign-slots{granularity=thread}
+// ERROR: records have no granularity 'thread'
+func.func @k() {
+  probe.mark 0
+  func.return
+}
