@@ -67,7 +67,7 @@ def _probed(semantic: Any) -> bool:
 
 
 def _emit(kind: str, name: Any, scalars: list[Any], semantic: Any) -> None:
-    """As a print with a prefix of ours: a print stays where it is. The CPU's `probing` makes a probe of it."""
+    """As a print with a prefix of ours: a print stays where it is. The pass `user-probes` makes a probe of it."""
     if semantic is None or not _probed(semantic):
         return
     signed = [scalar.dtype.is_int_signed() for scalar in scalars]

@@ -8,6 +8,7 @@ import triton
 import triton.language as tl
 
 import tileprobe
+from tileprobe.errors import UnsupportedError
 from tileprobe.ir.layout import Layout
 from tileprobe.ir.mode import with_pipeline
 from tileprobe.ir.sampling import Every, Sampling
@@ -50,6 +51,21 @@ def early_kernel(x, out, n, BLOCK: tl.constexpr):
     tl.store(out + at, tl.load(x + at) * 2)
 
 
+@triton.jit
+def mixed_kernel(x, out, n, BLOCK: tl.constexpr):
+    pid = tl.program_id(0)
+    if pid >= n:
+        return
+    at = pid * BLOCK + tl.arange(0, BLOCK)
+    for i in range(n):
+        left = i
+        while left > 0:
+            if left % 2 == 0:
+                tl.store(out + at, tl.load(x + at) + left)
+            left -= 1
+    tl.store(out + at, tl.load(x + at) * 2)
+
+
 class Probed:
     def __init__(self, found):
         self.layout = Layout.from_json(found["layout"])
@@ -61,6 +77,7 @@ class Run:
 
     def __init__(self):
         self.compiled, self.probed, self.launches = 0, None, 0
+        self.records = ""  # more options of assign-slots
 
     def go(self, kernel, grid, *args, sampling=None, blocks=None, **options):
         self.sampling, self.programs = sampling or Sampling(), grid
@@ -101,7 +118,11 @@ def run(monkeypatch, tmp_path):
     plain = pipeline.add_probes
 
     def add_probes(tile, mode):
-        found = plain(tile, with_pipeline(mode, PLAN.pipeline("tile", capacity=8)))
+        text = PLAN.pipeline("tile", capacity=8)
+        text = text.replace(
+            "assign-slots{", f"assign-slots{{{state.records} " if state.records else "assign-slots{"
+        )
+        found = plain(tile, with_pipeline(mode, text))
         tile.verify()
         state.probed = Probed(found)
         state.compiled += 1
@@ -112,7 +133,7 @@ def run(monkeypatch, tmp_path):
         patch.setattr(pipeline, "add_probes", add_probes)
         with parameters_from(state):
             yield state
-    for kernel in (nest_kernel, while_kernel, early_kernel):
+    for kernel in (nest_kernel, while_kernel, early_kernel, mixed_kernel):
         kernel.device_caches.clear()
 
 
@@ -207,6 +228,50 @@ def test_while_loops_through_the_cursor(run):
     assert found == [(p, i) for p in range(3) for i in range(4 + p)]
     empty = run.go(while_kernel, 1, x, out, 0, BLOCK=N)
     assert not (empty.columns["region"] == loop["region"][0]).any()
+
+
+def test_the_cursor_goes_through_returns_loops_and_branches(run):
+    """The cursor and the iterations of the while loop are values: through a return, a loop and a branch."""
+    x, out = tensors(5)
+    n = 4
+    decoded = run.go(mixed_kernel, 5, x, out, n, BLOCK=N)
+    first, second = (rows(decoded, region.id) for region in run.probed.regions if region.kind == "iteration")
+    assert sorted(zip(first["program"], first["iteration"])) == [(p, i) for p in range(n) for i in range(n)]
+    expected = sorted((p, k) for p in range(n) for i in range(n) for k in range(i))
+    assert sorted(zip(second["program"], second["iteration"])) == expected
+    branch = next(r for r in run.probed.regions if r.parent == second["region"][0])
+    even = sorted((p, k) for p in range(n) for i in range(n) for k in range(i) if (i - k) % 2 == 0)
+    found = rows(decoded, branch.id)
+    assert sorted(zip(found["program"], found["iteration"])) == even
+    check_nesting(run.probed.regions, decoded)
+    data = np.arange(n * N, dtype=np.float32)
+    np.testing.assert_array_equal(np.asarray(out)[: n * N], data * 2)
+
+
+def test_uncounted_iterations_are_sampled(run):
+    x, out = tensors(1)
+    loop = lambda decoded: rows(decoded, next(r.id for r in run.probed.regions if r.kind == "iteration"))
+    third = run.go(while_kernel, 1, x, out, 20, BLOCK=N, sampling=Sampling(loops={-1: Every(3, 1)}))
+    assert loop(third)["iteration"].tolist() == [1, 4, 7, 10, 13, 16, 19]
+    late = run.go(while_kernel, 1, x, out, 20, BLOCK=N, sampling=Sampling(loops={-1: Every(phase=17)}))
+    assert loop(late)["iteration"].tolist() == [17, 18, 19]
+    assert run.compiled == 1
+
+
+@pytest.mark.parametrize(
+    ("records", "message"),
+    [
+        ("granularity=warp", "granularity warp; possible: program"),
+        ("buffer=shared", "buffer shared; possible: global"),
+        ("strategy=circular", "strategy circular; possible: exact"),
+        ("clock_bits=20", "clock_bits 20; possible: 64, 32"),
+    ],
+)
+def test_what_the_cpu_cannot_record_is_refused(run, records, message):
+    x, out = tensors(1)
+    run.records = records
+    with pytest.raises(UnsupportedError, match=f"records of cpu cannot have {message}"):
+        run.go(nest_kernel, 1, x, out, 2, 2, BLOCK=N)
 
 
 def test_early_return_and_empty_loops(run):

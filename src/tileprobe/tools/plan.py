@@ -46,6 +46,7 @@ class Plan:
             [
                 f"select{{{select}}}",
                 f"instrument{{{how}}}",
+                f"user-probes{{{how}}}",
                 f"merge-probes{{{how}}}",
                 f"sample{{{how} capacity={capacity} dynamic={str(dynamic).lower()}}}",
                 f"assign-slots{{{how}}}",

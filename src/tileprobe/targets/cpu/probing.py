@@ -7,11 +7,9 @@ stages, and what a session needs to decode them: regions, record layout, the IR 
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation
 
 from tileprobe.ir.mode import pipeline_in
 
@@ -28,35 +26,24 @@ def add_probes(tile: ModuleOp, mode: str) -> dict[str, Any] | None:
     from tileprobe.ir.regions import regions_of
     from tileprobe.ir.registry import pipeline
     from tileprobe.ir.rows import changed
+    from tileprobe.passes.user_probes import drop_user_probes
     from tileprobe.targets.cpu.structure import TileStructure
-    from tileprobe.targets.cpu.user_probes import drop_user_probes, place_user_probes
 
     ctx = Context(allow_unregistered=True)
-    kernel = TileStructure().kernels(tile)[0]
-    found: dict[str, Any] = {"pipeline": text, "ir": {}}
+    levels: dict[str, str] = {}
     for step in pipeline(text).passes:
-        if step.name == "select":
-            step = replace(step, scopes=(*step.scopes, *_scopes(kernel)))  # type: ignore[attr-defined]
-        if step.name == "assign-slots":
-            found["regions"] = [changed(region) for region in regions_of(kernel)]
-            found["ir"]["probe"] = str(tile)
+        if (level := getattr(step, "lowers", None)) is not None:
+            levels[level] = str(tile)
         step.apply(ctx, tile)
-        if step.name == "instrument":
-            place_user_probes(kernel)
+    kernel = TileStructure().kernels(tile)[0]
     drop_user_probes(kernel)
     opened = next((op for op in kernel.walk() if isinstance(op, OpenOp)), None)
     if opened is None or opened.layout is None:
         return None
-    found["layout"] = json.loads(opened.layout.data)
-    found["ir"]["record"] = str(tile)
-    return found
-
-
-def _scopes(kernel: Operation) -> list[str]:
-    """The user's scopes in the files that the kernel's stages come from."""
-    from tileprobe.ir.scopes import scopes_in
-    from tileprobe.targets.cpu.structure import TileStructure
-
-    how = TileStructure()
-    files = {lines.file for op in kernel.walk() if (lines := how.lines(op)) is not None}
-    return [str(scope) for file in sorted(files) for scope in scopes_in(file)]
+    return {
+        "pipeline": text,
+        "regions": [changed(region) for region in regions_of(kernel)],
+        "layout": json.loads(opened.layout.data),
+        "unpaired": [note.data for note in opened.unpaired or ()],
+        "ir": {**levels, "record": str(tile)},
+    }

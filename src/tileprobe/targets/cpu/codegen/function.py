@@ -143,8 +143,8 @@ class FunctionEmitter:
             stages.EMITTERS[name](self, op)
         elif name == "arith.constant":
             self.values[op.results[0]] = elementwise.constant_value(op)
-        elif name == "llvm.intr.assume":
-            return  # tl.assume: a hint, nothing to run
+        elif name in ("llvm.intr.assume", "probe.region"):
+            return  # a hint of tl.assume, the name of a region: nothing to run
         elif name.startswith("record."):
             if self.recorder is not None:
                 self.recorder.emit(op)

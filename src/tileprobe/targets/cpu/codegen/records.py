@@ -39,7 +39,7 @@ from tileprobe.ir.sampling import (
     LOOP_WORDS,
 )
 from tileprobe.targets.cpu.codegen import clock
-from tileprobe.targets.cpu.codegen.record_blocks import load_word, parameters_of
+from tileprobe.targets.cpu.codegen.record_blocks import CAPABILITIES, load_word, parameters_of
 from tileprobe.targets.cpu.codegen.types import F32, F64, I32, I64, PTR, Value, is_float
 from tileprobe.targets.cpu.structure import TileStructure
 
@@ -50,10 +50,12 @@ _HOW = TileStructure()
 
 
 def layout_in(kernel: Operation) -> Layout | None:
-    """The layout of a kernel with records."""
+    """The layout of a kernel with records, if it is one that can be written here."""
     for op in kernel.walk():
         if isinstance(op, OpenOp) and op.layout is not None:
-            return Layout.from_json(json.loads(op.layout.data))
+            layout = Layout.from_json(json.loads(op.layout.data))
+            CAPABILITIES.check(layout, "cpu")
+            return layout
     return None
 
 
