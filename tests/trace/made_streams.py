@@ -51,7 +51,7 @@ def warp_specialised(programs=8, sms=2, launches=1):
         launches=[Launch(n, 0, (programs,), losses=Losses(kept=len(rows))) for n in range(launches)],
         regions=[
             Region(0, "ws", "kernel", None, 0, "ws.py", 1, 20, 0),
-            Region(1, "copy @ 7", "async", 0, 0, "ws.py", 7, 7, 1),
+            Region(1, "copy @ 7", "async", 2, 0, "ws.py", 7, 7, 2),
             Region(2, "loop @ 8", "loop", 0, 0, "ws.py", 8, 9, 1),
             Region(3, "dot @ 9", "dot", 2, 0, "ws.py", 9, 9, 2),
         ],

@@ -6,7 +6,7 @@ import os
 import numpy as np
 import polars as pl
 import pytest
-from made_streams import DOMAINS, ITERATIONS, STEP, warp_specialised
+from made_streams import DOMAINS, ITERATIONS, STEP, STREAMS, warp_specialised
 
 from tileprobe.errors import TileProbeError
 from tileprobe.trace import COLUMNS, COUNTERS, EDGES, Clock, Domain, Kernel, Launch, Region, Trace, Unit
@@ -224,7 +224,12 @@ def test_names_of_streams():
         "consumer / warp 1",
         "stream 3",
     ]
+    assert trace.stream_names(0) == STREAMS
     assert one([0], [1]).stream_name(0, 0) == ""
+    streams = [{"id": 0, "name": "default"}, {"id": 1, "name": "partition 1", "instances": 2}]
+    layout = {"block_words": 64, "streams": streams, "granularity": "warp"}
+    trace.kernels = [Kernel(0, "k", "cuda:90", Clock(1e9), layout=layout)]
+    assert trace.stream_names(0) == ("default", "partition 1 / warp 0", "partition 1 / warp 1")
 
 
 def test_tables_of_a_long_trace_are_found_behind_each_other(tmp_path):

@@ -5,6 +5,7 @@ import json
 
 import pytest
 from made import attention
+from made_streams import warp_specialised
 
 from tileprobe.cli import main
 from tileprobe.tools import load_tool
@@ -91,6 +92,20 @@ def test_losses_are_shown():
     assert "20 left out by sampling, 30 lost for lack of room" in shown
 
 
+@pytest.mark.parametrize("width", [80, 120])
+def test_streams_and_clocks_are_told(width):
+    trace = warp_specialised()
+    shown = report(trace, width, ("regions", "source", "iterations", "programs", "units"))
+    assert "3 streams a program: producer, consumer / warp 0, consumer / warp 1" in shown
+    assert "2 clocks, aligned to ±30.0 ns" in shown
+    assert "consumer x 2" in shown
+    assert "all recorded programs and their streams" in shown
+    assert max(len(line) for line in shown.splitlines()) <= width
+    plain = report(attention(), width)
+    assert "streams" not in plain
+    assert "clock" not in plain
+
+
 def test_long_sources_are_shortened():
     kernel = Kernel(0, "k", "cpu", Clock(1e9), "k.py", 1, "\n".join(f"x{n} = 1" for n in range(100)))
     trace = Trace.build(
@@ -128,6 +143,15 @@ def test_json_has_the_agreed_shape():
     assert set(dot) == {"name", "kind", "source", "depth", "count", "total_ns", "self_ns", "mean_ns", "share"}
     assert (dot["kind"], dot["source"], dot["depth"]) == ("dot", "attention.py:35-35", 3)
     assert trace_to_json(attention())["kernels"][0]["overhead_percent"] is None
+
+
+def test_json_of_partitions():
+    (kernel,) = json.loads(json.dumps(trace_to_json(warp_specialised())))["kernels"]
+    parts = [r for r in kernel["regions"] if r["kind"] == "partition"]
+    assert [(r["name"], r["depth"], r["count"]) for r in parts] == [
+        ("producer", 0, None),
+        ("consumer x 2", 0, None),
+    ]
 
 
 def chrome(trace):

@@ -11,7 +11,8 @@ import polars as pl
 
 from tileprobe.tools.regions import DURATION
 from tileprobe.tools.result import Column, Finding, Result, Table
-from tileprobe.trace import Trace
+from tileprobe.tools.streams import partitions, with_partition
+from tileprobe.trace import Kernel, Trace
 
 ENOUGH = 3  # launches on each side
 MANY = 10  # launches, from which on the error of a median can be estimated from their spread
@@ -52,31 +53,37 @@ def compare(a: Trace, b: Trace) -> Result:
 
 
 def _samples(trace: Trace) -> dict[tuple[str, ...], np.ndarray]:
-    """For each path (kernel, region, region ...) the time a program spent there, one number a launch."""
+    """For each path (kernel, region, region ...) the time that a program, or each of its streams, spent there: one
+    number a launch. Partitions have paths of their own."""
     timed = trace.scan().filter(pl.col("kind").is_in(["region", "wait"]))
-    grouped = timed.group_by("region", "launch").agg(
-        DURATION.sum().alias("ns"), pl.col("program").n_unique().alias("programs")
+    grouped = with_partition(trace, timed).group_by("partition", "region", "launch")
+    frame = grouped.agg(
+        DURATION.sum().alias("ns"), pl.struct("program", "stream").n_unique().alias("streams")
     )
-    frame = grouped.sort("region", "launch").collect(engine="streaming")
-    names = {kernel.id: kernel.name for kernel in trace.kernels}
-    by_region = {key[0]: part for key, part in frame.group_by("region")}
+    frame = frame.sort("partition", "region", "launch").collect(engine="streaming")
+    times = dict(frame.group_by("partition", "region", maintain_order=True))
     found: dict[tuple[str, ...], np.ndarray] = {}
     for kernel in trace.kernels:
-        paths: dict[int, tuple[str, ...]] = {}
-        for region in trace.kernel_regions(kernel.id):
-            before = (
-                paths.get(region.parent, (names[kernel.id],))
-                if region.parent is not None
-                else (names[kernel.id],)
-            )
-            path = (*before, region.name)
-            while path in paths.values():  # two regions of one name under one parent
-                path = (*path[:-1], path[-1] + " ")
-            paths[region.id] = path
-            if region.id in by_region:
-                part = by_region[region.id]
-                found[path] = (part["ns"] / part["programs"]).to_numpy()
+        for number, partition in enumerate(partitions(trace, kernel)):
+            for region, path in _paths(trace, kernel, partition.name).items():
+                if (number, region) in times:
+                    part = times[number, region]
+                    found[path] = (part["ns"] / part["streams"]).to_numpy()
     return found
+
+
+def _paths(trace: Trace, kernel: Kernel, partition: str) -> dict[int, tuple[str, ...]]:
+    """The names from the kernel to each region; two regions of one name under one parent are told apart by a space.
+    The outermost regions of a partition carry its name."""
+    paths: dict[int, tuple[str, ...]] = {}
+    for region in trace.kernel_regions(kernel.id):
+        before = None if region.parent is None else paths.get(region.parent)
+        name = f"{partition}: {region.name}" if partition and before is None else region.name
+        path = (*(before or (kernel.name,)), name)
+        while path in paths.values():
+            path = (*path[:-1], path[-1] + " ")
+        paths[region.id] = path
+    return paths
 
 
 def _row(path: tuple[str, ...], a: np.ndarray, b: np.ndarray) -> dict:
@@ -116,7 +123,7 @@ def _verdict(change: float, noise: float | None) -> str:
 
 
 def _finding(name: str, rows: list[dict]) -> list[Finding]:
-    whole = rows[0]
+    whole = max((row for row in rows if row["depth"] == rows[0]["depth"]), key=lambda row: row["a_ns"])
     if whole["noise"] is None:
         text = f"{name}: too few launches to tell a change from noise; {ENOUGH} on each side are needed"
         return [Finding(text, "warning", {"launches": [whole["launches_a"], whole["launches_b"]]})]

@@ -7,6 +7,7 @@ import polars as pl
 from tileprobe.tools.plan import Plan
 from tileprobe.tools.regions import DURATION
 from tileprobe.tools.result import Column, Finding, Result, Table
+from tileprobe.tools.streams import Partition, partitions
 from tileprobe.trace import Kernel, Region, Trace
 
 LOOPS = [
@@ -40,11 +41,11 @@ class Iterations:
         for kernel in trace.kernels:
             loops = [r for r in trace.kernel_regions(kernel.id) if r.kind == "iteration"]
             summaries, steps = [], []
-            for region in loops:
-                frame = iteration_times(trace, region)
+            for region, partition in [(r, p) for p in partitions(trace, kernel) for r in loops]:
+                frame = iteration_times(trace, region, partition)
                 if not frame.height:
                     continue
-                name = _loop_name(trace, region)
+                name = _loop_name(trace, region, partition)
                 summaries.append(_summary(name, frame))
                 steps.append(_binned(name, frame))
                 result.findings += _findings(kernel, name, frame)
@@ -62,9 +63,12 @@ class Iterations:
         return result
 
 
-def iteration_times(trace: Trace, region: Region) -> pl.DataFrame:
-    """For each iteration number of a loop: count, mean, median, p95 over programs, launches and runs."""
+def iteration_times(trace: Trace, region: Region, partition: Partition | None = None) -> pl.DataFrame:
+    """For each iteration number of a loop: count, mean, median, p95 over programs, launches and runs, of all streams
+    or of one partition's."""
     mine = trace.scan().filter((pl.col("region") == region.id) & (pl.col("kind") == "region"))
+    if partition is not None and partition.name:
+        mine = mine.filter(pl.col("stream").is_in(partition.streams))
     grouped = mine.group_by("iteration").agg(
         pl.len().alias("count"),
         DURATION.mean().alias("mean_ns"),
@@ -74,9 +78,10 @@ def iteration_times(trace: Trace, region: Region) -> pl.DataFrame:
     return grouped.sort("iteration").collect(engine="streaming")
 
 
-def _loop_name(trace: Trace, region: Region) -> str:
+def _loop_name(trace: Trace, region: Region, partition: Partition) -> str:
     names = {r.id: r.name for r in trace.regions}
-    return names.get(region.parent, region.name) if region.parent is not None else region.name
+    name = names.get(region.parent, region.name) if region.parent is not None else region.name
+    return f"{partition.name}: {name}" if partition.name else name
 
 
 def _summary(name: str, frame: pl.DataFrame) -> dict:

@@ -16,7 +16,7 @@ from tileprobe.trace.intervals import covered_by, lanes
 
 UNITS = [
     Column("unit", "text", "unit"),
-    Column("share", "share", "busy"),
+    Column("share", "share", ""),
     Column("busy_ns", "ns", "busy"),
     Column("work_ns", "ns", "work"),
     Column("programs", "count", "programs"),

@@ -1,4 +1,6 @@
-"""regions: where the time of a kernel goes, as a tree: count, total, self, mean, p50, p95, share, source."""
+"""regions: where the time of a kernel goes, as a tree: count, total, self, mean, p50, p95, share, source.
+
+Streams of one partition are put together. A kernel with several partitions has one tree for each, under its name."""
 
 from __future__ import annotations
 
@@ -6,7 +8,8 @@ import polars as pl
 
 from tileprobe.tools.plan import Plan
 from tileprobe.tools.result import Column, Finding, Result, Table
-from tileprobe.trace import Kernel, Trace
+from tileprobe.tools.streams import Partition, partitions, with_partition
+from tileprobe.trace import Kernel, Region, Trace
 
 DURATION = pl.col("stop_ns") - pl.col("start_ns")
 
@@ -44,51 +47,81 @@ class Regions:
 
 
 def region_times(trace: Trace) -> pl.DataFrame:
-    """Count, total and quantiles of each region's intervals, in one pass over the trace. The time of an
-    asynchronous operation is what the program waited for it."""
+    """Count, total and quantiles of each region's intervals, by partition, in one pass over the trace. The time of
+    an asynchronous operation is what the program waited for it."""
     timed = trace.scan().filter(pl.col("kind").is_in(["region", "wait", "mark", "value"]))
-    grouped = timed.group_by("region").agg(
+    grouped = with_partition(trace, timed).group_by("partition", "region")
+    return grouped.agg(
         pl.len().alias("count"),
         DURATION.sum().alias("total_ns"),
         DURATION.mean().alias("mean_ns"),
         DURATION.quantile(0.5).alias("p50_ns"),
         DURATION.quantile(0.95).alias("p95_ns"),
-    )
-    return grouped.collect(engine="streaming")
+    ).collect(engine="streaming")
 
 
 def region_tree(trace: Trace, kernel: Kernel, times: pl.DataFrame | None = None) -> pl.DataFrame:
-    """One row a region of the kernel, parents before children; regions that never ran are left out."""
+    """One row a region of the kernel, parents before children; regions that never ran are left out. With several
+    partitions the regions of each follow a row of kind `partition`, which is their sum."""
     times = region_times(trace) if times is None else times
-    measured = {row["region"]: row for row in times.iter_rows(named=True)}
-    regions = [r for r in trace.kernel_regions(kernel.id) if r.id in measured]
-    known = {r.id for r in regions}
-    inside = dict.fromkeys(known, 0.0)
-    for region in regions:
-        if region.parent in inside:
-            inside[region.parent] += measured[region.id]["total_ns"]
-    whole = sum(measured[r.id]["total_ns"] for r in regions if r.parent not in known)
-    rows = []
-    for region in regions:
-        time = measured[region.id]
-        rows.append(
-            {
-                "region": region.id,
-                "name": region.name,
-                "kind": region.kind,
-                "source": region.source,
-                "depth": region.depth,
-                "count": time["count"],
-                "total_ns": time["total_ns"],
-                "self_ns": max(0.0, time["total_ns"] - inside[region.id]),
-                "mean_ns": time["mean_ns"],
-                "p50_ns": time["p50_ns"],
-                "p95_ns": time["p95_ns"],
-                "share": time["total_ns"] / whole if whole else 0.0,
-                "estimate": region.estimate,
-            }
-        )
+    measured: dict[int, dict[int, dict]] = {}
+    for row in times.iter_rows(named=True):
+        measured.setdefault(row["partition"], {})[row["region"]] = row
+    regions = trace.kernel_regions(kernel.id)
+    parts = partitions(trace, kernel)
+    rows: list[dict] = []
+    for number, partition in enumerate(parts):
+        mine = _rows(regions, measured.get(number, {}), depth=int(len(parts) > 1))
+        if mine and len(parts) > 1:
+            rows.append(_partition_row(partition, mine))
+        rows += mine
+    whole = _whole(rows)
+    for row in rows:
+        row["share"] = row["total_ns"] / whole if whole else 0.0
     return pl.DataFrame(rows, schema=SCHEMA)
+
+
+def _rows(regions: list[Region], measured: dict[int, dict], depth: int) -> list[dict]:
+    """The rows of one partition; a region hangs from the nearest region around it that ran."""
+    parents = {region.id: region.parent for region in regions}
+    rows: dict[int, dict] = {}
+    for region in regions:
+        if region.id not in measured:
+            continue
+        around = region.parent
+        while around is not None and around not in rows:
+            around = parents.get(around)
+        time = measured[region.id]
+        if around is not None:
+            rows[around]["self_ns"] = max(0.0, rows[around]["self_ns"] - time["total_ns"])
+        rows[region.id] = {
+            "region": region.id,
+            "name": region.name,
+            "kind": region.kind,
+            "source": region.source,
+            "depth": depth if around is None else rows[around]["depth"] + 1,
+            "self_ns": time["total_ns"],
+            "estimate": region.estimate,
+            **{key: time[key] for key in ("count", "total_ns", "mean_ns", "p50_ns", "p95_ns")},
+        }
+    return list(rows.values())
+
+
+def _partition_row(partition: Partition, rows: list[dict]) -> dict:
+    several = len(partition.streams)
+    name = f"{partition.name} x {several}" if several > 1 else partition.name
+    total = sum(row["total_ns"] for row in rows if row["depth"] == 1)
+    return {"name": name, "kind": "partition", "source": "", "depth": 0, "total_ns": total, "estimate": False}
+
+
+def _whole(rows: list[dict]) -> float:
+    """The time of all that hangs from nothing."""
+    return sum(row["total_ns"] for row in rows if row["depth"] == 0)
+
+
+def whole_ns(frame: pl.DataFrame) -> float:
+    """The time of a tree."""
+    return float(frame.filter(pl.col("depth") == 0)["total_ns"].sum())
 
 
 SCHEMA = {
@@ -109,11 +142,11 @@ SCHEMA = {
 
 
 def _findings(kernel: Kernel, frame: pl.DataFrame) -> list[Finding]:
-    whole = frame["total_ns"][0]
+    whole = whole_ns(frame)
     if not whole:
         return []
     found = []
-    leaves = frame.filter(~pl.col("kind").is_in(["kernel", "loop", "iteration", "scope"]))
+    leaves = frame.filter(~pl.col("kind").is_in(["kernel", "loop", "iteration", "scope", "partition"]))
     if leaves.height:
         top = leaves.sort("self_ns", descending=True).row(0, named=True)
         share = top["self_ns"] / whole

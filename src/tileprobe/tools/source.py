@@ -9,7 +9,7 @@ from __future__ import annotations
 import polars as pl
 
 from tileprobe.tools.plan import Plan
-from tileprobe.tools.regions import region_times, region_tree
+from tileprobe.tools.regions import region_times, region_tree, whole_ns
 from tileprobe.tools.result import Column, Result, Table
 from tileprobe.trace import Kernel, Trace
 
@@ -48,9 +48,9 @@ def line_times(trace: Trace, kernel: Kernel, times: pl.DataFrame | None = None) 
     frame = region_tree(trace, kernel, times)
     places = {region.id: region for region in trace.regions}
     for row in frame.iter_rows(named=True):
-        region = places[row["region"]]
-        if region.kind in ("kernel", "loop", "iteration", "scope") or not row["self_ns"]:
+        if row["kind"] in ("partition", "kernel", "loop", "iteration", "scope") or not row["self_ns"]:
             continue
+        region = places[row["region"]]
         code = [n for n in region.all_lines if _is_code(text.get(n, "?"))]
         for number in code:
             spent[number] = spent.get(number, 0.0) + row["self_ns"] / len(code)
@@ -58,7 +58,7 @@ def line_times(trace: Trace, kernel: Kernel, times: pl.DataFrame | None = None) 
             estimated.update(code)
     for number in sorted(spent):
         text.setdefault(number, "(in a function that it calls)")
-    whole = frame["total_ns"][0] if frame.height else 0.0
+    whole = whole_ns(frame)
     return pl.DataFrame(
         {
             "line": list(text),

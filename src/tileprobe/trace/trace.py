@@ -16,6 +16,7 @@ from typing import Any
 import polars as pl
 
 from tileprobe.errors import TileProbeError
+from tileprobe.ir.layout import Layout
 from tileprobe.trace import file
 from tileprobe.trace.build import empty, make_counters, make_edges, make_intervals
 from tileprobe.trace.clocks import Clocks
@@ -135,12 +136,20 @@ class Trace:
             stack.extend(reversed(children.get(region.id, [])))
         return ordered
 
+    def stream_names(self, kernel: int) -> tuple[str, ...]:
+        """What the streams of a kernel's programs are called, by number; ("",) where a program is one stream."""
+        this = next((k for k in self.kernels if k.id == kernel), None)
+        if this is None or this.streams:
+            return this.streams if this is not None else ("",)
+        if not this.layout or not this.layout.get("streams"):
+            return ("",)
+        layout = Layout.from_json(this.layout)
+        return tuple(layout.stream_name(n) for n in range(sum(s.instances for s in layout.streams)))
+
     def stream_name(self, kernel: int, stream: int) -> str:
-        """What a stream of a kernel's programs is called; "" where a program is one stream."""
-        names = next((k.streams for k in self.kernels if k.id == kernel), ())
-        if stream < len(names):
-            return names[stream]
-        return f"stream {stream}" if stream else ""
+        """What one stream is called."""
+        names = self.stream_names(kernel)
+        return names[stream] if stream < len(names) else f"stream {stream}"
 
     def to_polars(self) -> pl.DataFrame:
         """The intervals with names in place of ids, ready to look at."""
@@ -245,7 +254,7 @@ class Trace:
         """The trace at `path`, read into memory."""
         trace = Trace.open(path)
         try:
-            trace.intervals, trace.edges, trace.counters  # noqa: B018
+            _ = trace.intervals, trace.edges, trace.counters
         except (OSError, pl.exceptions.PolarsError) as error:
             raise TileProbeError(f"{os.fspath(path)} is damaged: {error}") from error
         return trace

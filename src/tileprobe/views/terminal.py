@@ -20,8 +20,10 @@ from tileprobe.tools.result import Column, Finding, Result, Table
 from tileprobe.trace import Kernel, Losses, Trace
 from tileprobe.views import text
 from tileprobe.views.annotated import print_source
+from tileprobe.views.chrome import clock_error_ns
 
 BAR = 12
+STREAMS = 6  # named in the header
 PLAIN_WIDTH = 120  # of a file or a pipe, where nobody says
 
 
@@ -47,15 +49,15 @@ def print_report(trace: Trace, results: list[Result], console: Console) -> None:
             console.print(Text("nothing was recorded: no program ran, or none was sampled\n", style="yellow"))
             continue
         for result, table in mine:
-            _print(result, table, console)
+            _print(trace, result, table, console)
     for result in results:
         for table in result.tables:
             if table.kernel is None:
-                _print(result, table, console)
+                _print(trace, result, table, console)
     print_findings([finding for result in results for finding in result.findings], console)
 
 
-def _print(result: Result, table: Table, console: Console) -> None:
+def _print(trace: Trace, result: Result, table: Table, console: Console) -> None:
     if result.tool == "source":
         print_source(table.frame, console)
     else:
@@ -63,7 +65,9 @@ def _print(result: Result, table: Table, console: Console) -> None:
             console.print(Text(table.title, style="bold"))
         print_table(table, console)
         if result.tool == "regions":
-            console.print(Text("total and self are sums over all recorded programs", style="dim"))
+            streams = any(len(trace.stream_names(kernel.id)) > 1 for kernel in trace.kernels)
+            what = "programs and their streams" if streams else "programs"
+            console.print(Text(f"total and self are sums over all recorded {what}", style="dim"))
     console.print()
 
 
@@ -88,7 +92,26 @@ def print_header(trace: Trace, kernel: Kernel, console: Console) -> None:
     parts += [f"{text.duration(lengths[len(lengths) // 2])} each"] if lengths else []
     console.print(Text(" · ".join(parts)))
     console.print(_records(trace, kernel))
+    for note in _notes(trace, kernel):
+        console.print(Text(note, style="dim"))
     console.print()
+
+
+def _notes(trace: Trace, kernel: Kernel) -> list[str]:
+    """What a reader of the times must know: that a program is several streams, and how well clocks agree."""
+    notes = []
+    names = trace.stream_names(kernel.id)
+    if len(names) > 1:
+        shown = ", ".join(names[:STREAMS]) + (", ..." if len(names) > STREAMS else "")
+        notes.append(f"{len(names)} streams a program: {shown}")
+    error = clock_error_ns(trace)
+    if error is not None:
+        count = len(trace.domains)
+        notes.append(
+            f"{count} clock{'s' if count != 1 else ''}, aligned to ±{text.duration(error) or '0'}: times of units with "
+            f"different clocks compare no better"
+        )
+    return notes
 
 
 def _records(trace: Trace, kernel: Kernel) -> Text:
