@@ -221,6 +221,7 @@ def run_speed(console: Console, out: dict) -> bool:
     from tileprobe.targets.cambricon.compile import compile_step
     from tileprobe.targets.cambricon.encode import encode
     from tileprobe.targets.cambricon.engine.launch import launch
+    from tileprobe.targets.cambricon.engine.state import N_COMPUTED, N_STREAMED
     from tileprobe.targets.cambricon.pagemap import geometry_of
 
     machine = load_machine("cambricon:l")
@@ -231,7 +232,7 @@ def run_speed(console: Console, out: dict) -> bool:
         started = time.perf_counter()
         run = launch(program, machine, geometry_of(machine))
         seconds = time.perf_counter() - started
-        pages = int(run.state.stats[:, 12:14].sum())
+        pages = int(run.state.stats[:, [N_STREAMED, N_COMPUTED]].sum())
         out[name] = {"pages": pages, "seconds": seconds}
         each = seconds / pages * 1e9
         console.print(

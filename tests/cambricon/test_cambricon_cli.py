@@ -185,13 +185,3 @@ def test_a_changed_device_file_is_run_again(tmp_path):
         assert main([*sweep, "--out", str(tmp_path / "s")]) == 0
         rates.append(pl.read_parquet(tmp_path / "s.parquet")["tokens_per_s"].to_list()[-1])
     assert rates[1] > rates[0]
-
-
-def test_compiled_code_is_kept_by_the_sources(monkeypatch, tmp_path):
-    from tileprobe.targets.cambricon.engine import jit
-
-    monkeypatch.setenv("TILEPROBE_CACHE_DIR", str(tmp_path))
-    folder = jit.cache_folder()
-    assert folder.parent == tmp_path
-    monkeypatch.setattr(jit, "SOURCES", jit.SOURCES[:-1])
-    assert jit.cache_folder() != folder

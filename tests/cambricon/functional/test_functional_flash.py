@@ -147,10 +147,3 @@ def test_what_does_not_fit_is_refused():
     flash.program("m", matrix, place(S, [(10, 10)], (64, 64))[0])
     with pytest.raises(TileProbeError, match="expected int16"):
         flash.multiply("m", x[:, :5])
-
-
-def test_cached_machine_code_is_stamped_with_all_sources():
-    from tileprobe.targets.cambricon.functional import flash
-    from tileprobe.targets.cambricon.functional.jit import sources_hash
-
-    assert flash._dot._cache._cache_file._source_stamp == sources_hash()

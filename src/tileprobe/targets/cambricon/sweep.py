@@ -26,7 +26,6 @@ import polars as pl
 from tileprobe.errors import TileProbeError
 from tileprobe.files import write_file
 from tileprobe.targets.cambricon.command import parse_changes, parse_value, settings_of
-from tileprobe.targets.cambricon.engine.jit import cache_folder
 from tileprobe.targets.cambricon.machine import _find_constant
 
 # settings of a run that can be varied beside the constants of the device, with the type they have in a table
@@ -34,6 +33,7 @@ OPTIONS = {
     "model": str, "device": str, "context": int, "weights": str, "tiling": str, "tile": str, "mode": str,
     "slicing": bool, "mha": bool, "lm_head": bool, "prefill": bool, "channels": int, "chips_per_channel": int,
 }  # fmt: skip
+ENGINE = Path(__file__).parent / "engine"
 RESULTS = ("tokens_per_s", "latency_ms", "channel_use", "channel_gb_per_token", "joules_per_token", "alpha")
 
 
@@ -62,12 +62,14 @@ def points(fixed: dict[str, Any], axes: dict[str, list[Any]]) -> Iterator[dict[s
 
 def key_of(point: dict[str, Any]) -> str:
     """What a result depends on: the settings, the files they name as they are now, and the engine."""
+    from tileprobe.targets.cambricon.jit import sources_hash
+
     try:
         model, machine, _ = settings_of(_given(point))
         files = hashlib.sha256(repr((model, machine)).encode()).hexdigest()[:16]
     except TileProbeError:
         files = ""  # running it will say why
-    return json.dumps({**point, "files": files, "engine": cache_folder().name}, sort_keys=True, default=str)
+    return json.dumps({**point, "files": files, "engine": sources_hash(ENGINE)}, sort_keys=True, default=str)
 
 
 def _given(point: dict[str, Any]) -> dict[str, Any]:

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from tileprobe.errors import TileProbeError
-from tileprobe.targets.cambricon.engine.jit import is_compiled
 from tileprobe.targets.cambricon.engine.program import Program
 from tileprobe.targets.cambricon.machine import Machine
 from tileprobe.targets.cambricon.pagemap import Geometry
@@ -38,8 +37,9 @@ def _load_engine():
     """Import the engine, and say so when that means compiling it."""
     first = "tileprobe.targets.cambricon.engine.run" not in sys.modules
     from tileprobe.targets.cambricon.engine import run, state
+    from tileprobe.targets.cambricon.jit import is_kept
 
-    if first and not is_compiled() and not os.environ.get("NUMBA_DISABLE_JIT"):
+    if first and not is_kept(run.run_operators) and not os.environ.get("NUMBA_DISABLE_JIT"):
         print("compiling the engine, once", file=sys.stderr, flush=True)
     return run, state
 
@@ -58,16 +58,16 @@ def launch(
     constants = state.constants_of(machine, geometry, program.sliced)
     count = len(program.operators)
     memory = state.fresh_state(constants, len(program.matrices))
-    buffers = state.trace_buffers(max(trace_capacity, 1), np.zeros(count, np.bool_) if keep is None else keep)
-    tracing = np.bool_(keep is not None)
-    start, done, busy = np.zeros(count), np.zeros(count), np.zeros(3)
-    stuck = run.run_operators(
+    traced = np.zeros(count, np.bool_) if keep is None else keep
+    buffers = state.trace_buffers(max(trace_capacity, 1), traced, on=keep is not None)
+    tables = state.Tables(
         program.operators, program.costs, program.matrices, program.use_per_page_us,
-        constants, memory, start, done, busy, tracing, buffers,
+        start_us=np.zeros(count), done_us=np.zeros(count), busy_us=np.zeros(3),
     )  # fmt: skip
+    stuck = run.run_operators(tables, constants, memory, buffers)
     if stuck >= 0:
         raise TileProbeError(
             f"the engine came to a standstill in {program.names[stuck]!r}: please report it with the "
             f"command line"
         )
-    return Run(start, done, busy, memory, buffers)
+    return Run(tables.start_us, tables.done_us, tables.busy_us, memory, buffers)

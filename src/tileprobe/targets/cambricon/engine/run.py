@@ -9,101 +9,114 @@ from __future__ import annotations
 
 from tileprobe.targets.cambricon.engine import program as p
 from tileprobe.targets.cambricon.engine.channel import run_group
-from tileprobe.targets.cambricon.engine.jit import jit
-from tileprobe.targets.cambricon.engine.state import T_ARRAY_NPU, T_DRAM, T_SFU, record
-
-KIND, FIRST_MATRIX, END_MATRIX, DEP_0, DEP_3, KV_HEADS = (
-    p.KIND,
-    p.FIRST_MATRIX,
-    p.END_MATRIX,
-    p.DEP_0,
-    p.DEP_3,
-    p.KV_HEADS,
+from tileprobe.targets.cambricon.engine.state import (
+    BUSY_ARRAY,
+    BUSY_DRAM,
+    BUSY_SFU,
+    T_ARRAY_NPU,
+    T_DRAM,
+    T_SFU,
+    record,
 )
-WEIGHTS, VECTOR, ATTENTION = p.WEIGHTS, p.VECTOR, p.ATTENTION
-SFU_US, DRAM_US, K_DRAM_US, V_DRAM_US = p.SFU_US, p.DRAM_US, p.K_DRAM_US, p.V_DRAM_US
-QK_ARRAY_US, PV_ARRAY_US, SOFTMAX_US, TAIL_US, ARRAY_US = (
-    p.QK_ARRAY_US,
-    p.PV_ARRAY_US,
-    p.SOFTMAX_US,
-    p.TAIL_US,
-    p.ARRAY_US,
-)
+from tileprobe.targets.cambricon.jit import borrowing, inline
 
 
-@jit
-def run_operators(ops, costs, mats, use_us, k, s, start, done, busy, tracing, tr):
-    """Fill `start` and `done` of each operator; `busy` is the NPU array's, the SFU's and the DRAM's time
-    of work.
+@borrowing
+def run_operators(tables, k, s, tr):
+    """Fill the times of each operator. Returns the number of an operator that cannot end, which is a fault of the
+    engine, or -1.
     """
-    array_free, sfu_free, dram_free = 0.0, 0.0, 0.0
-    flash_free = 0.0
-    for i in range(ops.shape[0]):
-        t = 0.0
-        for d in range(DEP_0, DEP_3 + 1):
-            if ops[i, d] >= 0:
-                t = max(t, done[ops[i, d]])
-        kind = ops[i, KIND]
-        if kind == WEIGHTS:
-            t = max(t, flash_free)
-            start[i] = t
-            end = t
-            for c in range(k.sizes[0]):
-                channel_end = run_group(
-                    c, i, t, mats, ops[i, FIRST_MATRIX], ops[i, END_MATRIX], use_us, k, s, tracing, tr
-                )
-                if channel_end < 0.0:
-                    return i
-                end = max(end, channel_end)
-            busy[0] += costs[i, ARRAY_US]
-            end += costs[i, TAIL_US]
-            if tracing and costs[i, TAIL_US] > 0.0:
-                record(tr, T_SFU, -1, 0, i, end - costs[i, TAIL_US], end, 0.0)
-            busy[1] += costs[i, TAIL_US]
-            sfu_free = max(sfu_free, end)
-            flash_free = end
-        elif kind == VECTOR:
-            t0 = max(t, sfu_free)
-            start[i] = t0
-            end = t0 + costs[i, SFU_US]
-            if costs[i, DRAM_US] > 0.0:
-                dram_free = max(dram_free, t) + costs[i, DRAM_US]
-                busy[2] += costs[i, DRAM_US]
-                end = max(end, dram_free)
-            busy[1] += costs[i, SFU_US]
-            sfu_free = end
-            if tracing:
-                record(tr, T_SFU, -1, 0, i, t0, end, 0.0)
+    free = s.free[0]
+    for i in range(tables.operators.shape[0]):
+        kind = tables.operators[i, p.KIND]
+        if kind == p.WEIGHTS:
+            if not run_weights(i, tables, k, s, free, tr):
+                return i
+        elif kind == p.VECTOR:
+            run_vector(i, tables, free, tr)
         else:
-            # the cache does not depend on the query, but the DRAM serves operators in order
-            start[i] = t
-            end = t
-            dram_free = max(dram_free, t) + costs[i, DRAM_US]
-            soft, v_there = t, t
-            for h in range(ops[i, KV_HEADS] + 1):
-                # the array takes the scores of head h, then the values of head h - 1, whose softmax ran
-                # meanwhile
-                v_before, soft_before = v_there, soft
-                if h < ops[i, KV_HEADS]:
-                    k_there = dram_free + costs[i, K_DRAM_US]
-                    v_there = k_there + costs[i, V_DRAM_US]
-                    # rows are multiplied as they come, so the last row of either data or work decides
-                    array_free = max(k_there, max(array_free, t) + costs[i, QK_ARRAY_US])
-                    soft = max(array_free, sfu_free) + costs[i, SOFTMAX_US]
-                    sfu_free = soft
-                    if tracing:
-                        record(tr, T_DRAM, -1, 0, i, dram_free, v_there, 0.0)
-                        record(tr, T_ARRAY_NPU, -1, 0, i, array_free - costs[i, QK_ARRAY_US], array_free, 0.0)
-                        record(tr, T_SFU, -1, 0, i, soft - costs[i, SOFTMAX_US], soft, 0.0)
-                    dram_free = v_there
-                if h > 0:
-                    array_free = max(v_before, max(array_free, soft_before) + costs[i, PV_ARRAY_US])
-                    if tracing:
-                        record(tr, T_ARRAY_NPU, -1, 0, i, array_free - costs[i, PV_ARRAY_US], array_free, 0.0)
-            heads = ops[i, KV_HEADS]
-            busy[0] += heads * (costs[i, QK_ARRAY_US] + costs[i, PV_ARRAY_US])
-            busy[1] += heads * costs[i, SOFTMAX_US]
-            busy[2] += heads * (costs[i, K_DRAM_US] + costs[i, V_DRAM_US]) + costs[i, DRAM_US]
-            end = max(array_free, dram_free)
-        done[i] = end
+            run_attention(i, tables, free, tr)
     return -1
+
+
+@inline
+def operands_exist(i, tables):
+    """When the last operand of an operator does."""
+    t = 0.0
+    for d in range(p.DEP_0, p.DEP_3 + 1):
+        if tables.operators[i, d] >= 0:
+            t = max(t, tables.done_us[tables.operators[i, d]])
+    return t
+
+
+@inline
+def run_weights(i, tables, k, s, free, tr):
+    """Weight products on all channels, then what the NPU does with their sums. False when a channel cannot end."""
+    t = max(operands_exist(i, tables), free.flash)
+    end = t
+    for c in range(k.channels):
+        channel_end = run_group(c, i, t, tables, k, s, tr)
+        if channel_end < 0.0:
+            return False
+        end = max(end, channel_end)
+    tail = tables.costs[i, p.TAIL_US]
+    tables.busy_us[BUSY_ARRAY] += tables.costs[i, p.ARRAY_US]
+    tables.busy_us[BUSY_SFU] += tail
+    end += tail
+    if tail > 0.0:
+        record(tr, T_SFU, -1, 0, i, end - tail, end, 0.0)
+    free.sfu, free.flash = max(free.sfu, end), end
+    tables.start_us[i], tables.done_us[i] = t, end
+    return True
+
+
+@inline
+def run_vector(i, tables, free, tr):
+    """An operator of the special function unit, with what it moves from or to DRAM."""
+    t = operands_exist(i, tables)
+    start = max(t, free.sfu)
+    sfu_us, dram_us = tables.costs[i, p.SFU_US], tables.costs[i, p.DRAM_US]
+    end = start + sfu_us
+    if dram_us > 0.0:
+        free.dram = max(free.dram, t) + dram_us
+        tables.busy_us[BUSY_DRAM] += dram_us
+        end = max(end, free.dram)
+    tables.busy_us[BUSY_SFU] += sfu_us
+    free.sfu = end
+    record(tr, T_SFU, -1, 0, i, start, end, 0.0)
+    tables.start_us[i], tables.done_us[i] = start, end
+
+
+@inline
+def run_attention(i, tables, free, tr):
+    """Attention over the KV cache. The array takes the scores of head h, then the values of head h - 1, whose
+    softmax ran meanwhile.
+    """
+    t = operands_exist(i, tables)
+    heads = tables.operators[i, p.KV_HEADS]
+    qk_us, pv_us = tables.costs[i, p.QK_ARRAY_US], tables.costs[i, p.PV_ARRAY_US]
+    k_us, v_us = tables.costs[i, p.K_DRAM_US], tables.costs[i, p.V_DRAM_US]
+    softmax_us, dram_us = tables.costs[i, p.SOFTMAX_US], tables.costs[i, p.DRAM_US]
+    # the cache does not depend on the query, but the DRAM serves operators in order
+    free.dram = max(free.dram, t) + dram_us
+    soft, v_there = t, t
+    for h in range(heads + 1):
+        v_before, soft_before = v_there, soft
+        if h < heads:
+            k_there = free.dram + k_us
+            v_there = k_there + v_us
+            # rows are multiplied as they come, so the last row of either data or work decides
+            free.array = max(k_there, max(free.array, t) + qk_us)
+            soft = max(free.array, free.sfu) + softmax_us
+            free.sfu = soft
+            record(tr, T_DRAM, -1, 0, i, free.dram, v_there, 0.0)
+            record(tr, T_ARRAY_NPU, -1, 0, i, free.array - qk_us, free.array, 0.0)
+            record(tr, T_SFU, -1, 0, i, soft - softmax_us, soft, 0.0)
+            free.dram = v_there
+        if h > 0:
+            free.array = max(v_before, max(free.array, soft_before) + pv_us)
+            record(tr, T_ARRAY_NPU, -1, 0, i, free.array - pv_us, free.array, 0.0)
+    tables.busy_us[BUSY_ARRAY] += heads * (qk_us + pv_us)
+    tables.busy_us[BUSY_SFU] += heads * softmax_us
+    tables.busy_us[BUSY_DRAM] += heads * (k_us + v_us) + dram_us
+    tables.start_us[i], tables.done_us[i] = t, max(free.array, free.dram)

@@ -1,8 +1,7 @@
-"""The engine's memory: constants, the state of channels between groups of products, counters and trace
-buffers.
+"""The engine's memory: constants, the state of channels, counters and trace buffers.
 
-NamedTuples of arrays, because Numba passes them without boxing. One row a channel; sizes follow the
-machine alone, so memory does not grow with the model.
+Arrays of records: Numba hands a record on as one pointer, so the parts of the engine take few words each. One row a
+channel; sizes follow the machine alone, so memory does not grow with the model. All times are in microseconds.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tileprobe.targets.cambricon.engine.jit import jit
+from tileprobe.targets.cambricon.jit import borrowing, inline
 from tileprobe.targets.cambricon.machine import Machine
 from tileprobe.targets.cambricon.pagemap import Geometry
 
@@ -35,6 +34,9 @@ from tileprobe.targets.cambricon.pagemap import Geometry
     N_STATS,
 ) = range(16)
 
+# places in `Tables.busy_us`
+BUSY_ARRAY, BUSY_SFU, BUSY_DRAM = range(3)
+
 # requests between their input and their last result; a power of two, more than any input slots
 OPEN_REQUESTS = 8
 
@@ -57,65 +59,132 @@ TRACE_KINDS = (
 )
 
 
+class Tables(NamedTuple):
+    """What a `Program` says, and where the times of its operators go."""
+
+    operators: np.ndarray
+    costs: np.ndarray
+    matrices: np.ndarray
+    use_us: np.ndarray  # of each matrix: the NPU's time for one streamed page
+    start_us: np.ndarray  # of each operator
+    done_us: np.ndarray
+    busy_us: np.ndarray  # BUSY_ARRAY, BUSY_SFU, BUSY_DRAM
+
+
 class Constants(NamedTuple):
-    sizes: tuple  # channels, cores, dies, planes a core, planes that stream, pages ahead, sliced, prefetch
-    times: tuple  # microseconds, see `constants_of`
+    """The machine as a channel sees it."""
+
+    channels: int
+    cores: int
+    dies: int
+    compute_planes: int  # of a core
+    stream_planes: int  # of a die
+    window: int  # pages that may be at the NPU before they are used
+    sliced: bool  # a page can make way for read-compute transfers
+    prefetch: bool  # arrays are read before the vector exists that the page will meet
+    read_us: float
+    copy_us: float  # data register to cache register
+    page_us: float  # of computing a full page
+    byte_us: float  # on the channel
+    command_us: float
+    slice_us: float
+    slice_command_us: float
+    stream_us: float  # of a page on the channel
+    spare_us: float
+    link_us: float
     page_bytes: int
     spare_bytes: int
 
 
+def _record(*fields: tuple) -> np.dtype:
+    """A record whose fields are read as attributes, in Python as in compiled code."""
+    return np.dtype((np.record, np.dtype(list(fields), align=True)))
+
+
+CHANNEL = _record(
+    ("number", np.int64),
+    ("bus", np.float64),  # granted until
+    # the group of products it runs
+    ("op", np.int64),
+    ("t_in", np.float64),  # when its input exists
+    ("requests", np.int64),
+    ("t_last", np.float64),  # end of its last result so far
+    ("started", np.int64),  # parts of pages whose computation has begun
+    ("returned", np.int64),  # of them, with their result at the NPU
+    ("first_core", np.int64),  # cores to look at after an event
+    ("end_core", np.int64),
+    # the next request to be delivered
+    ("mat", np.int64),
+    ("col", np.int64),
+    ("row", np.int64),
+    ("delivered", np.int64),  # requests whose input is in the cores
+    ("finished", np.int64),  # requests all of whose pages have started, in order
+    ("in_open", np.bool_),  # the next request has been looked up
+    ("in_bytes", np.int64),
+    ("in_ready", np.float64),
+    # the ring of results that wait for the bus
+    ("head", np.int64),
+    ("queued", np.int64),
+    # the stream of pages to the NPU: the one after the next
+    ("stream_mat", np.int64),
+    ("stream_col", np.int64),
+    ("stream_chunk", np.int64),
+    ("stream_more", np.bool_),
+    # the page that is on the bus, or will be
+    ("page_mat", np.int64),
+    ("page_die", np.int64),
+    ("page_plane", np.int64),
+    ("page_fresh", np.bool_),  # nothing of it was sent
+    ("page_ready", np.float64),
+    ("page_left", np.float64),  # microseconds on the bus; 0 when no page is open
+    ("page_bus", np.float64),  # end of its last slice
+    # pages at the NPU, counted from the start
+    ("arrived", np.int64),
+    ("used", np.int64),
+    ("wanted", np.int64),  # by the groups so far
+    ("used_until", np.float64),
+)
+CORE = _record(
+    ("free", np.float64),
+    ("next_request", np.int64),
+    ("part", np.int64),  # of the page it computes
+    ("pages", np.int64),
+    ("issued", np.int64),  # results put into an output buffer
+    ("drained", np.int64),  # results taken out
+    ("drain_time", np.float64, (2,)),
+)
+PLANE = _record(("read_done", np.float64), ("moved", np.float64), ("cache_free", np.float64))
+REQUEST = _record(
+    ("mat", np.int64),
+    ("first", np.int64),  # block row of the first core
+    ("cols", np.int64),
+    ("left", np.int64),  # cores that have not started their page
+    ("end", np.float64),
+    ("arrival", np.float64),
+)
+RESULT = _record(("time", np.float64), ("core", np.int64), ("bytes", np.int64), ("mat", np.int64))
+FREE = _record(("flash", np.float64), ("array", np.float64), ("sfu", np.float64), ("dram", np.float64))
+PAGE = _record(("arrived", np.float64), ("used", np.float64), ("use_us", np.float64))
+
+
 class State(NamedTuple):
-    bus: np.ndarray
-    stats: np.ndarray
-    # read-compute, per core
-    core_free: np.ndarray
+    """What lives on from event to event; the first axis is the channel's."""
+
+    channels: np.ndarray  # CHANNEL
+    stats: np.ndarray  # the counters above
+    cores: np.ndarray  # CORE
     core_busy: np.ndarray
-    next_request: np.ndarray
-    part: np.ndarray
-    pages: np.ndarray
-    issued: np.ndarray
-    drained: np.ndarray
-    drain_time: np.ndarray
-    read_done: np.ndarray
-    moved: np.ndarray
-    cache_free: np.ndarray
-    # open requests, a ring
-    r_mat: np.ndarray
-    r_first: np.ndarray
-    r_cols: np.ndarray
-    r_left: np.ndarray
-    r_end: np.ndarray
-    r_arrival: np.ndarray
-    # results that wait for the bus, a ring
-    q_time: np.ndarray
-    q_core: np.ndarray
-    q_bytes: np.ndarray
-    q_mat: np.ndarray
-    # the stream of pages to the NPU
-    sm: np.ndarray
-    sj: np.ndarray
-    ss: np.ndarray
-    smoved: np.ndarray
-    sread_done: np.ndarray
-    stream_more: np.ndarray
-    stream_left: np.ndarray
-    stream_fresh: np.ndarray
-    stream_ready: np.ndarray
-    stream_bus: np.ndarray
-    stream_mat: np.ndarray
-    stream_die: np.ndarray
-    stream_plane: np.ndarray
-    stream_end: np.ndarray
-    n_arrived: np.ndarray
-    n_used: np.ndarray
-    arrived: np.ndarray
-    used: np.ndarray
-    use_of: np.ndarray
-    used_until: np.ndarray
+    planes: np.ndarray  # PLANE, of cores
+    stream_planes: np.ndarray  # PLANE, of dies
+    requests: np.ndarray  # REQUEST, the open ones: a ring
+    results: np.ndarray  # RESULT, the ones that wait for the bus: a ring
+    pages: np.ndarray  # PAGE, the window of streamed ones
     mat_end: np.ndarray  # of each matrix: when its last sum was at the NPU
+    free: np.ndarray  # FREE, one for the whole machine
 
 
 class TraceBuffers(NamedTuple):
+    on: bool
     count: np.ndarray  # kept, lost because the buffers were full, left out by sampling
     keep: np.ndarray  # of each operator: whether its intervals are kept
     kind: np.ndarray
@@ -133,64 +202,57 @@ def constants_of(machine: Machine, geometry: Geometry, sliced: bool) -> Constant
     gb_per_s = min(flash.channel_gb_per_s, machine.link.gb_per_s / flash.channels)
     byte_us = 1e-3 / gb_per_s
     spare = flash.spare_bytes if flash.spare_travels else 0
-    window = max(1, machine.npu.sram_bytes // 2 // (flash.page_bytes * flash.channels))
-    sizes = (
-        geometry.channels,
-        geometry.cores,
-        geometry.dies_per_channel,
-        max(geometry.planes_per_core, 1),
-        max(geometry.stream_planes, 1),
-        window,
-        int(sliced),
-        int(flash.prefetch),
+    return Constants(
+        channels=geometry.channels,
+        cores=geometry.cores,
+        dies=geometry.dies_per_channel,
+        compute_planes=max(geometry.planes_per_core, 1),
+        stream_planes=max(geometry.stream_planes, 1),
+        window=max(1, machine.npu.sram_bytes // 2 // (flash.page_bytes * flash.channels)),
+        sliced=sliced,
+        prefetch=flash.prefetch,
+        read_us=flash.read_us,
+        copy_us=flash.register_copy_us,
+        page_us=machine.core.page_us,
+        byte_us=byte_us,
+        command_us=flash.command_us,
+        slice_us=flash.slice_bytes * byte_us,
+        slice_command_us=flash.slice_command_us,
+        stream_us=flash.page_bytes * byte_us,
+        spare_us=spare * byte_us,
+        link_us=machine.link.latency_us,
+        page_bytes=flash.page_bytes,
+        spare_bytes=spare,
     )
-    times = (
-        flash.read_us,
-        flash.register_copy_us,
-        machine.core.page_us,
-        byte_us,
-        flash.command_us,
-        flash.slice_bytes * byte_us,
-        flash.slice_command_us,
-        flash.page_bytes * byte_us,
-        spare * byte_us,
-        machine.link.latency_us,
-    )
-    return Constants(sizes, times, flash.page_bytes, spare)
 
 
 def fresh_state(k: Constants, matrices: int) -> State:
     """All registers empty, the first array reads just begun."""
-    channels, cores, dies, planes_c, planes_s, window, _, _ = k.sizes
-    t_read, t_copy = k.times[0], k.times[1]
-    ring = 1 << (2 * cores).bit_length()
-
-    def ints(*shape: int) -> np.ndarray:
-        return np.zeros((channels, *shape), np.int64)
-
-    def floats(*shape: int) -> np.ndarray:
-        return np.zeros((channels, *shape), np.float64)
-
-    first_read = floats(cores, planes_c) + t_read
-    first_page = floats(dies, planes_s) + t_read + t_copy
+    channels = np.zeros(k.channels, CHANNEL)
+    channels["number"], channels["stream_more"], channels["page_bus"] = np.arange(k.channels), True, -1.0
+    planes = np.zeros((k.channels, k.cores, k.compute_planes), PLANE)
+    planes["read_done"] = k.read_us
+    stream_planes = np.zeros((k.channels, k.dies, k.stream_planes), PLANE)
+    stream_planes["moved"] = k.read_us + k.copy_us
+    stream_planes["read_done"] = k.read_us + k.copy_us + k.read_us
     return State(
-        bus=floats(), stats=floats(N_STATS), core_free=floats(cores), core_busy=floats(cores),
-        next_request=ints(cores), part=ints(cores), pages=ints(cores), issued=ints(cores),
-        drained=ints(cores), drain_time=floats(cores, 2), read_done=first_read,
-        moved=floats(cores, planes_c), cache_free=floats(cores, planes_c), r_mat=ints(OPEN_REQUESTS),
-        r_first=ints(OPEN_REQUESTS), r_cols=ints(OPEN_REQUESTS), r_left=ints(OPEN_REQUESTS),
-        r_end=floats(OPEN_REQUESTS), r_arrival=floats(OPEN_REQUESTS), q_time=floats(ring),
-        q_core=ints(ring), q_bytes=ints(ring), q_mat=ints(ring), sm=ints(), sj=ints(), ss=ints(),
-        smoved=first_page, sread_done=first_page + t_read, stream_more=np.ones(channels, np.bool_),
-        stream_left=floats(), stream_fresh=np.zeros(channels, np.bool_), stream_ready=floats(),
-        stream_bus=floats() - 1.0, stream_mat=ints(), stream_die=ints(), stream_plane=ints(),
-        stream_end=ints(), n_arrived=ints(), n_used=ints(), arrived=floats(window), used=floats(window),
-        use_of=floats(window), used_until=floats(), mat_end=np.zeros(matrices),
-    )  # fmt: skip
+        channels=channels,
+        stats=np.zeros((k.channels, N_STATS)),
+        cores=np.zeros((k.channels, k.cores), CORE),
+        core_busy=np.zeros((k.channels, k.cores)),
+        planes=planes,
+        stream_planes=stream_planes,
+        requests=np.zeros((k.channels, OPEN_REQUESTS), REQUEST),
+        results=np.zeros((k.channels, 1 << (2 * k.cores).bit_length()), RESULT),
+        pages=np.zeros((k.channels, k.window), PAGE),
+        mat_end=np.zeros(matrices),
+        free=np.zeros(1, FREE),
+    )
 
 
-def trace_buffers(capacity: int, keep: np.ndarray) -> TraceBuffers:
+def trace_buffers(capacity: int, keep: np.ndarray, on: bool) -> TraceBuffers:
     return TraceBuffers(
+        on=on,
         count=np.zeros(3, np.int64),
         keep=keep,
         kind=np.zeros(capacity, np.int8),
@@ -203,8 +265,15 @@ def trace_buffers(capacity: int, keep: np.ndarray) -> TraceBuffers:
     )
 
 
-@jit
+@inline
 def record(tr, kind, channel, unit, op, start, stop, value):
+    """An interval of the trace, when there is one."""
+    if tr.on:
+        _keep(tr, kind, channel, unit, op, start, stop, value)
+
+
+@borrowing
+def _keep(tr, kind, channel, unit, op, start, stop, value):
     """Keep an interval; or count it, when its operator is sampled away or the buffers are full."""
     if not tr.keep[op]:
         tr.count[2] += 1

@@ -16,7 +16,7 @@ from tileprobe.errors import TileProbeError
 from tileprobe.targets.cambricon.functional.ecc.audit import Outcome, audit
 from tileprobe.targets.cambricon.functional.ecc.base import Counts, PageCodec
 from tileprobe.targets.cambricon.functional.inject import Flips, inject
-from tileprobe.targets.cambricon.functional.jit import jit
+from tileprobe.targets.cambricon.jit import jit
 from tileprobe.targets.cambricon.machine import Machine
 from tileprobe.targets.cambricon.pagemap import PageMap
 

@@ -1,0 +1,94 @@
+"""What the cores of a channel start between two grants of its bus: array reads, computation, results that queue.
+
+Comes in: requests whose input has arrived. Goes out: results in the ring that `channel` empties, in the order of time.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tileprobe.targets.cambricon.engine import program as p
+from tileprobe.targets.cambricon.engine import state as st
+from tileprobe.targets.cambricon.engine.state import OPEN_REQUESTS, record
+from tileprobe.targets.cambricon.jit import inline
+
+INF = np.inf
+RING = OPEN_REQUESTS - 1
+OUTPUT_BUFFERS = 2  # of a core: it computes into one while the other waits for the bus
+
+
+@inline
+def start_pages(ch, mats, k, s, tr):
+    """Start what can start on the cores that saw an event."""
+    c = ch.number
+    for q in range(ch.first_core, ch.end_core):
+        core = s.cores[c, q]
+        while core.next_request < ch.delivered:
+            request = s.requests[c, core.next_request & RING]
+            m = request.mat
+            block_row = request.first + (q - mats[m, p.FIRST_CORE] + k.cores) % k.cores
+            if block_row >= mats[m, p.FLASH_CHUNKS]:  # no page of this request is the core's
+                core.next_request += 1
+            elif core.issued - core.drained >= OUTPUT_BUFFERS:
+                break
+            else:
+                rows = min(mats[m, p.BLOCK_ROWS], mats[m, p.ROWS] - block_row * mats[m, p.BLOCK_ROWS])
+                start_part(ch, q, core, request, rows, mats, k, s, tr)
+    while ch.finished < ch.delivered and s.requests[c, ch.finished & RING].left == 0:
+        ch.finished += 1
+
+
+@inline
+def start_part(ch, q, core, request, rows, mats, k, s, tr):
+    """Compute what fits one output buffer of a page with `rows` rows, and queue its result."""
+    c, m, part = ch.number, request.mat, core.part
+    part_rows = min(mats[m, p.PART_ROWS], rows - part * mats[m, p.PART_ROWS])
+    plane = s.planes[c, q, core.pages % k.compute_planes]
+    start = max(core.free, core.drain_time[core.issued & 1])
+    if part == 0:
+        start = max(start, load_page(ch, q, plane, k, tr), request.arrival)
+    values = part_rows * request.cols
+    end = start + k.page_us * values / mats[m, p.VALUES_PER_PAGE]
+    s.core_busy[c, q] += end - start
+    core.free = end
+    core.issued += 1
+    record(tr, st.T_COMPUTE, c, q, ch.op, start, end, values)
+    queue_result(ch, s.results, end, q, part_rows * mats[m, p.SUM_BYTES], m)
+    core.part = part + 1
+    if core.part * mats[m, p.PART_ROWS] >= rows:
+        core.part = 0
+        core.pages += 1
+        core.next_request += 1
+        plane.cache_free = end
+        request.left -= 1
+        request.end = max(request.end, end)
+        s.stats[c, st.N_COMPUTED] += 1
+
+
+@inline
+def load_page(ch, q, plane, k, tr):
+    """The page from the array into the cache register; the next array read begins. Returns when it is there."""
+    ready = plane.read_done
+    if not k.prefetch:  # no read before the vector exists that it will meet
+        ready = max(plane.moved, ch.t_in) + k.read_us
+    moved = max(ready, plane.cache_free) + k.copy_us
+    record(tr, st.T_ARRAY, ch.number, q, ch.op, ready - k.read_us, ready, 1)
+    plane.moved, plane.read_done = moved, moved + k.read_us
+    return moved
+
+
+@inline
+def queue_result(ch, results, time, q, size, m):
+    """Into the ring, in the order of time; of two at once, the one of the lower core first."""
+    c, mask = ch.number, results.shape[1] - 1
+    at = ch.queued
+    while at > 0:
+        before = results[c, (ch.head + at - 1) & mask]
+        if before.time < time or (before.time == time and before.core < q):
+            break
+        results[c, (ch.head + at) & mask] = before
+        at -= 1
+    result = results[c, (ch.head + at) & mask]
+    result.time, result.core, result.bytes, result.mat = time, q, size, m
+    ch.queued += 1
+    ch.started += 1
