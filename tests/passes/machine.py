@@ -13,7 +13,7 @@ from tileprobe.ir import probe, record
 from tileprobe.ir import sampling as S
 from tileprobe.ir.accessors import attr_value, op_name
 
-ENDS = ("scf.yield", "scf.condition", "cf.", "func.return")
+ENDS = ("scf.yield", "scf.condition", "cf.", "func.return", "my.end")
 
 
 class Machine:
@@ -22,6 +22,8 @@ class Machine:
         self.clock = clock
         self.intervals = []  # (region, iteration, start, stop)
         self.opened = []
+        self.issued, self.waited = {}, {}  # (region, logical iteration) -> clock
+        self.asynchronous = []  # as intervals, from issue to the end of the wait
         self.values = {}
         self.iterations = ()
 
@@ -59,8 +61,11 @@ class Machine:
             self.record(op)
         elif name == "arith.constant":
             self.values[op.results[0]] = attr_value(op, "value")
-        elif name == "my.stage":
+        elif attr_value(op, "ticks"):
             self.clock += attr_value(op, "ticks")
+        elif attr_value(op, "streams"):  # one after another
+            for region in op.regions:
+                self.region(region, [self.get(v) for v in op.operands])
         elif name == "scf.for":
             lower, upper, by, *carried = (self.get(v) for v in op.operands)
             for n, number in enumerate(range(lower, upper, by)):
@@ -94,9 +99,23 @@ class Machine:
             self.intervals.append((op.region_id, now, self.opened.pop(), self.clock))
         elif isinstance(op, (probe.MarkOp, probe.ValueOp)):
             self.intervals.append((op.region_id, now, self.clock, self.clock))
+        elif isinstance(op, (probe.IssueOp, probe.WaitOp, probe.DoneOp)):
+            ahead = op.ahead.data if op.ahead is not None else 0
+            logical = ahead if op.peeled is not None else now + ahead
+            self.pair(op, (op.region_id, logical))
+
+    def pair(self, op, key):
+        if isinstance(op, probe.IssueOp):
+            self.issued[key] = self.clock
+        elif isinstance(op, probe.WaitOp):
+            self.waited[key] = self.clock
+        else:
+            self.intervals.append((*key, self.waited.pop(key), self.clock))
+            if key in self.issued:  # the first wait ends it
+                self.asynchronous.append((*key, self.issued.pop(key), self.clock))
 
     def record(self, op):
-        words = self.block
+        words = None if isinstance(op, record.ClockOp) else self.stream_words(op)
         epoch = int(self.parameters[S.LAUNCH_EPOCH])
         if isinstance(op, record.OpenOp):
             words[[L.EPOCH, L.UNIT, L.PUSHED, L.BEGIN]] = epoch, 0, 0, self.clock
@@ -142,10 +161,19 @@ class Machine:
         elif isinstance(op, record.FlushOp) and op.cursor is not None:
             words[L.PUSHED] = self.get(op.cursor)
 
+    def stream_words(self, op):
+        """The words of the stream that a record op belongs to, an instance of which is all there is."""
+        opened = op if isinstance(op, record.OpenOp) else op.operands[0].owner
+        if isinstance(op, (record.StoreOp, record.PushOp)):
+            opened = op.operands[1].owner
+            opened = opened.block.owner if isinstance(opened, record.SlotOp) else opened
+        self.stream = self.layout.streams[opened.stream.data]
+        return self.block[self.stream.base : self.stream.base + self.stream.words]
+
     def push(self, op, tag):
-        stream, cursor = self.layout.streams[0], self.get(op.cursor)
+        stream, cursor = self.stream, self.get(op.cursor)
         if cursor < stream.cursor_capacity:
-            at = stream.cursor_base + 2 * cursor
+            at = stream.base + stream.cursor_base + 2 * cursor
             self.block[at : at + 2] = np.array([tag, self.get(op.ticks)], np.uint64)
         self.values[op.moved] = cursor + 1
 

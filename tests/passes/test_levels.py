@@ -78,6 +78,21 @@ def both(text, options="", capacity=16):
     return exact, decoded
 
 
+def pipelined(text, n):
+    """Intervals from issue to wait, and waits: as they happened, and decoded from records."""
+    front = "select{kernel=false loops=false iterations=false},instrument,merge-probes"
+    exact = Machine([n, True]).run(lowered(text, front))
+    slots = f"{front},sample{{capacity=16}},assign-slots{{cursor_capacity=64}}"
+    layout = layout_of(lowered(text, slots))
+    words = np.zeros((1, layout.block_words), np.uint64)
+    parameters = Sampling().parameters(layout, buffer=1, epoch=3, programs=1, blocks=1)
+    machine = Machine([n, True])
+    machine.layout = layout
+    machine.run(lowered(text, f"{slots},probe-to-record"), words[0], parameters)
+    decoded = decode(words, layout, epochs=[3], programs=1)
+    return exact, decoded
+
+
 def rows(decoded):
     names = ("region", "iteration", "start", "stop")
     return sorted(zip(*(decoded.columns[name].tolist() for name in names)))
@@ -116,6 +131,89 @@ func.func @early(%n: i32, %c: i1) {
 def test_early_return():
     exact, decoded = both(EARLY)
     assert rows(decoded) == sorted(exact) == [(0, -1, 1000, 1007), (1, -1, 1000, 1007)]
+
+
+def copy(name, ticks, more=""):
+    return f'"my.copy"() {{issues = "{name}", lines = "a.py:2", ticks = {ticks} : i64{more}}} : () -> ()'
+
+
+def wait(names, ticks, more=""):
+    return f'"my.wait"() {{waits = "{names}", ticks = {ticks} : i64{more}}} : () -> ()'
+
+
+def pipelined_loop(distance, prefetched):
+    """A loop as Triton pipelines it: copies before it, and in it those for `distance` iterations later."""
+    peeled = [
+        copy(name, 3 + n, f', ahead = {n} : i64, peeled = "main"') for n in range(distance) for name in "AB"
+    ]
+    first = wait("A+B", 5, ', peeled = "main"') if prefetched else ""
+    again = wait("A+B", 6, ", ahead = 1 : i64") if prefetched else ""
+    inside = [copy(name, 7, f", ahead = {distance} : i64") for name in "AB"]
+    order = [wait("A+B", 11), *inside] if distance else [*inside, wait("A+B", 11)]
+    body = "\n".join([*order, again])
+    return "\n".join(
+        [
+            "func.func @k(%n: i32, %c: i1) {\n%zero = arith.constant 0 : i32\n%one = arith.constant 1 : i32",
+            *peeled,
+            first,
+            f'scf.for %i = %zero to %n step %one : i32 {{\n{body}\nscf.yield\n}} {{loop = "main"}}',
+            "func.return\n}",
+        ]
+    )
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 3, 9])
+@pytest.mark.parametrize(
+    ("distance", "prefetched"), [(0, False), (1, False), (2, False), (3, False), (2, True)]
+)
+def test_copies_meet_their_waits(distance, prefetched, n):
+    """Each copy from its issue to the first wait for it, also when the loop is shorter than the pipeline."""
+    exact, decoded = pipelined(pipelined_loop(distance, prefetched), n)
+    assert rows(decoded) == sorted(exact.intervals + exact.asynchronous)
+
+
+PARTITIONS = f"""
+func.func @k(%n: i32, %c: i1) {{
+  %zero = arith.constant 0 : i32
+  %one = arith.constant 1 : i32
+  %three = arith.constant 3 : i32
+  "my.stage"() {{kinds = "load", ticks = 4 : i64}} : () -> ()
+  "my.partitions"(%zero, %n, %one, %three, %c) ({{
+  ^bb0(%lo: i32, %hi: i32, %s: i32, %t: i32, %d: i1):
+    scf.for %i = %lo to %hi step %s : i32 {{
+      {copy("A", 5)}
+    }}
+    %w = scf.while (%a = %t) : (i32) -> (i32) {{
+      scf.condition(%d) %a : i32
+    }} do {{
+    ^bb0(%a: i32):
+      "my.stage"() {{kinds = "store", ticks = 4 : i64}} : () -> ()
+      scf.yield %a : i32
+    }}
+    "my.end"() : () -> ()
+  }}, {{
+  ^bb0(%lo: i32, %hi: i32, %s: i32, %t: i32, %d: i1):
+    scf.for %j = %lo to %hi step %s : i32 {{
+      {wait("A", 6)}
+      "my.stage"() {{kinds = "dot", ticks = 9 : i64}} : () -> ()
+    }}
+    "my.end"() : () -> ()
+  }}) {{streams = "load:1,mma:1"}} : (i32, i32, i32, i32, i1) -> ()
+  func.return
+}}
+"""
+
+
+def test_partitions_record_into_blocks_of_their_own():
+    """Also the copies that one of them issues and the other one awaits."""
+    exact, decoded = pipelined(PARTITIONS, 5)
+    assert len(exact.asynchronous) == 5
+    assert rows(decoded) == sorted(exact.intervals + exact.asynchronous)
+    kernel = lowered(PARTITIONS, "select{kernel=false loops=false iterations=false},instrument")
+    names = {region.id: region.name for region in regions_of(kernel)}
+    columns = (decoded.columns[name].tolist() for name in ("region", "stream"))
+    streams = {names[region]: stream for region, stream in zip(*columns)}
+    assert (streams["load"], streams["store"], streams["dot"]) == (0, 1, 2)
 
 
 def test_regions_become_a_table():

@@ -63,6 +63,7 @@ class AssignSlotsPass(ModulePass):
     def _assign(self, kernel: Operation, how: Structure) -> None:
         walker = _Walker(how, self.capacity, self.granularity)
         walker.strand(how.streams(kernel)[0])
+        _drop_unreachable(kernel)
         spans, notes = walker.all_spans(kernel)
         layout = self._layout(walker.streams, spans)
         kernel.attributes[LAYOUT] = StringAttr(json.dumps(layout.to_json(), separators=(",", ":")))
@@ -281,6 +282,19 @@ class _Walker:
             found += spans
             notes += lonely
         return list(dict.fromkeys(found)), notes
+
+
+def _drop_unreachable(kernel: Operation) -> None:
+    """Takes out probes that never run; those that the walk did not find elsewhere are refused."""
+    for op in [op for op in kernel.walk() if isinstance(op, ProbeOp) and SLOT not in op.attributes]:
+        region = op.parent_region()
+        if region is not None and op.parent in in_order(region):
+            raise UnsupportedError(
+                f"{op.name} of region {op.region_id} stands where nothing can be recorded, such as the "
+                "condition of a while loop"
+            )
+        op.detach()
+        op.erase()
 
 
 def _shift(op: ProbeOp) -> tuple[int, int]:

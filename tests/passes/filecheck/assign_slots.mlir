@@ -37,3 +37,29 @@ func.func @k() {
   probe.mark 0
   func.return
 }
+// -----
+// PASSES: assign-slots,probe-to-record
+// What never runs is not recorded.
+// CHECK: ^a:
+// CHECK-NEXT: record.flush
+// CHECK-NEXT: func.return
+func.func @k() {
+  probe.mark 0
+  func.return
+^a:
+  probe.mark 1
+  func.return
+}
+// -----
+// PASSES: assign-slots
+// ERROR: probe.mark of region 1 stands where nothing can be recorded
+func.func @k(%n: i32, %c: i1) {
+  %w = scf.while (%a = %n) : (i32) -> (i32) {
+    probe.mark 1
+    scf.condition(%c) %a : i32
+  } do {
+  ^bb0(%a: i32):
+    scf.yield %a : i32
+  }
+  func.return
+}
