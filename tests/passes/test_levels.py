@@ -15,6 +15,7 @@ from tileprobe.ir.regions import regions_of
 from tileprobe.ir.registry import context, pipeline
 from tileprobe.ir.sampling import Sampling
 from tileprobe.passes.assign_slots import layout_of
+from tileprobe.tools import Plan
 from tileprobe.trace.decode import decode
 
 sys.path.insert(0, os.path.dirname(__file__))
@@ -257,3 +258,52 @@ def test_opt_command(tmp_path, capsys):
     assert main(["opt", str(tmp_path / "none.mlir")]) == 2
     assert main(["opt", "--list"]) == 0
     assert "probe-to-record" in capsys.readouterr().out
+
+
+TTIR = """
+tt.func public @twice(%p: !tt.ptr<f32>, %n: i32) {
+  %zero = arith.constant 0 : i32
+  %one = arith.constant 1 : i32
+  %at = tt.make_range {end = 64 : i32, start = 0 : i32} : tensor<64xi32>
+  %base = tt.splat %p : !tt.ptr<f32> -> tensor<64x!tt.ptr<f32>>
+  %q = tt.addptr %base, %at : tensor<64x!tt.ptr<f32>>, tensor<64xi32>
+  scf.for %i = %zero to %n step %one : i32 {
+    tt.print " tileprobe.value:step: " {hex = false, isSigned = array<i32: 1>} : %i : i32
+    %x = tt.load %q : tensor<64x!tt.ptr<f32>>
+    %y = arith.addf %x, %x : tensor<64xf32>
+    tt.store %q, %y : tensor<64x!tt.ptr<f32>>
+  }
+  tt.return
+}
+"""
+
+
+def test_opt_runs_all_passes_of_a_kernel(tmp_path, capsys):
+    """From Triton's IR to records, one after another: no pass needs a driver."""
+    path = tmp_path / "kernel.ttir"
+    path.write_text(f"module {{{TTIR}}}\n")
+    plan = Plan(loops=True, iterations=True, kinds=("all",))
+    assert main(["opt", str(path), "-p", f"schedule,{plan.pipeline('tile')}", "--between"]) == 0
+    steps = capsys.readouterr().out.split("// before ")
+    names = [step.split()[0] for step in steps[1:]]
+    assert "user-probes" in names
+    assert names[-1] == "probe-to-record"
+    assert 'kind "value"' in steps[-1]
+    last = steps[-1].split("builtin.module")[-1]
+    assert "tt.print" not in last
+
+
+def test_scopes_written_in_the_source_are_selected(tmp_path):
+    source = tmp_path / "kernel.py"
+    source.write_text('def kernel():\n    with scope("softmax"):\n        x = 1\n    y = 2\n')
+    text = "\n".join(
+        f'"my.stage"() {{kinds = "load", lines = "{source}:{line}"}} : () -> ()' for line in (3, 4)
+    )
+    text = f"func.func @k() {{\n{text}\nfunc.return\n}}"
+    found = [r.name for r in regions_of(lowered(text, "select{kinds=none},instrument")) if r.kind == "scope"]
+    assert found == ["softmax"]
+    assert not [
+        r
+        for r in regions_of(lowered(text, "select{kinds=none written_scopes=false},instrument"))
+        if r.kind == "scope"
+    ]

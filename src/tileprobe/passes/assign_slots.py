@@ -39,8 +39,10 @@ _WARP_GROUP = 4  # warps
 
 @dataclass(frozen=True)
 class AssignSlotsPass(ModulePass):
-    """A block takes at most `max_words`: loops with much room get less of it until it fits. What records are
-    (a `granularity`, a `buffer`, a `strategy`, the width of their clock) goes into the layout."""
+    """Gives every probe its place among the records, and the kernel its layout.
+
+    A block takes at most `max_words`: loops with much room get less of it until it fits. What records are (a
+    `granularity`, a `buffer`, a `strategy`, the width of their clock) goes into the layout."""
 
     name = "assign-slots"
     lowers: ClassVar[str] = "probe"  # the IR before this pass is the last of that level

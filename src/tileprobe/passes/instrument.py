@@ -28,7 +28,9 @@ LOOP = "probe.loop"  # on a loop that something was peeled off: the number by wh
 
 @dataclass(frozen=True)
 class InstrumentPass(ModulePass):
-    """`structure` says how to read the IR: which ops are loops and stages."""
+    """Turns marks into regions with starts and stops.
+
+    `structure` says how to read the IR: which ops are loops and stages."""
 
     name = "instrument"
 

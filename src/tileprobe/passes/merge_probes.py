@@ -20,7 +20,9 @@ from tileprobe.ir.structure import Structure
 
 @dataclass(frozen=True)
 class MergeProbesPass(ModulePass):
-    """`structure` says which ops are free."""
+    """Moves probes together where only free ops lie between.
+
+    `structure` says which ops are free."""
 
     name = "merge-probes"
 

@@ -47,7 +47,9 @@ _OURS = ("probe.", "record.")  # how the names of our attributes begin
 
 @dataclass(frozen=True)
 class ProbeToRecordPass(ModulePass):
-    """`copies` is the dose; all else is in the layout that assign-slots made."""
+    """Turns probes into clock readings stored in their places.
+
+    `copies` is the dose; all else is in the layout that assign-slots made."""
 
     name = "probe-to-record"
 

@@ -21,7 +21,9 @@ DYNAMIC = "record.dynamic"
 
 @dataclass(frozen=True)
 class SamplePass(ModulePass):
-    """`capacity` iterations of a loop are kept, fewer where the trip count is known to be smaller."""
+    """Says how many iterations of each loop have a place.
+
+    `capacity` iterations of a loop are kept, fewer where the trip count is known to be smaller."""
 
     name = "sample"
 

@@ -26,7 +26,9 @@ SCOPES = "probe.scopes"  # names of the user scopes an op lies in, outermost fir
 
 @dataclass(frozen=True)
 class SelectPass(ModulePass):
-    """`kinds=all` takes every stage, `kinds=dot,load` those that do one of these, `kinds=none` no stage.
+    """Marks what is to be measured.
+
+    `kinds=all` takes every stage, `kinds=dot,load` those that do one of these, `kinds=none` no stage.
     `lines=31-44,50` keeps loops and stages on those lines; `scopes="softmax@31-44"` adds user scopes to those
     that `written_scopes` finds in the kernel's source files."""
 

@@ -25,7 +25,7 @@ PREFIX = "tileprobe."
 
 @dataclass(frozen=True)
 class UserProbesPass(ModulePass):
-    """Marks and values of the user's become probes."""
+    """Turns the user's marks and values into probes."""
 
     name = "user-probes"
 
