@@ -18,7 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--tool",
         action="append",
         metavar="NAME",
-        help="regions, source, iterations, programs, or file.py:Class",
+        help="regions, source, iterations, programs, units, or file.py:Class",
     )
     parser.add_argument(
         "--kernel", metavar="PATTERN", help="only kernels whose names match, such as '*attn*'"

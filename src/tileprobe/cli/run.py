@@ -24,7 +24,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     what.add_argument("--take", type=int, metavar="N", help="then look at so many launches")
     what.add_argument(
-        "--tool", action="append", metavar="NAME", help="regions, source, iterations, programs, file.py:Class"
+        "--tool",
+        action="append",
+        metavar="NAME",
+        help="regions, source, iterations, programs, units, file.py:Class",
     )
     what.add_argument("--lines", action="append", metavar="A-B", help="only loops and stages on these lines")
     what.add_argument("--dense", action="store_true", help="probe every stage, however short")
