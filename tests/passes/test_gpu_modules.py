@@ -4,24 +4,28 @@ import os
 import sys
 
 import pytest
+from xdsl.dialects.builtin import i64
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "ir"))
+import kernels_control
 import kernels_matmul
 from bridge_stages import Compilation
 
 from tileprobe.ir.accessors import op_name
 from tileprobe.ir.bridge import from_xdsl, to_xdsl
 from tileprobe.ir.probe import RegionOp
-from tileprobe.ir.record import OpenOp
+from tileprobe.ir.reader import op_class, parse_attributes
+from tileprobe.ir.record import CursorOp, EnterOp, NextOp, OpenOp, PushOp
 from tileprobe.ir.regions import regions_of
 from tileprobe.ir.registry import context, pipeline, structure
 from tileprobe.passes.assign_slots import layout_of
 
+CASES = [*kernels_matmul.CASES, *kernels_control.CASES]
 FRONT = "select,instrument,merge-probes,sample{capacity=8},assign-slots{granularity=warp}"
 
 
 def ttgir(name, target):
-    case = next(case for case in kernels_matmul.CASES if case.name == name)
+    case = next(case for case in CASES if case.name == name)
     compilation = Compilation(case, target)
     first = compilation.run(compilation.module, compilation.first, compilation.metadata)
     return compilation.run(first, "ttgir", compilation.metadata)
@@ -31,6 +35,13 @@ def probed(module, passes):
     pipeline(passes).apply(context(), module)
     module.verify()
     return structure("scf").kernels(module)[0]
+
+
+def drop_ours(module):
+    ours = [op for op in module.walk() if op_name(op).startswith("record.") or isinstance(op, RegionOp)]
+    for op in reversed(ours):
+        op.detach()
+        op.erase()
 
 
 def copies(kernel, kind="async"):
@@ -89,8 +100,39 @@ def test_nothing_of_ours_stays_behind():
     before = module.str_nodebug()
     bridged = to_xdsl(module)
     probed(bridged, f"{FRONT},probe-to-record")
-    ours = [op for op in bridged.walk() if op_name(op).startswith("record.") or isinstance(op, RegionOp)]
-    for op in reversed(ours):
-        op.detach()
-        op.erase()
+    drop_ours(bridged)
     assert from_xdsl(bridged, module.context).str_nodebug() == before
+
+
+def stand_in(op):
+    """A value of Triton's own in place of a carried one of ours: 0 to begin with, then doubled."""
+    if isinstance(op, (CursorOp, EnterOp)):
+        properties = parse_attributes("{value = 0 : i64}")
+        made = op_class("arith.constant").create(result_types=[i64], properties=properties)
+        return op.results[0], made
+    taken, given = (op.cursor, op.moved) if isinstance(op, PushOp) else (op.number, op.following)
+    properties = parse_attributes("{overflowFlags = #arith.overflow<none>}")
+    made = op_class("arith.addi").create(
+        operands=[taken, taken], result_types=[i64], properties=properties, location=op.location
+    )
+    return given, made
+
+
+def test_triton_takes_the_carried_values():
+    """Loops, branches and while loops with the cursor in them are well formed in Triton's eyes."""
+    module = ttgir("loops_and_branches", "sm80")
+    before = module.str_nodebug()
+    bridged = to_xdsl(module)
+    probed(bridged, f"{FRONT},probe-to-record")
+    carrying = [op for op in bridged.walk() if isinstance(op, (CursorOp, EnterOp, NextOp, PushOp))]
+    assert {type(op) for op in carrying} == {CursorOp, EnterOp, NextOp, PushOp}
+    for op in carrying:
+        given, made = stand_in(op)
+        op.parent.insert_op_before(made, op)
+        given.replace_all_uses_with(made.results[0])
+    drop_ours(bridged)
+    returned = from_xdsl(bridged, module.context)
+    assert returned.verify()
+    text = returned.str_nodebug()
+    assert text.count("scf.while") == before.count("scf.while") > 0
+    assert text.count("i64") > before.count("i64")

@@ -63,3 +63,33 @@ func.func @k() {
   probe.mark 0
   func.return
 }
+// -----
+// PASSES: assign-slots{cursor_capacity=8},probe-to-record
+// Of a warp-specialised kernel the first region runs in order with the code around it, and the cursor passes
+// through it; the partitions have blocks of their own.
+func.func @k(%n: i32, %c: i1) {
+  // CHECK:      %[[W:.*]] = "ttg.warp_specialize"()
+  // CHECK:        %{{.*}}, %{{.*}}, %[[A:.*]] = scf.while ({{.*}} = %cursor)
+  // CHECK:        "ttg.warp_yield"(%[[A]]) : (i64) -> ()
+  // CHECK:        %[[B:.*]] = record.open program global exact 64 bits 16 words stream 1
+  // CHECK-NEXT:   record.slot %[[B]], 1 at 8
+  // CHECK:        record.flush %[[B]]
+  // CHECK-NEXT:   "ttg.warp_return"
+  // CHECK:      record.flush %block at %[[W]]
+  "ttg.warp_specialize"() <{partitionNumWarps = array<i32: 4>}> ({
+    %w = scf.while (%a = %n) : (i32) -> (i32) {
+      scf.condition(%c) %a : i32
+    } do {
+    ^bb0(%a: i32):
+      probe.mark 0
+      scf.yield %a : i32
+    }
+    "ttg.warp_yield"() : () -> ()
+  }, {
+    "ttg.warp_specialize.partitions"() ({
+      probe.mark 1
+      "ttg.warp_return"() : () -> ()
+    }) : () -> ()
+  }) : () -> ()
+  func.return
+}
