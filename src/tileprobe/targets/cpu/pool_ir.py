@@ -1,4 +1,4 @@
-"""The thread pool's machine code, as LLVM IR text: claiming, running and waiting, with no Python in the loop.
+"""The thread pool's machine code, as LLVM IR: claiming, running and waiting, with no Python in the loop.
 
 Comes in: the architecture (for its pause instruction and its futex number). Goes out: a module with `tp_run`,
 `tp_resume`, `tp_cancel`, `tp_stop` (called from Python) and `tp_worker` (a thread's main function).
@@ -12,6 +12,12 @@ last ones are small, and no more than a few milliseconds of work, so that a job 
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from llvmlite import ir
+from llvmlite.ir.instructions import StoreAtomicInstr
 
 # Byte offsets in the pool's shared block. What different threads write sits on different cache lines.
 OFFSETS = {
@@ -47,390 +53,400 @@ _SLICE_NS = 50_000_000
 # A thread's next claim may be twice as large while its claims take less than this.
 _CLAIM_NS = 2_000_000
 
-_ARCH = {
-    "x86_64": {
-        "futex": 202,
-        "pause": "call void @llvm.x86.sse2.pause()",
-        "declare": "declare void @llvm.x86.sse2.pause()",
-    },
-    "aarch64": {
-        "futex": 98,
-        "pause": "call void @llvm.aarch64.hint(i32 1)",
-        "declare": "declare void @llvm.aarch64.hint(i32)",
-    },
-}
 FUTEX_WAIT, FUTEX_WAKE = 128, 129  # the private variants: one process
-
-_MODULE = """
-{declare}
-declare i64 @syscall(i64, ...)
-declare i32 @posix_memalign(ptr, i64, i64)
-declare void @free(ptr)
-declare i32 @clock_gettime(i32, ptr)
-
-define private i64 @now() {{
-  %ts = alloca {{ i64, i64 }}
-  call i32 @clock_gettime(i32 1, ptr %ts)
-  %s = load i64, ptr %ts
-  %np = getelementptr i8, ptr %ts, i64 8
-  %n = load i64, ptr %np
-  %sn = mul i64 %s, 1000000000
-  %t = add i64 %sn, %n
-  ret i64 %t
-}}
-
-; Scratch of at least the given size for the thread that owns the slot, or null.
-define private ptr @scratch(ptr %slot, i64 %bytes) {{
-  %pp = getelementptr i8, ptr %slot, i64 {slot_scratch}
-  %sp = getelementptr i8, ptr %slot, i64 {slot_scratch_bytes}
-  %p = load ptr, ptr %pp
-  %have = load i64, ptr %sp
-  %enough = icmp uge i64 %have, %bytes
-  br i1 %enough, label %keep, label %grow
-keep:
-  ret ptr %p
-grow:
-  call void @free(ptr %p)
-  store ptr null, ptr %pp
-  store i64 0, ptr %sp
-  %up = add i64 %bytes, 4095
-  %size = and i64 %up, -4096
-  %rc = call i32 @posix_memalign(ptr %pp, i64 4096, i64 %size)
-  %bad = icmp ne i32 %rc, 0
-  br i1 %bad, label %none, label %ok
-none:
-  store ptr null, ptr %pp
-  ret ptr null
-ok:
-  store i64 %size, ptr %sp
-  %q = load ptr, ptr %pp
-  ret ptr %q
-}}
-
-; Counts granules as finished; the last one wakes a launching thread that sleeps.
-define private void @finish(ptr %pool, i32 %granules) {{
-  %dp = getelementptr i8, ptr %pool, i64 {done}
-  %cp = getelementptr i8, ptr %pool, i64 {count}
-  %wp = getelementptr i8, ptr %pool, i64 {waiting}
-  %count = load i32, ptr %cp
-  %old = atomicrmw add ptr %dp, i32 %granules seq_cst
-  %new = add i32 %old, %granules
-  %all = icmp eq i32 %new, %count
-  br i1 %all, label %last, label %out
-last:
-  %w = load atomic i32, ptr %wp seq_cst, align 4
-  %asleep = icmp ne i32 %w, 0
-  br i1 %asleep, label %wake, label %out
-wake:
-  call i64 (i64, ...) @syscall(i64 {futex}, ptr %dp, i64 {futex_wake}, i64 1, ptr null)
-  br label %out
-out:
-  ret void
-}}
-
-; Gives up what nobody has claimed of the current job.
-define private void @abandon(ptr %pool) {{
-entry:
-  br label %retry
-retry:
-  %t = load atomic i64, ptr %pool acquire, align 8
-  %left = trunc i64 %t to i32
-  %none = icmp eq i32 %left, 0
-  br i1 %none, label %out, label %try
-try:
-  %gen = and i64 %t, -4294967296
-  %x = cmpxchg ptr %pool, i64 %t, i64 %gen seq_cst seq_cst
-  %won = extractvalue {{ i64, i1 }} %x, 1
-  br i1 %won, label %drop, label %retry
-drop:
-  call void @finish(ptr %pool, i32 %left)
-  br label %out
-out:
-  ret void
-}}
-
-; Claims and runs until nothing is left. Returns true when the deadline has passed before that.
-define private i1 @work(ptr %pool, ptr %slot, i64 %deadline) {{
-entry:
-  %kp = getelementptr i8, ptr %pool, i64 {kernel}
-  %lp = getelementptr i8, ptr %pool, i64 {launch}
-  %np = getelementptr i8, ptr %pool, i64 {programs}
-  %gp = getelementptr i8, ptr %pool, i64 {granule}
-  %bp = getelementptr i8, ptr %pool, i64 {scratch}
-  %cp = getelementptr i8, ptr %pool, i64 {count}
-  %sp = getelementptr i8, ptr %pool, i64 {status}
-  %tp = getelementptr i8, ptr %pool, i64 {threads}
-  %threads = load i32, ptr %tp
-  %shares = mul i32 %threads, {share}
-  %begin = call i64 @now()
-  br label %next
-next:
-  %limit = phi i32 [ 1, %entry ], [ %limit, %claim ], [ %limit2, %paced ]
-  %then = phi i64 [ %begin, %entry ], [ %then, %claim ], [ %n, %paced ]
-  %t = load atomic i64, ptr %pool acquire, align 8
-  %left = trunc i64 %t to i32
-  %none = icmp eq i32 %left, 0
-  br i1 %none, label %idle, label %claim
-idle:
-  ret i1 false
-claim:
-  %part = udiv i32 %left, %shares
-  %zero = icmp eq i32 %part, 0
-  %fair = select i1 %zero, i32 1, i32 %part
-  %high = icmp ugt i32 %fair, %limit
-  %take = select i1 %high, i32 %limit, i32 %fair
-  %take64 = zext i32 %take to i64
-  %rest = sub i64 %t, %take64
-  %x = cmpxchg ptr %pool, i64 %t, i64 %rest seq_cst seq_cst
-  %won = extractvalue {{ i64, i1 }} %x, 1
-  br i1 %won, label %mine, label %next
-mine:
-  %kernel = load ptr, ptr %kp
-  %launch = load ptr, ptr %lp
-  %programs = load i64, ptr %np
-  %granule = load i64, ptr %gp
-  %bytes = load i64, ptr %bp
-  %count = load i32, ptr %cp
-  %index = sub i32 %count, %left
-  %index64 = zext i32 %index to i64
-  %first = mul i64 %index64, %granule
-  %span = mul i64 %take64, %granule
-  %end = add i64 %first, %span
-  %over = icmp ugt i64 %end, %programs
-  %last = select i1 %over, i64 %programs, i64 %end
-  %mem = call ptr @scratch(ptr %slot, i64 %bytes)
-  %nomem = icmp eq ptr %mem, null
-  %needmem = icmp ne i64 %bytes, 0
-  %fail = and i1 %nomem, %needmem
-  br i1 %fail, label %oom, label %call
-oom:
-  atomicrmw or ptr %sp, i32 {status_memory} seq_cst
-  br label %stop
-call:
-  %rc = call i32 %kernel(ptr %launch, ptr %mem, i64 %first, i64 %last)
-  %bad = icmp ne i32 %rc, 0
-  br i1 %bad, label %error, label %good
-error:
-  atomicrmw or ptr %sp, i32 {status_error} seq_cst
-  br label %stop
-stop:
-  call void @abandon(ptr %pool)
-  br label %good
-good:
-  call void @finish(ptr %pool, i32 %take)
-  %n = call i64 @now()
-  %spent = sub i64 %n, %then
-  %quick = icmp ult i64 %spent, {claim_ns}
-  %double = shl i32 %take, 1
-  %half = lshr i32 %take, 1
-  %half1 = or i32 %half, 1
-  %limit2 = select i1 %quick, i32 %double, i32 %half1
-  %late = icmp ugt i64 %n, %deadline
-  br i1 %late, label %away, label %paced
-paced:
-  br label %next
-away:
-  ret i1 true
-}}
-
-; A worker: look for work, spin, sleep. The epoch is read before looking, so no job is slept through.
-define ptr @tp_worker(ptr %slot) {{
-entry:
-  %pool = load ptr, ptr %slot
-  %ep = getelementptr i8, ptr %pool, i64 {epoch}
-  %zp = getelementptr i8, ptr %pool, i64 {sleepers}
-  %xp = getelementptr i8, ptr %pool, i64 {stop}
-  br label %look
-look:
-  %e = load atomic i32, ptr %ep seq_cst, align 4
-  %stop = load atomic i32, ptr %xp seq_cst, align 4
-  %end = icmp ne i32 %stop, 0
-  br i1 %end, label %leave, label %job
-job:
-  call i1 @work(ptr %pool, ptr %slot, i64 -1)
-  br label %spin
-spin:
-  %i = phi i32 [ 0, %job ], [ %i1, %again ]
-  %now = load atomic i32, ptr %ep acquire, align 4
-  %new = icmp ne i32 %now, %e
-  br i1 %new, label %look, label %again
-again:
-  {pause}
-  %i1 = add i32 %i, 1
-  %tired = icmp ugt i32 %i1, {spins}
-  br i1 %tired, label %sleep, label %spin
-sleep:
-  atomicrmw add ptr %zp, i32 1 seq_cst
-  %e64 = zext i32 %e to i64
-  call i64 (i64, ...) @syscall(i64 {futex}, ptr %ep, i64 {futex_wait}, i64 %e64, ptr null)
-  atomicrmw sub ptr %zp, i32 1 seq_cst
-  br label %look
-leave:
-  %pp = getelementptr i8, ptr %slot, i64 {slot_scratch}
-  %mem = load ptr, ptr %pp
-  call void @free(ptr %mem)
-  store ptr null, ptr %pp
-  ret ptr null
-}}
-
-; Takes part in the current job and waits for its end, or for the end of this slice of time.
-define i32 @tp_resume(ptr %pool) {{
-entry:
-  %dp = getelementptr i8, ptr %pool, i64 {done}
-  %wp = getelementptr i8, ptr %pool, i64 {waiting}
-  %cp = getelementptr i8, ptr %pool, i64 {count}
-  %sp = getelementptr i8, ptr %pool, i64 {status}
-  %slot = getelementptr i8, ptr %pool, i64 {slots}
-  %timeout = alloca {{ i64, i64 }}
-  %count = load i32, ptr %cp
-  %start = call i64 @now()
-  %deadline = add i64 %start, {slice_ns}
-  %late = call i1 @work(ptr %pool, ptr %slot, i64 %deadline)
-  br i1 %late, label %more, label %spin
-spin:
-  %i = phi i32 [ 0, %entry ], [ %i1, %again ]
-  %d = load atomic i32, ptr %dp acquire, align 4
-  %all = icmp eq i32 %d, %count
-  br i1 %all, label %finished, label %again
-again:
-  {pause}
-  %i1 = add i32 %i, 1
-  %tired = icmp ugt i32 %i1, {spins}
-  br i1 %tired, label %sleep, label %spin
-sleep:
-  store i64 0, ptr %timeout
-  %ns = getelementptr i8, ptr %timeout, i64 8
-  store i64 {slice_ns}, ptr %ns
-  store atomic i32 1, ptr %wp seq_cst, align 4
-  %d2 = load atomic i32, ptr %dp seq_cst, align 4
-  %all2 = icmp eq i32 %d2, %count
-  br i1 %all2, label %woke, label %futex
-futex:
-  %d64 = zext i32 %d2 to i64
-  call i64 (i64, ...) @syscall(i64 {futex}, ptr %dp, i64 {futex_wait}, i64 %d64, ptr %timeout)
-  br label %woke
-woke:
-  store atomic i32 0, ptr %wp seq_cst, align 4
-  %d3 = load atomic i32, ptr %dp seq_cst, align 4
-  %all3 = icmp eq i32 %d3, %count
-  br i1 %all3, label %finished, label %more
-more:
-  %d4 = load atomic i32, ptr %dp seq_cst, align 4
-  %all4 = icmp eq i32 %d4, %count
-  br i1 %all4, label %finished, label %unfinished
-unfinished:
-  ret i32 {status_more}
-finished:
-  %status = load atomic i32, ptr %sp seq_cst, align 4
-  ret i32 %status
-}}
-
-; Starts a job of programs > 0. One program, or one thread and few programs, needs no other thread to know.
-define i32 @tp_run(ptr %pool, ptr %kernel, ptr %launch, i64 %programs, i64 %bytes) {{
-entry:
-  %kp = getelementptr i8, ptr %pool, i64 {kernel}
-  %lp = getelementptr i8, ptr %pool, i64 {launch}
-  %np = getelementptr i8, ptr %pool, i64 {programs}
-  %gp = getelementptr i8, ptr %pool, i64 {granule}
-  %bp = getelementptr i8, ptr %pool, i64 {scratch}
-  %cp = getelementptr i8, ptr %pool, i64 {count}
-  %sp = getelementptr i8, ptr %pool, i64 {status}
-  %dp = getelementptr i8, ptr %pool, i64 {done}
-  %ep = getelementptr i8, ptr %pool, i64 {epoch}
-  %zp = getelementptr i8, ptr %pool, i64 {sleepers}
-  %slot = getelementptr i8, ptr %pool, i64 {slots}
-  %single = icmp eq i64 %programs, 1
-  br i1 %single, label %alone, label %share
-alone:
-  %mem = call ptr @scratch(ptr %slot, i64 %bytes)
-  %nomem = icmp eq ptr %mem, null
-  %needmem = icmp ne i64 %bytes, 0
-  %fail = and i1 %nomem, %needmem
-  br i1 %fail, label %oom, label %call
-oom:
-  ret i32 {status_memory}
-call:
-  %rc = call i32 %kernel(ptr %launch, ptr %mem, i64 0, i64 1)
-  %bad = icmp ne i32 %rc, 0
-  %alone_status = select i1 %bad, i32 {status_error}, i32 0
-  ret i32 %alone_status
-share:
-  %high = lshr i64 %programs, 31
-  %granule = add i64 %high, 1
-  %up = add i64 %programs, %high
-  %count64 = udiv i64 %up, %granule
-  %count = trunc i64 %count64 to i32
-  store ptr %kernel, ptr %kp
-  store ptr %launch, ptr %lp
-  store i64 %programs, ptr %np
-  store i64 %granule, ptr %gp
-  store i64 %bytes, ptr %bp
-  store i32 %count, ptr %cp
-  store i32 0, ptr %sp
-  store atomic i32 0, ptr %dp seq_cst, align 4
-  %t = load atomic i64, ptr %pool seq_cst, align 8
-  %old = and i64 %t, -4294967296
-  %gen = add i64 %old, 4294967296
-  %ticket = or i64 %gen, %count64
-  store atomic i64 %ticket, ptr %pool seq_cst, align 8
-  atomicrmw add ptr %ep, i32 1 seq_cst
-  %z = load atomic i32, ptr %zp seq_cst, align 4
-  %sleeping = icmp ne i32 %z, 0
-  br i1 %sleeping, label %wake, label %go
-wake:
-  %others = sub i32 %count, 1
-  %few = icmp ult i32 %others, %z
-  %w = select i1 %few, i32 %others, i32 %z
-  %w64 = zext i32 %w to i64
-  call i64 (i64, ...) @syscall(i64 {futex}, ptr %ep, i64 {futex_wake}, i64 %w64, ptr null)
-  br label %go
-go:
-  %status = call i32 @tp_resume(ptr %pool)
-  ret i32 %status
-}}
-
-; Gives up a job after an exception in Python. The caller resumes until it is over.
-define void @tp_cancel(ptr %pool) {{
-  call void @abandon(ptr %pool)
-  ret void
-}}
-
-; Lets the workers end, and frees the launching thread's scratch.
-define void @tp_stop(ptr %pool) {{
-  %pp = getelementptr i8, ptr %pool, i64 {slot0_scratch}
-  %sp = getelementptr i8, ptr %pool, i64 {slot0_scratch_bytes}
-  %mem = load ptr, ptr %pp
-  call void @free(ptr %mem)
-  store ptr null, ptr %pp
-  store i64 0, ptr %sp
-  %xp = getelementptr i8, ptr %pool, i64 {stop}
-  %ep = getelementptr i8, ptr %pool, i64 {epoch}
-  store atomic i32 1, ptr %xp seq_cst, align 4
-  atomicrmw add ptr %ep, i32 1 seq_cst
-  call i64 (i64, ...) @syscall(i64 {futex}, ptr %ep, i64 {futex_wake}, i64 2147483647, ptr null)
-  ret void
-}}
-"""
+CLOCK_MONOTONIC = 1
+# not from codegen.types: every process that launches needs these, and it would load xDSL for them
+I1, I8, I32, I64 = (ir.IntType(n) for n in (1, 8, 32, 64))
+PTR, VOID = ir.PointerType(), ir.VoidType()
+Value = Any
 
 EXPORTS = ("tp_run", "tp_resume", "tp_cancel", "tp_stop", "tp_worker")
+
+_KERNEL = ir.PointerType(ir.FunctionType(I32, [PTR, PTR, I64, I64]))  # launch block, scratch, first, last
+_TIMESPEC = ir.LiteralStructType([I64, I64])
+_NULL = ir.Constant(PTR, None)
+_GENERATION = 1 << 32  # of a ticket
+_ALL_SLEEPERS = (1 << 31) - 1
+
+
+def _i32(number: int) -> ir.Constant:
+    return ir.Constant(I32, number)
+
+
+def _i64(number: int) -> ir.Constant:
+    return ir.Constant(I64, number)
+
+
+@dataclass(frozen=True)
+class _Arch:
+    """What differs between processors: the number of the futex call, and how a spinning thread yields."""
+
+    futex: int
+    pause: str
+    pause_args: tuple[int, ...] = ()
+
+
+_ARCHS = {
+    "x86_64": _Arch(202, "llvm.x86.sse2.pause"),
+    "aarch64": _Arch(98, "llvm.aarch64.hint", (1,)),
+}
 
 
 def module_text(arch: str) -> str:
     """The pool's module for an architecture (`x86_64` or `aarch64`)."""
-    return _MODULE.format(
-        **OFFSETS,
-        **_ARCH[arch],
-        slot_scratch=SLOT["scratch"],
-        slot0_scratch=OFFSETS["slots"] + SLOT["scratch"],
-        slot0_scratch_bytes=OFFSETS["slots"] + SLOT["scratch_bytes"],
-        slot_scratch_bytes=SLOT["scratch_bytes"],
-        status_error=STATUS_ERROR,
-        status_memory=STATUS_MEMORY,
-        status_more=STATUS_MORE,
-        share=_SHARE,
-        spins=_SPINS,
-        slice_ns=_SLICE_NS,
-        claim_ns=_CLAIM_NS,
-        futex_wait=FUTEX_WAIT,
-        futex_wake=FUTEX_WAKE,
-    )
+    return str(_Pool(_ARCHS[arch]).module)
+
+
+def _at(b: ir.IRBuilder, base: Value, offset: int) -> Value:
+    return b.gep(base, [_i64(offset)], source_etype=I8)
+
+
+def _fields(b: ir.IRBuilder, pool: Value, *names: str) -> list[Value]:
+    """Addresses of fields of the shared block."""
+    return [_at(b, pool, OFFSETS[name]) for name in names]
+
+
+def _parts(b: ir.IRBuilder, time: Value) -> list[Value]:
+    """Addresses of a time's seconds and nanoseconds."""
+    return [b.gep(time, [_i32(0), _i32(n)]) for n in (0, 1)]
+
+
+def _blocks(function: ir.Function, names: str) -> list[ir.Block]:
+    return [function.append_basic_block(name) for name in names.split()]
+
+
+def _load(b: ir.IRBuilder, address: Value, ordering: str, kind: ir.IntType = I32) -> Value:
+    return b.load_atomic(address, ordering, kind.width // 8, typ=kind)
+
+
+def _store(b: ir.IRBuilder, value: Value, address: Value) -> None:
+    # not b.store_atomic, which asks an opaque pointer for the type it points to
+    b._insert(StoreAtomicInstr(b.block, value, address, "seq_cst", value.type.width // 8))
+
+
+class _Pool:
+    """Builds the module, callees first."""
+
+    def __init__(self, arch: _Arch) -> None:
+        self.arch, self.module = arch, ir.Module("tileprobe.pool")
+        self.pause_function = self._declare(arch.pause, VOID, [I32] * len(arch.pause_args))
+        self.syscall = self._declare("syscall", I64, [I64], var_arg=True)
+        self.memalign = self._declare("posix_memalign", I32, [PTR, I64, I64])
+        self.free = self._declare("free", VOID, [PTR])
+        self.clock = self._declare("clock_gettime", I32, [I32, PTR])
+        self.now = self._private("now", I64, [])
+        self.scratch = self._private("scratch", PTR, [PTR, I64])
+        self.finish = self._private("finish", VOID, [PTR, I32])
+        self.abandon = self._private("abandon", VOID, [PTR])
+        self.work = self._private("work", I1, [PTR, PTR, I64])
+        self.worker = self._declare("tp_worker", PTR, [PTR])
+        self.resume = self._declare("tp_resume", I32, [PTR])
+        self.run = self._declare("tp_run", I32, [PTR, _KERNEL, PTR, I64, I64])
+        self.cancel = self._declare("tp_cancel", VOID, [PTR])
+        self.stop = self._declare("tp_stop", VOID, [PTR])
+        for fill in (self._now, self._scratch, self._finish, self._abandon, self._work):
+            fill()
+        for fill in (self._worker, self._resume, self._run, self._cancel, self._stop):
+            fill()
+
+    def _declare(self, name: str, result: ir.Type, args: list, var_arg: bool = False) -> ir.Function:
+        return ir.Function(self.module, ir.FunctionType(result, args, var_arg=var_arg), name)
+
+    def _private(self, name: str, result: ir.Type, args: list) -> ir.Function:
+        function = self._declare(name, result, args)
+        function.linkage = "private"
+        return function
+
+    def _futex(self, b: ir.IRBuilder, word: Value, what: int, value: Value, timeout: Value = _NULL) -> None:
+        b.call(self.syscall, [_i64(self.arch.futex), word, _i64(what), value, timeout])
+
+    def _pause(self, b: ir.IRBuilder) -> None:
+        b.call(self.pause_function, [_i32(n) for n in self.arch.pause_args])
+
+    def _now(self) -> None:
+        """`i64 now()`: nanoseconds of a clock that only goes forward."""
+        b = ir.IRBuilder(self.now.append_basic_block("entry"))
+        time = b.alloca(_TIMESPEC)
+        b.call(self.clock, [_i32(CLOCK_MONOTONIC), time])
+        seconds, nanoseconds = (b.load(part) for part in _parts(b, time))
+        b.ret(b.add(b.mul(seconds, _i64(1_000_000_000)), nanoseconds))
+
+    def _scratch(self) -> None:
+        """`ptr scratch(slot, bytes)`: scratch of at least that size for the thread that owns the slot, or null."""
+        slot, size = self.scratch.args
+        entry, keep, grow, none, ok = _blocks(self.scratch, "entry keep grow none ok")
+        b = ir.IRBuilder(entry)
+        place, have = _at(b, slot, SLOT["scratch"]), _at(b, slot, SLOT["scratch_bytes"])
+        memory = b.load(place, typ=PTR)
+        b.cbranch(b.icmp_unsigned(">=", b.load(have, typ=I64), size), keep, grow)
+        b.position_at_end(keep)
+        b.ret(memory)
+        b.position_at_end(grow)
+        b.call(self.free, [memory])
+        b.store(_NULL, place)
+        b.store(_i64(0), have)
+        rounded = b.and_(b.add(size, _i64(4095)), _i64(-4096))
+        failed = b.call(self.memalign, [place, _i64(4096), rounded])
+        b.cbranch(b.icmp_unsigned("!=", failed, _i32(0)), none, ok)
+        b.position_at_end(none)
+        b.store(_NULL, place)
+        b.ret(_NULL)
+        b.position_at_end(ok)
+        b.store(rounded, have)
+        b.ret(b.load(place, typ=PTR))
+
+    def _finish(self) -> None:
+        """`finish(pool, granules)`: counts them as finished; the last one wakes a launching thread that sleeps."""
+        pool, granules = self.finish.args
+        entry, last, wake, out = _blocks(self.finish, "entry last wake out")
+        b = ir.IRBuilder(entry)
+        done, count, waiting = _fields(b, pool, "done", "count", "waiting")
+        all_of_them = b.load(count, typ=I32)
+        before = b.atomic_rmw("add", done, granules, "seq_cst")
+        b.cbranch(b.icmp_unsigned("==", b.add(before, granules), all_of_them), last, out)
+        b.position_at_end(last)
+        b.cbranch(b.icmp_unsigned("!=", _load(b, waiting, "seq_cst"), _i32(0)), wake, out)
+        b.position_at_end(wake)
+        self._futex(b, done, FUTEX_WAKE, _i64(1))
+        b.branch(out)
+        b.position_at_end(out)
+        b.ret_void()
+
+    def _abandon(self) -> None:
+        """`abandon(pool)`: gives up what nobody has claimed of the current job."""
+        (pool,) = self.abandon.args
+        entry, retry, attempt, drop, out = _blocks(self.abandon, "entry retry try drop out")
+        ir.IRBuilder(entry).branch(retry)
+        b = ir.IRBuilder(retry)
+        ticket = _load(b, pool, "acquire", I64)
+        left = b.trunc(ticket, I32)
+        b.cbranch(b.icmp_unsigned("==", left, _i32(0)), out, attempt)
+        b.position_at_end(attempt)
+        nothing_left = b.and_(ticket, _i64(-_GENERATION))
+        swapped = b.cmpxchg(pool, ticket, nothing_left, "seq_cst", "seq_cst")
+        b.cbranch(b.extract_value(swapped, 1), drop, retry)
+        b.position_at_end(drop)
+        b.call(self.finish, [pool, left])
+        b.branch(out)
+        b.position_at_end(out)
+        b.ret_void()
+
+    def _work(self) -> None:
+        """`i1 work(pool, slot, deadline)`: claims and runs until nothing is left; true when the deadline has passed
+        before that.
+        """
+        pool, slot, deadline = self.work.args
+        names = "entry next idle claim mine oom call error stop good paced away"
+        entry, next_, idle, claim, mine, oom, call, error, stop, good, paced, away = _blocks(self.work, names)
+        b = ir.IRBuilder(entry)
+        job = _fields(b, pool, "kernel", "launch", "programs", "granule", "scratch", "count")
+        status, threads = _fields(b, pool, "status", "threads")
+        shares = b.mul(b.load(threads, typ=I32), _i32(_SHARE))
+        begin = b.call(self.now, [])
+        b.branch(next_)
+
+        b.position_at_end(next_)
+        limit, then = b.phi(I32), b.phi(I64)
+        ticket = _load(b, pool, "acquire", I64)
+        left = b.trunc(ticket, I32)
+        b.cbranch(b.icmp_unsigned("==", left, _i32(0)), idle, claim)
+        ir.IRBuilder(idle).ret(ir.Constant(I1, 0))
+
+        b.position_at_end(claim)
+        part = b.udiv(left, shares)
+        fair = b.select(b.icmp_unsigned("==", part, _i32(0)), _i32(1), part)
+        take = b.select(b.icmp_unsigned(">", fair, limit), limit, fair)
+        take64 = b.zext(take, I64)
+        swapped = b.cmpxchg(pool, ticket, b.sub(ticket, take64), "seq_cst", "seq_cst")
+        b.cbranch(b.extract_value(swapped, 1), mine, next_)
+
+        b.position_at_end(mine)
+        self._run_claim(b, job, (left, take64), slot, (oom, call, error, good))
+        for block, bit in ((oom, STATUS_MEMORY), (error, STATUS_ERROR)):
+            failed = ir.IRBuilder(block)
+            failed.atomic_rmw("or", status, _i32(bit), "seq_cst")
+            failed.branch(stop)
+        b.position_at_end(stop)
+        b.call(self.abandon, [pool])
+        b.branch(good)
+
+        b.position_at_end(good)
+        b.call(self.finish, [pool, take])
+        now = b.call(self.now, [])
+        quick = b.icmp_unsigned("<", b.sub(now, then), _i64(_CLAIM_NS))
+        twice, half = b.shl(take, _i32(1)), b.or_(b.lshr(take, _i32(1)), _i32(1))
+        paced_limit = b.select(quick, twice, half)
+        b.cbranch(b.icmp_unsigned(">", now, deadline), away, paced)
+        ir.IRBuilder(paced).branch(next_)
+        ir.IRBuilder(away).ret(ir.Constant(I1, 1))
+        for phi, first, later in ((limit, _i32(1), paced_limit), (then, begin, now)):
+            phi.add_incoming(first, entry)
+            phi.add_incoming(phi, claim)
+            phi.add_incoming(later, paced)
+
+    def _run_claim(self, b: ir.IRBuilder, job: list, claim: tuple, slot: Value, to: tuple) -> None:
+        """Runs the programs of the granules that were claimed; only now may the job's fields be read."""
+        left, take = claim
+        oom, call, error, good = to
+        kinds = (_KERNEL, PTR, I64, I64, I64, I32)
+        kernel, launch, programs, granule, size, count = (b.load(f, typ=k) for f, k in zip(job, kinds))
+        first = b.mul(b.zext(b.sub(count, left), I64), granule)
+        end = b.add(first, b.mul(take, granule))
+        last = b.select(b.icmp_unsigned(">", end, programs), programs, end)
+        memory = self._scratch_or(b, slot, size, oom, call)
+        b.position_at_end(call)
+        failed = b.call(kernel, [launch, memory, first, last])
+        b.cbranch(b.icmp_unsigned("!=", failed, _i32(0)), error, good)
+
+    def _scratch_or(self, b: ir.IRBuilder, slot: Value, size: Value, oom: ir.Block, there: ir.Block) -> Value:
+        """The slot's scratch, with a branch to `oom` when it is needed and not there."""
+        memory = b.call(self.scratch, [slot, size])
+        none = b.icmp_unsigned("==", memory, _NULL)
+        needed = b.icmp_unsigned("!=", size, _i64(0))
+        b.cbranch(b.and_(none, needed), oom, there)
+        return memory
+
+    def _spin(self, b: ir.IRBuilder, start: ir.Block, blocks: tuple, sleep: ir.Block) -> Value:
+        """Counts turns of a spinning loop of two blocks: after too many it sleeps. Returns the counter, which the
+        first block begins with.
+        """
+        spin, again = blocks
+        b.position_at_end(spin)
+        turns = b.phi(I32)
+        after = ir.IRBuilder(again)
+        self._pause(after)
+        more = after.add(turns, _i32(1))
+        after.cbranch(after.icmp_unsigned(">", more, _i32(_SPINS)), sleep, spin)
+        turns.add_incoming(_i32(0), start)
+        turns.add_incoming(more, again)
+        return turns
+
+    def _worker(self) -> None:
+        """`ptr tp_worker(slot)`: look for work, spin, sleep. The epoch is read before looking, so no job is slept
+        through.
+        """
+        (slot,) = self.worker.args
+        entry, look, job, spin, again, sleep, leave = _blocks(
+            self.worker, "entry look job spin again sleep leave"
+        )
+        b = ir.IRBuilder(entry)
+        pool = b.load(slot, typ=PTR)
+        epoch, sleepers, stop = _fields(b, pool, "epoch", "sleepers", "stop")
+        b.branch(look)
+        b.position_at_end(look)
+        seen = _load(b, epoch, "seq_cst")
+        b.cbranch(b.icmp_unsigned("!=", _load(b, stop, "seq_cst"), _i32(0)), leave, job)
+        b.position_at_end(job)
+        b.call(self.work, [pool, slot, _i64(-1)])
+        b.branch(spin)
+        self._spin(b, job, (spin, again), sleep)
+        b.cbranch(b.icmp_unsigned("!=", _load(b, epoch, "acquire"), seen), look, again)
+        b.position_at_end(sleep)
+        b.atomic_rmw("add", sleepers, _i32(1), "seq_cst")
+        self._futex(b, epoch, FUTEX_WAIT, b.zext(seen, I64))
+        b.atomic_rmw("sub", sleepers, _i32(1), "seq_cst")
+        b.branch(look)
+        b.position_at_end(leave)
+        place = _at(b, slot, SLOT["scratch"])
+        b.call(self.free, [b.load(place, typ=PTR)])
+        b.store(_NULL, place)
+        b.ret(_NULL)
+
+    def _resume(self) -> None:
+        """`i32 tp_resume(pool)`: takes part in the current job and waits for its end, or for the end of this slice
+        of time.
+        """
+        (pool,) = self.resume.args
+        names = "entry spin again sleep futex woke more unfinished finished"
+        entry, spin, again, sleep, futex, woke, more, unfinished, finished = _blocks(self.resume, names)
+        b = ir.IRBuilder(entry)
+        done, waiting, count, status, slot = _fields(b, pool, "done", "waiting", "count", "status", "slots")
+        timeout = b.alloca(_TIMESPEC)
+        granules = b.load(count, typ=I32)
+        deadline = b.add(b.call(self.now, []), _i64(_SLICE_NS))
+        b.cbranch(b.call(self.work, [pool, slot, deadline]), more, spin)
+
+        def unless_done(ordering: str, otherwise: ir.Block, when: ir.Block = finished) -> Value:
+            so_far = _load(b, done, ordering)
+            b.cbranch(b.icmp_unsigned("==", so_far, granules), when, otherwise)
+            return so_far
+
+        self._spin(b, entry, (spin, again), sleep)
+        unless_done("acquire", again)
+        b.position_at_end(sleep)
+        seconds, nanoseconds = _parts(b, timeout)
+        b.store(_i64(0), seconds)
+        b.store(_i64(_SLICE_NS), nanoseconds)
+        _store(b, _i32(1), waiting)
+        seen = unless_done("seq_cst", futex, when=woke)
+        b.position_at_end(futex)
+        self._futex(b, done, FUTEX_WAIT, b.zext(seen, I64), timeout)
+        b.branch(woke)
+        b.position_at_end(woke)
+        _store(b, _i32(0), waiting)
+        unless_done("seq_cst", more)
+        b.position_at_end(more)
+        unless_done("seq_cst", unfinished)
+        ir.IRBuilder(unfinished).ret(_i32(STATUS_MORE))
+        b.position_at_end(finished)
+        b.ret(_load(b, status, "seq_cst"))
+
+    def _run(self) -> None:
+        """`i32 tp_run(pool, kernel, launch, programs, bytes)`: starts a job of programs > 0. One program needs no
+        other thread to know.
+        """
+        pool, kernel, launch, programs, size = self.run.args
+        entry, alone, oom, call, share, wake, go = _blocks(self.run, "entry alone oom call share wake go")
+        b = ir.IRBuilder(entry)
+        job = _fields(b, pool, "kernel", "launch", "programs", "granule", "scratch", "count", "status")
+        done, epoch, sleepers, slot = _fields(b, pool, "done", "epoch", "sleepers", "slots")
+        b.cbranch(b.icmp_unsigned("==", programs, _i64(1)), alone, share)
+
+        b.position_at_end(alone)
+        memory = self._scratch_or(b, slot, size, oom, call)
+        ir.IRBuilder(oom).ret(_i32(STATUS_MEMORY))
+        b.position_at_end(call)
+        failed = b.call(kernel, [launch, memory, _i64(0), _i64(1)])
+        b.ret(b.select(b.icmp_unsigned("!=", failed, _i32(0)), _i32(STATUS_ERROR), _i32(0)))
+
+        b.position_at_end(share)
+        high = b.lshr(programs, _i64(31))
+        granule = b.add(high, _i64(1))
+        count64 = b.udiv(b.add(programs, high), granule)
+        count = b.trunc(count64, I32)
+        for value, place in zip((kernel, launch, programs, granule, size, count, _i32(0)), job):
+            b.store(value, place)
+        _store(b, _i32(0), done)
+        generation = b.and_(_load(b, pool, "seq_cst", I64), _i64(-_GENERATION))
+        _store(b, b.or_(b.add(generation, _i64(_GENERATION)), count64), pool)
+        b.atomic_rmw("add", epoch, _i32(1), "seq_cst")
+        asleep = _load(b, sleepers, "seq_cst")
+        b.cbranch(b.icmp_unsigned("!=", asleep, _i32(0)), wake, go)
+        b.position_at_end(wake)
+        others = b.sub(count, _i32(1))
+        needed = b.select(b.icmp_unsigned("<", others, asleep), others, asleep)
+        self._futex(b, epoch, FUTEX_WAKE, b.zext(needed, I64))
+        b.branch(go)
+        b.position_at_end(go)
+        b.ret(b.call(self.resume, [pool]))
+
+    def _cancel(self) -> None:
+        """`tp_cancel(pool)`: gives up a job after an exception in Python. The caller resumes until it is over."""
+        b = ir.IRBuilder(self.cancel.append_basic_block("entry"))
+        b.call(self.abandon, [self.cancel.args[0]])
+        b.ret_void()
+
+    def _stop(self) -> None:
+        """`tp_stop(pool)`: lets the workers end, and frees the launching thread's scratch."""
+        (pool,) = self.stop.args
+        b = ir.IRBuilder(self.stop.append_basic_block("entry"))
+        place = _at(b, pool, OFFSETS["slots"] + SLOT["scratch"])
+        have = _at(b, pool, OFFSETS["slots"] + SLOT["scratch_bytes"])
+        b.call(self.free, [b.load(place, typ=PTR)])
+        b.store(_NULL, place)
+        b.store(_i64(0), have)
+        stop, epoch = _fields(b, pool, "stop", "epoch")
+        _store(b, _i32(1), stop)
+        b.atomic_rmw("add", epoch, _i32(1), "seq_cst")
+        self._futex(b, epoch, FUTEX_WAKE, _i64(_ALL_SLEEPERS))
+        b.ret_void()
