@@ -14,12 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from tileprobe.ir.mode import with_pipeline
-from tileprobe.session import hooks
 from tileprobe.session.choices import Choice
-from tileprobe.session.recorded import Recorded, Watch
-from tileprobe.session.works import Variant
-from tileprobe.targets.cpu import launch, pool
+from tileprobe.session.recorded import Recorded, Watch, used_words
+from tileprobe.session.works import Work
+from tileprobe.targets.base import Kernel, Variant, launches
+from tileprobe.targets.cpu import clock_source, pool
 from tileprobe.tools.plan import Plan
 
 
@@ -37,7 +36,7 @@ class Side:
     runs: int = 0
     times_ns: list[int] = field(default_factory=list)
     recorded: list[Recorded] = field(default_factory=list)
-    variants: dict[int, Variant] = field(default_factory=dict)
+    variants: dict[Any, Variant] = field(default_factory=dict)
 
 
 class _Timed(Watch):
@@ -48,7 +47,9 @@ class _Timed(Watch):
     def stop(self) -> None:
         self.cpu_ns = time.thread_time_ns() - self.cpu_ns
         if self.parameters:
-            self.recorded.words = self._blocks
+            blocks = self._buffer.read()
+            self.recorded.used = used_words(blocks)
+            self.recorded.words = blocks[:, self.recorded.used]
 
 
 class Turns:
@@ -60,25 +61,20 @@ class Turns:
         self.again = False
         self.watch: _Timed | None = None
 
-    def observe(self, launcher: Any, function: Any, grid: tuple[int, int, int]) -> Watch:
+    def observe(self, kernel: Kernel, grid: tuple[int, int, int], plain: int) -> Watch:
         side = self.side
         if self.again and self.watch is not None:
             return self.watch
         done: Callable[[Recorded], None] = lambda recorded: None  # noqa: E731
         if side.plan is None:
-            self.watch = _Timed(launcher, function, grid, done)
+            self.watch = _Timed(kernel, grid, done)
             return self.watch
-        key = id(launcher)
-        if key not in side.variants:
-            text = side.plan.pipeline("tile", copies=side.copies)
-            side.variants[key] = Variant.of(hooks.compile_variant(launcher, with_pipeline("", text)))
-        variant = side.variants[key]
-        programs = int(np.prod(grid))
-        sampling = side.choice.sampling(programs, side.runs, side.stride)
-        kernel = variant.kernel
-        self.watch = _Timed(
-            kernel.run, kernel.function, grid, done, variant.layout, sampling, side.copies, function, kernel
-        )
+        if kernel.key not in side.variants:
+            side.variants[kernel.key] = kernel.compile(side.plan.pipeline("tile", copies=side.copies))
+        sampling = side.choice.sampling(int(np.prod(grid)), side.runs, side.stride)
+        variant = side.variants[kernel.key]
+        self.watch = _Timed(kernel, grid, done, variant, sampling, dose=side.copies, plain=plain)
+        self.kernel = kernel
         return self.watch
 
     def run(self, side: Side, work: Callable[[], Any], again: bool = False) -> None:
@@ -90,36 +86,32 @@ class Turns:
         side.times_ns.append(self.watch.cpu_ns)
         recorded = self.watch.recorded
         if recorded.words is not None and again and len(side.recorded) < self.keep:
-            side.recorded.append(replace(recorded, words=recorded.words.copy()))
+            side.recorded.append(replace(recorded))
         if side.thin is not None and side.runs == 1:
-            _thin(side, self.watch)
+            _thin(side, self.kernel, self.watch)
 
 
-def _thin(side: Side, watch: _Timed) -> None:
-    from tileprobe.session import clock
-    from tileprobe.session.works import Work
-
+def _thin(side: Side, kernel: Kernel, watch: _Timed) -> None:
     recorded = watch.recorded
     assert recorded.words is not None
     assert side.thin is not None
-    work = Work(None, (len(recorded.words), 1, 1))
-    kept = recorded.kept()
-    cost_ns = clock.floor_ticks() * 1e9 / clock.rate_hz()
-    work.thin(kept, len(recorded.words), cost_ns, watch.cpu_ns, side.thin)
+    work = Work(kernel, (len(recorded.words), 1, 1))
+    cost_ns = clock_source.floor_ticks() * 1e9 / clock_source.rate_hz()
+    work.thin(recorded.records(), len(recorded.words), cost_ns, watch.cpu_ns, side.thin)
     side.stride = work.stride
 
 
 @contextmanager
 def turns(keep: int = 0) -> Iterator[Turns]:
     """Launches in this block are on one thread and go where `Turns.run` says."""
-    before, threads = launch.observer, pool.wanted_threads()
+    threads = pool.wanted_threads()
     pool.set_threads(1)
     made = Turns(keep)
-    launch.observer = made.observe
+    unsubscribe = launches.subscribe(made.observe)
     try:
         yield made
     finally:
-        launch.observer = before
+        unsubscribe()
         pool.set_threads(threads)
 
 

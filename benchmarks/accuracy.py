@@ -25,7 +25,7 @@ import tileprobe
 from benchmarks._common import in_process, save
 from benchmarks._probed import Side, alternate, medians, turns, typical
 from tileprobe.ir.layout import Layout
-from tileprobe.session import clock
+from tileprobe.targets.cpu import clock_source as clock
 from tileprobe.tools.regions import Regions
 from tileprobe.trace.decode import decode, read_rows
 from tileprobe.trace.replay import Calibration, calibrate

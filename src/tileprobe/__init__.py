@@ -15,10 +15,10 @@ __version__ = "0.1.0"
 _PUBLIC = {
     "TileProbeError": "tileprobe.errors",
     "Trace": "tileprobe.trace",
-    "array": "tileprobe.targets.cpu.tensors",
-    "profile": "tileprobe.session.profile",
-    "profiled": "tileprobe.session.profile",
-    "use": "tileprobe.targets.cpu.use",
+    "array": "tileprobe.targets.catalog",
+    "profile": "tileprobe.profiling",
+    "profiled": "tileprobe.profiling",
+    "use": "tileprobe.targets.catalog",
 }
 
 _MODULES = ("language",)

@@ -11,7 +11,9 @@ from xdsl.utils.exceptions import VerifyException
 
 from filechecking import assert_matches
 from tileprobe.errors import TileProbeError
-from tileprobe.ir.registry import context, passes, pipeline
+from tileprobe.ir.registry import context
+from tileprobe.passes import available as passes
+from tileprobe.passes import pipeline
 
 CASES = [
     (f"{path.stem}-{n}", case)

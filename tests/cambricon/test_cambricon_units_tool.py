@@ -3,14 +3,21 @@
 import polars as pl
 import pytest
 
+import tileprobe
 from tileprobe.ir.machine import limiting
 from tileprobe.targets.cambricon.compile import Options
 from tileprobe.targets.cambricon.limits import KINDS, bottleneck, busy_kinds
 from tileprobe.targets.cambricon.machine import load_machine
 from tileprobe.targets.cambricon.model import load_model
-from tileprobe.targets.cambricon.tracing import simulate_traced
+from tileprobe.targets.cambricon.simulate import simulate
 from tileprobe.tools import load_tool
 from tileprobe.trace import Clock, Kernel, Launch, Region, Trace, Unit
+
+
+def _traced(model, machine, options, intervals):
+    with tileprobe.profile(tools=("regions", "units"), intervals=intervals) as session:
+        result = simulate(model, machine, options)
+    return result, session.trace
 
 
 def test_by_hand():
@@ -47,7 +54,9 @@ def test_by_hand():
 
 def test_the_trace_of_a_run_says_what_the_result_says():
     model, machine = load_model("opt-6.7b"), load_machine("cambricon:s")
-    result, trace = simulate_traced(model, machine, Options(context=100), 2_000_000)
+    with tileprobe.profile(tools=("regions", "units"), intervals=2_000_000) as session:
+        result = simulate(model, machine, Options(context=100))
+    trace = session.trace
     found = load_tool("units").read(trace)
     busy = {row["kind"]: row["busy"] for row in found.tables[0].frame.to_dicts()}
     assert busy["channel"] == pytest.approx(result.units["channels"].busy, rel=0.01)
@@ -86,7 +95,7 @@ RUNS = [
 def test_the_tool_and_the_bottleneck_say_the_same(name, device):
     model, machine = load_model(name), load_machine(device)
     for options in RUNS:
-        result, trace = simulate_traced(model, machine, options, 20_000)
+        result, trace = _traced(model, machine, options, 20_000)
         found = load_tool("units").read(trace).findings
         limit = next(f for f in found if "kinds" in f.data)
         what, _ = bottleneck(result, machine)
@@ -100,7 +109,7 @@ def test_the_tool_and_the_bottleneck_say_the_same(name, device):
 
 def test_without_the_simulators_word_the_trace_names_the_same_kind():
     model, machine = load_model("opt-6.7b"), load_machine("cambricon:s")
-    result, trace = simulate_traced(model, machine, Options(context=100), 2_000_000)
+    result, trace = _traced(model, machine, Options(context=100), 2_000_000)
     said = load_tool("units").read(trace).findings[0].data["kinds"]
     del trace.meta["busy"]
     assert load_tool("units").read(trace).findings[0].data["kinds"] == said == limiting(busy_kinds(result))

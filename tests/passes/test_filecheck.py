@@ -11,7 +11,8 @@ from xdsl.utils.exceptions import VerifyException
 
 from filechecking import assert_matches
 from tileprobe.errors import TileProbeError
-from tileprobe.ir.registry import context, pipeline
+from tileprobe.ir.registry import context
+from tileprobe.passes import pipeline
 
 FILES = sorted((Path(__file__).parent / "filecheck").glob("*.mlir"))
 

@@ -17,7 +17,8 @@ from tileprobe.ir.probe import RegionOp
 from tileprobe.ir.reader import op_class, parse_attributes
 from tileprobe.ir.record import CursorOp, EnterOp, NextOp, OpenOp, PushOp
 from tileprobe.ir.regions import regions_of
-from tileprobe.ir.registry import context, pipeline, structure
+from tileprobe.ir.registry import context, structure
+from tileprobe.passes import pipeline
 from tileprobe.passes.assign_slots import layout_of
 
 CASES = [*kernels_matmul.CASES, *kernels_control.CASES]

@@ -12,8 +12,9 @@ from xdsl.parser import Parser
 from tileprobe.cli import main
 from tileprobe.errors import TileProbeError
 from tileprobe.ir.regions import regions_of
-from tileprobe.ir.registry import context, pipeline
+from tileprobe.ir.registry import context
 from tileprobe.ir.sampling import Sampling
+from tileprobe.passes import pipeline
 from tileprobe.passes.assign_slots import layout_of
 from tileprobe.tools import Plan
 from tileprobe.trace.decode import decode

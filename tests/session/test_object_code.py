@@ -8,7 +8,7 @@ from pathlib import Path
 import session_kernels as K
 
 import tileprobe
-from tileprobe.session.clock import ticks
+from tileprobe.targets.cpu.clock_source import ticks
 from tileprobe.targets.cpu.codegen.clock import is_x86
 from tileprobe.targets.cpu.loader import assembly
 

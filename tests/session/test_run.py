@@ -187,7 +187,7 @@ def test_a_full_disk_is_said_and_the_report_is_still_printed(script, tmp_path):
     out = tmp_path / "out.json"
     text = (
         "import resource, signal, sys; signal.signal(signal.SIGXFSZ, signal.SIG_IGN); "
-        "from tileprobe.cli import main; import tileprobe.session.outputs as o; write = o.write\n"
+        "from tileprobe.cli import main; import tileprobe.cli._outputs as o; write = o.write\n"
         "def limited(*a):\n"
         "    resource.setrlimit(resource.RLIMIT_FSIZE, (64, 64)); return write(*a)\n"
         "o.write = limited\n"

@@ -13,7 +13,8 @@ from triton import knobs
 import tileprobe
 from tileprobe.errors import TileProbeError
 from tileprobe.session import hooks, progress
-from tileprobe.targets.cpu import launch
+from tileprobe.targets.base import launches
+from tileprobe.targets.cpu.kernel import CpuKernel
 from tileprobe.tools.plan import Plan
 
 
@@ -53,10 +54,10 @@ def test_times_nest_and_iterations_are_in_order():
 
 
 def test_nothing_is_left_behind():
-    before = launch.observer
+    before = launches.observer
     with tileprobe.profile():
-        assert launch.observer is not None
-    assert launch.observer is before is None
+        assert launches.observer is not None
+    assert launches.observer is before is None
     assert not hooks._restore
 
 
@@ -251,10 +252,10 @@ def test_wrong_options_are_explained():
 
 
 def test_a_kernel_that_cannot_be_probed_still_runs(monkeypatch, capsys):
-    def refuse(launcher, mode):
+    def refuse(kernel, pipeline):
         raise TileProbeError("no room")
 
-    monkeypatch.setattr(hooks, "compile_variant", refuse)
+    monkeypatch.setattr(CpuKernel, "compile", refuse)
     with tileprobe.profile() as session:
         out = K.launch(K.scale_kernel, 2, 2.0)
     assert out.any()

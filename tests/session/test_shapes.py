@@ -5,7 +5,7 @@ import pytest
 import session_kernels as K
 
 import tileprobe
-from tileprobe.session import hooks
+from tileprobe.targets.cpu.kernel import CpuKernel
 
 ALL = {"alternate": False, "programs": "all", "min_cost": 0.0}
 
@@ -112,13 +112,13 @@ def test_programs_are_chosen_at_run_time(choice, expected):
 
 def test_sampling_changes_without_another_compilation(monkeypatch):
     compiled = []
-    original = hooks.compile_variant
+    original = CpuKernel.compile
 
-    def counted(launcher, mode):
-        compiled.append(mode)
-        return original(launcher, mode)
+    def counted(kernel, pipeline):
+        compiled.append(pipeline)
+        return original(kernel, pipeline)
 
-    monkeypatch.setattr(hooks, "compile_variant", counted)
+    monkeypatch.setattr(CpuKernel, "compile", counted)
     with tileprobe.profile(**(ALL | {"programs": "50%"})) as session:
         K.launch(K.loop_kernel, 4, 6)
         K.launch(K.loop_kernel, 4, 6)

@@ -8,18 +8,13 @@ import session_kernels as K
 
 from tileprobe.ir.mode import pipeline_in, with_pipeline, without_pipeline
 from tileprobe.ir.sampling import Every, Sampling
-from tileprobe.session import clock, hooks, recorded
 from tileprobe.session.recorded import Watch
-from tileprobe.session.works import Variant
-from tileprobe.targets.cpu import launch
+from tileprobe.targets.base import launches
+from tileprobe.targets.cpu import clock_source as clock
 from tileprobe.tools.plan import Plan
 from tileprobe.trace.decode import decode
 
 PIPELINE = Plan(loops=True, iterations=True, kinds=("all",)).pipeline("tile")
-
-
-def variant_of(launcher, text):
-    return Variant.of(hooks.compile_variant(launcher, with_pipeline("", text)))
 
 
 @pytest.fixture
@@ -28,7 +23,7 @@ def observed(monkeypatch):
     found = []
 
     def install(observe):
-        monkeypatch.setattr(launch, "observer", observe)
+        monkeypatch.setattr(launches, "observer", observe)
         return found
 
     return install
@@ -38,12 +33,8 @@ def observed(monkeypatch):
 def test_clocks_of_both_widths(observed, bits):
     text = PIPELINE.replace("assign-slots{structure=tile", f"assign-slots{{structure=tile clock_bits={bits}")
 
-    def observe(launcher, function, grid):
-        variant = variant_of(launcher, text)
-        kernel = variant.kernel
-        return Watch(
-            kernel.run, kernel.function, grid, found.append, variant.layout, Sampling(), 1, function, kernel
-        )
+    def observe(kernel, grid, plain):
+        return Watch(kernel, grid, found.append, kernel.compile(text), Sampling(), dose=1, plain=plain)
 
     found = observed(observe)
     begin = clock.ticks()
@@ -63,41 +54,13 @@ def test_clocks_of_both_widths(observed, bits):
     assert (columns["stop"] >= columns["start"]).all()
 
 
-def test_a_buffer_is_zero_when_it_is_handed_out_again(observed):
-    def observe(launcher, function, grid):
-        variant = variant_of(launcher, PIPELINE)
-        kernel = variant.kernel
-        return Watch(
-            kernel.run, kernel.function, grid, found.append, variant.layout, Sampling(), 1, function, kernel
-        )
-
-    found = observed(observe)
-    held = [recorded.take(1) for _ in range(4)]  # none of an earlier test is left
-    K.launch(K.loop_kernel, 3, 4)
-    (run,) = found
-    assert run.kept() > 0
-    again = recorded.take(3 * run.layout.block_words)
-    assert len(again) < 4 * run.layout.block_words  # the one that was written
-    assert not again.any()
-    for buffer in (*held, again):
-        recorded.give_back(buffer)
-
-
 def test_a_probed_kernel_without_parameters_does_its_work(observed):
     """Somebody may launch it who knows nothing of records."""
     plain = K.launch(K.loop_kernel, 3, 4)
 
-    def observe(launcher, function, grid):
-        kernel = variant_of(launcher, PIPELINE).kernel
+    def observe(kernel, grid, plain):
         nothing = lambda: None
-        return SimpleNamespace(
-            launcher=kernel.run,
-            function=kernel.function,
-            parameters=0,
-            start=nothing,
-            stop=nothing,
-            keep=kernel,
-        )
+        return SimpleNamespace(variant=kernel.compile(PIPELINE), parameters=0, start=nothing, stop=nothing)
 
     observed(observe)
     np.testing.assert_array_equal(K.launch(K.loop_kernel, 3, 4), plain)
@@ -107,12 +70,9 @@ def test_a_probed_kernel_without_parameters_does_its_work(observed):
 def test_programs_that_are_left_out_run_in_the_plain_kernel(observed, every):
     """Whatever the stride, the phase and the limit: each program runs once."""
 
-    def observe(launcher, function, grid):
-        variant = variant_of(launcher, PIPELINE)
-        kernel, sampling = variant.kernel, Sampling(every)
-        return Watch(
-            kernel.run, kernel.function, grid, found.append, variant.layout, sampling, 1, function, kernel
-        )
+    def observe(kernel, grid, plain):
+        variant = kernel.compile(PIPELINE)
+        return Watch(kernel, grid, found.append, variant, Sampling(every), dose=1, plain=plain)
 
     found = observed(observe)
     count = 11

@@ -8,7 +8,7 @@ import pytest
 from made import FIRST, STAGES, attention
 
 from tileprobe.errors import TileProbeError
-from tileprobe.ir.registry import pipeline
+from tileprobe.passes import pipeline
 from tileprobe.tools import Plan, available, load_tool
 from tileprobe.tools.compare import compare
 from tileprobe.tools.iterations import Iterations

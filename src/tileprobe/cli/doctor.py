@@ -7,6 +7,10 @@ what to do about it. A missing GPU or torch is no fault.
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tileprobe.targets.base import Finding, Target
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -14,9 +18,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from tileprobe.targets.cpu.checkup import examine
+    from tileprobe.targets.catalog import available
 
-    findings = list(examine())
+    findings = [finding for target in available() for finding in target.examine()]
+    findings += _targets(available())
     if args.json:
         import json
 
@@ -24,6 +29,21 @@ def run(args: argparse.Namespace) -> int:
     else:
         _show(findings)
     return 1 if any(f.state == "bad" for f in findings) else 0
+
+
+def _targets(known: list[Target]) -> list[Finding]:
+    """A row for each target, and for each that is installed and broken."""
+    from tileprobe.plugins import broken
+    from tileprobe.targets.base import Finding
+
+    rows = []
+    for target in known:
+        machines = "".join(f", {target.name}:{machine}" for machine in target.machines())
+        rows.append(Finding("target", "good", f"{target.name}{machines}: {target.about}"))
+    for name, error in broken.items():
+        text = f"{name} cannot be loaded: {type(error).__name__}: {error}"
+        rows.append(Finding("target", "bad", text, "Reinstall or remove the package that brings it."))
+    return rows
 
 
 def _show(findings) -> None:

@@ -1,7 +1,7 @@
 """Show a kernel's IR at each level, before and after probing.
 
-Levels: ttir (Triton's), tile (scheduled), probe (what is measured), record (how), llir (LLVM), asm.
-The program is run with probes to see its kernels; a trace has them all, too.
+Levels are the target's. Of the CPU: ttir (Triton's), tile (scheduled), probe (what is measured), record (how), llir
+(LLVM), asm. The program is run with probes to see its kernels; a trace has them all, too.
 
 Examples:
   tileprobe inspect script.py
@@ -12,16 +12,23 @@ Examples:
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
-LEVELS = ("ttir", "tile", "probe", "record", "llir", "asm")
-DEFAULT = ("tile", "probe", "record")
+if TYPE_CHECKING:
+    from tileprobe.targets.base import Target
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = "tileprobe inspect [options] trace.parquet | script.py [args] | -m module [args]"
-    parser.add_argument("--level", action="append", choices=LEVELS, help=f"default: {', '.join(DEFAULT)}")
+    parser.add_argument(
+        "--level",
+        action="append",
+        metavar="NAME",
+        help="a level, or several; default: those nearest to the probes",
+    )
     parser.add_argument("--kernel", default="*", metavar="PATTERN", help="kernels whose names match")
     parser.add_argument("--dense", action="store_true", help="probe every stage, however short")
+    parser.add_argument("--target", default="cpu", metavar="NAME", help="the target to run on (%(default)s)")
     parser.add_argument("--device-map", metavar="A=B", help="cuda=cpu: a script written for CUDA runs here")
     parser.add_argument("-m", dest="module", nargs=argparse.REMAINDER, help="run a module")
     parser.add_argument("program", nargs=argparse.REMAINDER, help="a trace, or the program and its arguments")
@@ -29,7 +36,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from tileprobe.errors import TileProbeError
-    from tileprobe.session.profile import matches
+    from tileprobe.session.session import matches
+    from tileprobe.targets.catalog import find
 
     words = ["-m", *args.module] if args.module is not None else list(args.program)
     words = words[1:] if words[:1] == ["--"] else words
@@ -41,10 +49,23 @@ def run(args: argparse.Namespace) -> int:
         names = ", ".join(sorted({kernel.name for kernel in trace.kernels})) or "none"
         raise TileProbeError(f"no kernel matches {args.kernel!r}; there are: {names}")
     for kernel in kernels:
-        for level in args.level or DEFAULT:
+        target, _ = find(kernel.target)
+        for level in _levels(target, args.level):
             print(f"// {kernel.name}: {level}")
-            print(_text(kernel.ir, level))
+            print(target.text(level, kernel.ir) or "(not kept)")
     return code
+
+
+def _levels(target: Target, wanted: list[str] | None) -> list[str]:
+    from tileprobe.errors import TileProbeError
+
+    known = [level.name for level in target.levels]
+    unknown = [name for name in wanted or () if name not in known]
+    if unknown:
+        raise TileProbeError(
+            f"the target {target.name!r} has no level {unknown[0]!r}; its levels are {', '.join(known)}"
+        )
+    return wanted or [level.name for level in target.levels if level.shown]
 
 
 def _opened(path: str):
@@ -59,9 +80,9 @@ def _traced(words: list[str], args: argparse.Namespace):
     from tileprobe.errors import TileProbeError
     from tileprobe.session import script
     from tileprobe.session.device_map import device_map
-    from tileprobe.session.profile import WORTHWHILE, Session
+    from tileprobe.session.session import WORTHWHILE, Session
 
-    tileprobe.use("cpu")
+    tileprobe.use(args.target)
     session = Session(take=1, min_cost=0.0 if args.dense else WORTHWHILE, progress=True)
     with device_map(args.device_map):
         try:
@@ -70,13 +91,3 @@ def _traced(words: list[str], args: argparse.Namespace):
         finally:
             session.__exit__(TileProbeError, None, None)
     return code, session.trace
-
-
-def _text(levels: dict[str, str], level: str) -> str:
-    if level != "asm":
-        return levels.get(level, "(not kept)")
-    if "llir" not in levels:
-        return "(not kept)"
-    from tileprobe.targets.cpu.loader import assembly
-
-    return assembly(levels["llir"])

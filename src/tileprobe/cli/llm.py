@@ -143,14 +143,15 @@ def _run_one(args: argparse.Namespace) -> int:
 
         print((build if args.ir == "built" else compile_step)(model, machine, options))
         return 0
+    from tileprobe.targets.cambricon.simulate import simulate
+
     if args.trace:
-        from tileprobe.targets.cambricon.tracing import simulate_traced
+        from tileprobe.session.session import Session
 
-        result, trace = simulate_traced(model, machine, options, args.trace_intervals)
-        trace.save(args.trace)
+        with Session(tools=("regions", "units"), intervals=args.trace_intervals) as session:
+            result = simulate(model, machine, options)
+        session.save(args.trace)
     else:
-        from tileprobe.targets.cambricon.simulate import simulate
-
         result = simulate(model, machine, options)
     if args.json:
         _write_json(args.json, result.to_json())

@@ -31,10 +31,11 @@ def run(args: argparse.Namespace) -> int:
 
     from tileprobe.errors import TileProbeError
     from tileprobe.files import write_file
-    from tileprobe.ir.registry import context, passes, pipeline
+    from tileprobe.ir.registry import context
+    from tileprobe.passes import available, pipeline
 
     if args.list:
-        _list(passes())
+        _list(available())
         return 0
     try:
         text = sys.stdin.read() if args.file == "-" else Path(args.file).read_text()

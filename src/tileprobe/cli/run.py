@@ -42,7 +42,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--no-alternate", action="store_true", help="probe every launch; the overhead is then only estimated"
     )
     where = parser.add_argument_group("where to run")
-    where.add_argument("--target", default="cpu", help="the target; cpu")
+    where.add_argument(
+        "--target", default="cpu", metavar="NAME", help="cpu, another that `doctor` lists, or file.py:Class"
+    )
     where.add_argument("--threads", type=int, metavar="N", help="threads of the CPU target")
     where.add_argument("--device-map", metavar="A=B", help="cuda=cpu: a script written for CUDA runs here")
     out = parser.add_argument_group("what to keep")
@@ -58,17 +60,18 @@ def run(args: argparse.Namespace) -> int:
     import sys
 
     import tileprobe
+    from tileprobe.cli import _outputs as outputs
     from tileprobe.errors import TileProbeError
-    from tileprobe.session import outputs, script
+    from tileprobe.profiling import Profile
+    from tileprobe.session import script
     from tileprobe.session.device_map import device_map
-    from tileprobe.session.profile import Session
 
     words = ["-m", *args.module] if args.module is not None else list(args.program)
     words = words[1:] if words[:1] == ["--"] else words
     outputs.check(args.trace, args.json, args.chrome)
     script.resolve(words)
-    tileprobe.use(args.target, threads=args.threads)
-    session = Session(**session_options(args), progress=True)
+    tileprobe.use(args.target, **({} if args.threads is None else {"threads": args.threads}))
+    session = Profile(**session_options(args), progress=True)
     with device_map(args.device_map):
         try:
             session.__enter__()
@@ -90,7 +93,7 @@ def session_options(args: argparse.Namespace) -> dict:
     from functools import reduce
     from operator import or_
 
-    from tileprobe.session.profile import WORTHWHILE
+    from tileprobe.session.session import WORTHWHILE
     from tileprobe.tools.load import DEFAULT, load_tool
 
     tools = [load_tool(name) for name in args.tool or DEFAULT]

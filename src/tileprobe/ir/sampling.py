@@ -16,7 +16,7 @@ from tileprobe.errors import TileProbeError
 from tileprobe.ir.layout import Layout
 
 # The parameter block, in 64-bit words; then LOOP_WORDS for each loop of the layout.
-BUFFER, LAUNCH_EPOCH, PROGRAM_STRIDE, PROGRAM_PHASE, PROGRAM_LIMIT, PROGRAM_MAP = range(6)
+BUFFER, LAUNCH_EPOCH, PROGRAM_STRIDE, PROGRAM_PHASE, PROGRAM_LIMIT, PROGRAM_MAP, PLAIN = range(7)
 FIRST_LOOP = 8
 LOOP_STRIDE, LOOP_PHASE, LOOP_COUNT = range(3)
 LOOP_WORDS = 4
@@ -89,12 +89,21 @@ class Sampling:
         return table
 
     def parameters(
-        self, layout: Layout, *, buffer: int, epoch: int, programs: int, blocks: int, program_map: int = 0
+        self,
+        layout: Layout,
+        *,
+        buffer: int,
+        epoch: int,
+        programs: int,
+        blocks: int,
+        program_map: int = 0,
+        plain: int = 0,
     ) -> np.ndarray:
-        """The parameter block of a launch. `buffer` and `program_map` are addresses; without a buffer
-        nothing is recorded."""
+        """The parameter block of a launch. `buffer` and `program_map` are addresses; without a buffer nothing
+        is recorded. `plain` is the entry of the same kernel without records, where programs go that are left
+        out, or 0."""
         block = np.zeros(FIRST_LOOP + LOOP_WORDS * len(layout.loops), np.int64)
-        block[[BUFFER, LAUNCH_EPOCH, PROGRAM_MAP]] = buffer, epoch, program_map
+        block[[BUFFER, LAUNCH_EPOCH, PROGRAM_MAP, PLAIN]] = buffer, epoch, program_map, plain
         block[PROGRAM_STRIDE] = self.programs.stride
         block[PROGRAM_PHASE] = int(self.programs.first(programs))
         block[PROGRAM_LIMIT] = min(self.wanted(programs), blocks)

@@ -14,6 +14,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from tileprobe.errors import TileProbeError
+from tileprobe.targets.catalog import find
 
 
 @contextlib.contextmanager
@@ -153,9 +154,7 @@ class _Event:
 
 def _answers(torch: Any) -> dict[str, Any]:
     """What `torch.cuda` says of the CPU."""
-    from tileprobe.targets.cpu.pool import default_threads
-
-    cores = default_threads()
+    cores = find("cpu")[0].workers()
     memory = _memory()
     properties = SimpleNamespace(
         name="CPU (mapped by tileprobe)", major=9, minor=0, total_memory=memory,

@@ -1,8 +1,7 @@
-"""The one file of the session that touches Triton's internals: it compiles variants and spots tuning runs.
+"""The one file of the session that touches Triton's internals: it tells tuning runs from the user's.
 
-A launch on the CPU passes through our launcher, which asks the session's observer; the observer may answer
-with another variant of the same kernel, compiled here with the pass pipeline in its instrumentation mode.
-Triton's launch hooks, which other profilers share, and its knobs are left alone.
+Launches pass by their target's launcher, which asks whoever subscribed; Triton's launch hooks, which other profilers
+share, and its knobs are left alone.
 """
 
 from __future__ import annotations
@@ -14,9 +13,12 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from tileprobe.errors import TileProbeError
+from tileprobe.targets.base import Observer, launches
 
 SUPPORTED = (3, 9)
+_TRITON = "triton.runtime.autotuner"
 _INDUCTOR = "torch._inductor.runtime.triton_heuristics"
+_BENCHES = ((_TRITON, "Autotuner", "_bench"), (_INDUCTOR, "CachingAutotuner", "bench"))
 
 
 class _Local(threading.local):
@@ -40,14 +42,10 @@ def check_version() -> None:
         )
 
 
-def install(observe: Callable[..., Any]) -> None:
-    """From now on `observe` sees every launch on the CPU."""
-    from tileprobe.targets.cpu import launch
-
+def install(observe: Observer) -> None:
+    """From now on `observe` sees every launch."""
     check_version()
-    if launch.observer is None:
-        launch.observer = observe
-        _restore.append(lambda: setattr(launch, "observer", None))
+    _restore.append(launches.subscribe(observe))
     watch_tuning()
 
 
@@ -58,18 +56,15 @@ def remove() -> None:
 
 
 def watch_tuning() -> None:
-    """Tells the runs of autotuners from the user's: Triton's own, and Inductor's once that is loaded."""
-    if len(_wrapped) == 1 + (_INDUCTOR in sys.modules):
-        return  # asked before every launch
-    from triton.runtime.autotuner import Autotuner
-
-    _wrap(Autotuner, "_bench")
-    if _INDUCTOR in sys.modules:
-        _wrap(sys.modules[_INDUCTOR].CachingAutotuner, "bench")
+    """Tells the runs of autotuners from the user's: Triton's own and Inductor's, once they are loaded."""
+    for module, kind, name in _BENCHES:
+        if module not in _wrapped and module in sys.modules:
+            _wrapped.add(module)
+            _wrap(getattr(sys.modules[module], kind), name)
 
 
 def _wrap(kind: Any, name: str) -> None:
-    if f"{kind.__name__}.{name}" in _wrapped or not hasattr(kind, name):
+    if not hasattr(kind, name):
         return
     original = getattr(kind, name)
 
@@ -78,13 +73,11 @@ def _wrap(kind: Any, name: str) -> None:
             return original(*args, **kwargs)
 
     def restore() -> None:
-        if (
-            getattr(kind, name) is bench
-        ):  # somebody may have wrapped it in the meantime; then ours stays inside
+        # somebody may have wrapped it in the meantime; then ours stays inside
+        if getattr(kind, name) is bench:
             setattr(kind, name, original)
 
     setattr(kind, name, bench)
-    _wrapped.add(f"{kind.__name__}.{name}")
     _restore.append(restore)
 
 
@@ -96,10 +89,3 @@ def tuning() -> Iterator[None]:
         yield
     finally:
         local.tuning -= 1
-
-
-def compile_variant(launcher: Any, mode: str) -> Any:
-    """The kernel of a launcher, compiled with another instrumentation mode."""
-    from tileprobe.targets.cpu.variants import recompiled
-
-    return recompiled(launcher, instrumentation_mode=mode)

@@ -10,13 +10,13 @@ import threading
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-from tileprobe.ir.mode import with_pipeline
-from tileprobe.session import clock, hooks
+from tileprobe.session import hooks
 from tileprobe.session.recorded import Recorded, Watch
-from tileprobe.session.works import DOSED, PLAIN, PROBED, Variant, Work
+from tileprobe.session.works import PLAIN, PROBED, Work
+from tileprobe.targets.base import Kernel, Target, Variant
 
 if TYPE_CHECKING:
-    from tileprobe.session.profile import Session
+    from tileprobe.session.session import Session
 
 
 _THINNED = 4  # launches from which a work learns how many programs to leave out
@@ -26,13 +26,13 @@ class Manager:
     def __init__(self) -> None:
         self.sessions: list[Session] = []
         self.works: dict[Any, Work] = {}
+        self.clocks: dict[str, Target] = {}  # targets whose clocks have been started
         self.lock = threading.RLock()
 
     # -- sessions --------------------------------------------------------------------------------------------
 
     def enter(self, session: Session) -> None:
         with self.lock:
-            clock.start()
             if not self.sessions:
                 hooks.install(self.observe)
             self.sessions.append(session)
@@ -47,62 +47,64 @@ class Manager:
 
     # -- launches --------------------------------------------------------------------------------------------
 
-    def observe(self, launcher: Any, function: Any, grid: tuple[int, int, int]) -> Watch | None:
+    def observe(self, kernel: Kernel, grid: tuple[int, int, int], plain: int) -> Watch | None:
         """Asked by the launcher before each launch."""
         if hooks.local.tuning:
             return None
         hooks.watch_tuning()
         with self.lock:
-            found = [session for session in self.sessions if session.selects(launcher, grid)]
-            if not found or launcher.probing is not None:
+            found = [session for session in self.sessions if session.selects(kernel.name)]
+            if not found:
                 return None
-            key = (id(launcher), grid, tuple(map(id, found)))
-            work = self.works.setdefault(key, Work(launcher, grid))
-            alternate = all(session.alternate for session in found)
-            dose = work.next_dose(alternate)
+            if kernel.target.name not in self.clocks:
+                self.clocks[kernel.target.name] = kernel.target
+                kernel.target.clock.start()
+            key = (kernel.key, grid, tuple(map(id, found)))
+            work = self.works.setdefault(key, Work(kernel, grid))
+            dose = work.next_dose(all(session.alternate for session in found))
             if dose != PLAIN and all(session.spent() for session in found):
                 dose = PLAIN
-            return self._watch(work, function, found, dose)
+            return self._watch(work, found, dose, plain)
 
-    def _watch(self, work: Work, function: Any, sessions: list[Session], dose: int) -> Watch:
-        launcher, grid = work.launcher, work.grid
+    def _watch(self, work: Work, sessions: list[Session], dose: int, plain: int) -> Watch:
+        kernel, grid, first = work.kernel, work.grid, sessions[0]
 
         def done(recorded: Recorded) -> None:
             self._done(work, sessions, recorded)
 
-        if dose == PLAIN:
-            return Watch(launcher, function, grid, done)
-        variant = self._variant(work, sessions, dose)
-        if variant.layout is None:
-            return Watch(launcher, function, grid, done)
-        kernel, first = variant.kernel, sessions[0]
-        programs = grid[0] * grid[1] * grid[2]
-        sampling = first.choice.sampling(programs, work.recorded, work.stride)
+        variant = None if dose == PLAIN else self._variant(work, sessions, dose)
+        if variant is None or (variant.layout is None and kernel.target.takes == "record"):
+            return Watch(kernel, grid, done)
+        sampling = None
+        if variant.layout is not None:
+            programs = grid[0] * grid[1] * grid[2]
+            sampling = first.choice.sampling(programs, work.recorded, work.stride)
+            sampling = sampling.within(variant.layout, programs, first.launch_bytes)
         work.recorded += 1
-        sampling = sampling.within(variant.layout, programs, first.launch_bytes)
-        return Watch(
-            kernel.run, kernel.function, grid, done, variant.layout, sampling, dose, function, kernel
-        )
+        return Watch(kernel, grid, done, variant, sampling, dose=dose, plain=plain, room=first.intervals)
 
-    def _variant(self, work: Work, sessions: list[Session], dose: int) -> Variant:
+    def _variant(self, work: Work, sessions: list[Session], dose: int) -> Variant | None:
         """The kernel with the probes of all these sessions; compiled when it is first asked for."""
         if dose not in work.variants:
             plan = reduce(lambda a, b: a | b, (session.plan for session in sessions))
             capacity = max(session.capacity for session in sessions)
-            text = plan.pipeline("tile", capacity=capacity, copies=dose)
-            mode = with_pipeline(work.launcher.metadata.instrumentation_mode, text)
-            work.variants[dose] = self._compiled(work.launcher, mode, sessions)
+            target = work.kernel.target
+            text = plan.pipeline(target.structure, level=target.takes, capacity=capacity, copies=dose)
+            work.variants[dose] = self._compiled(work.kernel, text, sessions)
         return work.variants[dose]
 
-    def _compiled(self, launcher: Any, mode: str, sessions: list[Session]) -> Variant:
+    def _compiled(self, kernel: Kernel, pipeline: str, sessions: list[Session]) -> Variant | None:
         """What cannot be probed is not: the user's program goes on, and the report says why."""
         try:
-            with sessions[-1].progress.compiling(launcher.kernel):
-                return Variant.of(hooks.compile_variant(launcher, mode))
+            with sessions[-1].progress.compiling(kernel.name):
+                variant = kernel.compile(pipeline)
+            if variant.layout is not None:
+                kernel.target.capabilities.check(variant.layout, kernel.machine)
+            return variant
         except Exception as error:
             for session in sessions:
-                session.problems[launcher.kernel] = f"{launcher.kernel} could not be probed: {error}"
-            return Variant(None, None, None)
+                session.problems[kernel.name] = f"{kernel.name} could not be probed: {error}"
+            return None
 
     def _done(self, work: Work, sessions: list[Session], recorded: Recorded) -> None:
         with self.lock:
@@ -110,17 +112,17 @@ class Manager:
             fresh = recorded.dose == PROBED and work.recorded <= _THINNED
             if fresh and sessions[0].choice.auto and recorded.words is not None:
                 self._thin(work, sessions[0], recorded)
+            if variant is None:
+                return  # not probed: a plain launch alone says nothing
             for session in sessions:
-                session.add(work, variant, recorded, calibration=recorded.dose == DOSED)
+                session.add(work.kernel, variant, recorded, calibration=recorded.dose > PROBED)
 
     def _thin(self, work: Work, session: Session, recorded: Recorded) -> None:
-        from tileprobe.targets.cpu import pool
-
         assert recorded.words is not None
-        kept, blocks = recorded.kept(), len(recorded.words)
-        cost_ns = clock.floor_ticks() * 1e9 / clock.rate_hz()
-        busy_ns = recorded.duration_ns * min(pool.current().threads, max(recorded.programs, 1))
-        work.thin(kept, blocks, cost_ns, busy_ns, session.max_overhead)
+        target = work.kernel.target
+        cost_ns = target.clock.floor_ticks() * 1e9 / target.clock.hz()
+        busy_ns = recorded.duration_ns * min(target.workers(), max(recorded.programs, 1))
+        work.thin(recorded.records(), len(recorded.words), cost_ns, busy_ns, session.max_overhead)
 
 
 manager = Manager()

@@ -8,47 +8,36 @@ of one. Every launch does the user's work exactly once, whichever variant it is.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
-from tileprobe.ir.layout import Layout
+from tileprobe.targets.base import Kernel, Variant
 
-PLAIN, PROBED, DOSED = 0, 1, 3  # the dose: how often each record is written
+PLAIN, PROBED = 0, 1  # the dose: how often each record is written
 _DOSED_EVERY, _DOSED_TIMES = 6, 4
-
-
-@dataclass
-class Variant:
-    """A compiled kernel with its records; `layout` is None when there was nothing to probe."""
-
-    kernel: Any
-    layout: Layout | None
-    probing: dict[str, Any] | None
-
-    @staticmethod
-    def of(kernel: Any) -> Variant:
-        probing = kernel.run.probing
-        return Variant(kernel, None if probing is None else Layout.from_json(probing["layout"]), probing)
 
 
 @dataclass
 class Work:
     """Launches of one kernel over one grid, under the same sessions."""
 
-    launcher: Any
+    kernel: Kernel
     grid: tuple[int, int, int]
     count: int = 0
     recorded: int = 0  # of these, with records
     stride: int = 1  # of programs, where all would cost too much
-    variants: dict[int, Variant] = field(default_factory=dict)
+    variants: dict[int, Variant | None] = field(default_factory=dict)  # by dose; None: could not be probed
+
+    @property
+    def largest_dose(self) -> int:
+        return max(self.kernel.target.doses, default=PROBED)
 
     def next_dose(self, alternate: bool) -> int:
         n, self.count = self.count, self.count + 1
-        if not alternate:
+        if not alternate or not self.kernel.target.doses:  # where probes are free there is nothing to compare
             return PROBED
         if n % 2:
             return PLAIN
         dosed = n and n % _DOSED_EVERY == 0 and n <= _DOSED_EVERY * _DOSED_TIMES
-        return DOSED if dosed else PROBED
+        return self.largest_dose if dosed else PROBED
 
     def thin(self, kept: int, programs: int, cost_ns: float, busy_ns: float, allowed: float) -> None:
         """Leaves out programs, evenly, until the records take no more than the allowed share of the time."""

@@ -32,9 +32,16 @@ class Plan:
         )
 
     def pipeline(
-        self, structure: str = "scf", *, capacity: int = 256, dynamic: bool = True, copies: int = 1
+        self,
+        structure: str = "scf",
+        *,
+        level: str = "record",
+        capacity: int = 256,
+        dynamic: bool = True,
+        copies: int = 1,
     ) -> str:
-        """The passes from selection to records, as `tileprobe.ir.registry.pipeline` takes them."""
+        """The passes from selection down to a level, `probe` or `record`, as `tileprobe.passes.pipeline` takes
+        them."""
         how = f"structure={structure}"
         flags = [f"{name}={str(getattr(self, name)).lower()}" for name in ("kernel", "loops", "iterations")]
         lists = [f"kinds={_quoted(self.kinds or ('none',))}"]
@@ -42,11 +49,12 @@ class Plan:
             f"{name}={_quoted(getattr(self, name))}" for name in ("lines", "scopes") if getattr(self, name)
         ]
         select = " ".join([how, *flags, *lists, f"min_cost={float(self.min_cost)}"])
+        probes = [f"select{{{select}}}", f"instrument{{{how}}}", f"user-probes{{{how}}}"]
+        if level == "probe":
+            return ",".join(probes)
         return ",".join(
             [
-                f"select{{{select}}}",
-                f"instrument{{{how}}}",
-                f"user-probes{{{how}}}",
+                *probes,
                 f"merge-probes{{{how}}}",
                 f"sample{{{how} capacity={capacity} dynamic={str(dynamic).lower()}}}",
                 f"assign-slots{{{how}}}",

@@ -251,7 +251,7 @@ def test_the_driver_is_the_cpu():
 def test_use_refuses_what_is_not_there():
     with pytest.raises(tileprobe.TileProbeError, match="no target 'abacus'"):
         tileprobe.use("abacus")
-    with pytest.raises(tileprobe.TileProbeError, match="settings of the CPU"):
+    with pytest.raises(tileprobe.TileProbeError, match="threads: no setting of the target 'cuda'"):
         tileprobe.use("cuda", threads=2)
 
 

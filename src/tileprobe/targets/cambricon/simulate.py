@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from tileprobe.errors import TileProbeError
+from tileprobe.targets.base import Watch, launches
 from tileprobe.targets.cambricon.closed_form import closed_form_us
 from tileprobe.targets.cambricon.compile import Options, compile_step, kv_cache_bytes
 from tileprobe.targets.cambricon.encode import encode, the_step
@@ -25,11 +26,41 @@ from tileprobe.targets.cambricon.walk import gemvs_of, tile_of
 
 
 def simulate(model: Model, machine: Machine, options: Options = Options()) -> Result:  # noqa: B008
-    """Compile, run every command, and account for it."""
+    """Compile, run every command, and account for it. A profiling session sees it as a launch."""
+    if launches.observer is None:
+        return _plain(model, machine, options)
+    from tileprobe.targets.cambricon.kernel import Step
+
+    watch = launches.observer(Step(model, machine, options), (1, 1, 1), 0)
+    if watch is None:
+        return _plain(model, machine, options)
+    watch.start()
+    result = (
+        _plain(model, machine, options) if watch.variant is None else _traced(watch, model, machine, options)
+    )
+    watch.stop()
+    return result
+
+
+def _plain(model: Model, machine: Machine, options: Options) -> Result:
     module = compile_step(model, machine, options)
     program = encode(module)
     run = launch(program, machine, geometry_of(machine, the_step(module).mode.data))
     return account(model, machine, options, module, program, run)
+
+
+def _traced(watch: Watch, model: Model, machine: Machine, options: Options) -> Result:
+    """The same with every interval kept, as many as there is room for."""
+    from tileprobe.targets.cambricon.tracing import parts_of, sampled
+
+    assert watch.variant is not None
+    module = watch.variant.code
+    program = encode(module)
+    geometry = geometry_of(machine, the_step(module).mode.data)
+    run = launch(program, machine, geometry, sampled(program, watch.room), watch.room)
+    result = account(model, machine, options, module, program, run)
+    watch.exact(parts_of(result, machine, watch.variant.regions, program, geometry, run))
+    return result
 
 
 def account(model: Model, machine: Machine, options: Options, module, program: p.Program, run: Run) -> Result:
@@ -39,7 +70,7 @@ def account(model: Model, machine: Machine, options: Options, module, program: p
     stats = run.state.stats.sum(axis=0)
     total = run.total_us
     computed, streamed = int(stats[s.N_COMPUTED]), int(stats[s.N_STREAMED])
-    pages = int(_pages(program).sum())
+    pages = int(pages_of(program).sum())
     if computed + streamed != pages:
         raise TileProbeError(
             f"the engine issued {computed + streamed} page commands for {pages} pages: please report it"
@@ -84,7 +115,7 @@ def account(model: Model, machine: Machine, options: Options, module, program: p
     )
 
 
-def _pages(program: p.Program) -> np.ndarray:
+def pages_of(program: p.Program) -> np.ndarray:
     m = program.matrices
     return -(-m[:, p.ROWS] // m[:, p.BLOCK_ROWS]) * -(-m[:, p.COLS] // m[:, p.BLOCK_COLS])
 
@@ -120,7 +151,7 @@ def _operators(program: p.Program, run: Run) -> list[Operator]:
     """Time by operator: what each added to the end of all before it, so that the times sum to the whole."""
     before = np.concatenate(([0.0], np.maximum.accumulate(run.done_us)[:-1]))
     added = np.maximum(run.done_us - before, 0.0)
-    pages = np.concatenate(([0], np.cumsum(_pages(program))))
+    pages = np.concatenate(([0], np.cumsum(pages_of(program))))
     names = ("flash + npu", "npu", "npu + dram")
     found: dict[str, Operator] = {}
     for n, label in enumerate(program.labels):

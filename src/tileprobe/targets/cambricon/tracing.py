@@ -1,55 +1,36 @@
-"""A run as a trace: the same columns, regions and units as on any other target.
+"""A run as exact intervals: the same columns, regions and units as on any other target.
 
 The portable passes put `probe` ops into the mapped IR; their regions become intervals of program 0, the
-step itself. What the units did (channels, planes, cores, NPU, DRAM) is a second kernel, each unit a
+step itself. What the units did (channels, planes, cores, NPU, DRAM) is a second part, each unit a
 program of it. What sampling leaves out of a large run, whole layers, is counted.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
 
-from tileprobe.ir.probe import RegionOp
-from tileprobe.passes.instrument import InstrumentPass
-from tileprobe.passes.select import SelectPass
-from tileprobe.targets.cambricon.compile import Options, compile_step
-from tileprobe.targets.cambricon.encode import encode, the_step
+from tileprobe.ir.machine import Unit
+from tileprobe.ir.regions import Region
+from tileprobe.targets.base import Exact
 from tileprobe.targets.cambricon.engine import program as p
-from tileprobe.targets.cambricon.engine.launch import Run, launch
+from tileprobe.targets.cambricon.engine.launch import Run
 from tileprobe.targets.cambricon.limits import bottleneck, busy_kinds
 from tileprobe.targets.cambricon.machine import Machine
-from tileprobe.targets.cambricon.model import Model
-from tileprobe.targets.cambricon.pagemap import Geometry, geometry_of
+from tileprobe.targets.cambricon.pagemap import Geometry
 from tileprobe.targets.cambricon.result import Result
-from tileprobe.targets.cambricon.simulate import _pages, account
-from tileprobe.trace import Clock, Kernel, Launch, Losses, Region, Trace, Unit
+from tileprobe.targets.cambricon.simulate import pages_of
+from tileprobe.targets.cambricon.target import TICKS_PER_US
 
-TICKS_PER_US = 1e6  # picoseconds: the engine's times are exact far below that
+UNITS = "units"  # the part of a launch that says what the units did
 INTERVALS_PER_PAGE = 5  # array read, compute or slices, result, wait, use by the NPU
 
 
-def simulate_traced(
-    model: Model, machine: Machine, options: Options, capacity: int = 1_000_000
-) -> tuple[Result, Trace]:
-    """A run with its trace of at most about `capacity` intervals."""
-    module = compile_step(model, machine, options)
-    plain = str(module)
-    for stage in (SelectPass(structure="cam"), InstrumentPass(structure="cam")):
-        stage.apply(Context(), module)
-    program = encode(module)
-    geometry = geometry_of(machine, the_step(module).mode.data)
-    run = launch(program, machine, geometry, _sampled(program, capacity), capacity)
-    result = account(model, machine, options, module, program, run)
-    return result, _trace(result, machine, module, plain, program, geometry, run)
-
-
-def _sampled(program: p.Program, capacity: int) -> np.ndarray:
+def sampled(program: p.Program, capacity: int) -> np.ndarray:
     """Which operators to keep: all, or evenly spaced layers that fit."""
-    pages = np.concatenate(([0], np.cumsum(_pages(program))))
+    pages = np.concatenate(([0], np.cumsum(pages_of(program))))
     rows = program.operators
     weights = rows[:, p.KIND] == p.WEIGHTS
     cost = np.where(
@@ -57,9 +38,7 @@ def _sampled(program: p.Program, capacity: int) -> np.ndarray:
         pages[np.maximum(rows[:, p.END_MATRIX], 0)] - pages[np.maximum(rows[:, p.FIRST_MATRIX], 0)],
         0,
     )
-    layers = np.array(
-        [int(name.split(" / ")[0].removeprefix("layer ")) if " / " in name else -1 for name in program.names]
-    )
+    layers = layers_of(program)
     total = int(cost.sum()) * INTERVALS_PER_PAGE
     if total <= capacity:
         return np.ones(len(rows), np.bool_)
@@ -124,68 +103,69 @@ class _Units:
         return unit
 
 
-def _trace(
+def parts_of(
     result: Result,
     machine: Machine,
-    module: ModuleOp,
-    plain: str,
+    regions: Sequence[Region],
     program: p.Program,
     geometry: Geometry,
     run: Run,
-) -> Trace:
+) -> list[Exact]:
+    """What the step did, region by region, and what the units did."""
+    units = _Units(geometry)
+    table, duration = units.table(), run.total_us * 1e3
+    steps = _step_intervals(program, run)
+    step = {
+        "region": np.array([row[0] for row in steps], np.int64),
+        "iteration": np.array([row[1] for row in steps], np.int64),
+        "start": _ticks(np.array([row[2] for row in steps])),
+        "stop": _ticks(np.array([row[3] for row in steps])),
+    }
+    whole = Exact(
+        step,
+        regions,
+        table,
+        duration,
+        kept=len(steps),
+        notes=tuple(_notes(result, machine)),
+        meta={"llm": result.to_json(), "busy": {f"{result.model}: {UNITS}": busy_kinds(result)}},
+    )
+    return [whole, _hardware(units, table, program, run, duration)]
+
+
+def _hardware(units: _Units, table: list[Unit], program: p.Program, run: Run, duration: float) -> Exact:
     from tileprobe.targets.cambricon.engine import state as s
 
-    declared = [op for op in module.walk() if isinstance(op, RegionOp)]
-    regions: list[Region] = []
-    for op in declared:  # parents come before their children
-        within = op.within.data if op.within is not None else None
-        depth = 0 if within is None else next(r.depth for r in regions if r.id == within) + 1
-        regions.append(Region(op.region.data, op.label.data, op.kind.data, within, depth=depth))
-    first = 1 + max((r.id for r in regions), default=-1)
-    regions += [Region(first + n, name, "hardware", kernel=1) for n, name in enumerate(s.TRACE_KINDS)]
-    units = _Units(geometry)
     n = int(run.trace.count[0])
     kind, channel = run.trace.kind[:n].astype(np.int64), run.trace.channel[:n]
     unit = units.of(kind, channel, run.trace.unit[:n].astype(np.int64))
-    layer = np.array(
-        [int(x.split(" / ")[0].removeprefix("layer ")) if " / " in x else -1 for x in program.names]
-    )
-    steps = _step_intervals(program, run)
     columns = {
-        "launch": np.concatenate([np.zeros(len(steps), np.int64), np.ones(n, np.int64)]),
-        "program": np.concatenate([np.zeros(len(steps), np.int64), unit]),
-        "unit": np.concatenate([np.zeros(len(steps), np.int64), unit]),
-        "region": np.concatenate([[row[0] for row in steps], first + kind]).astype(np.int64),
-        "kind": ["region"] * len(steps) + np.where(kind == s.T_WAIT, "wait", "region").tolist(),
-        "iteration": np.concatenate([[row[1] for row in steps], layer[run.trace.op[:n]]]).astype(np.int64),
-        "start": _ticks(np.concatenate([[row[2] for row in steps], run.trace.start[:n]])),
-        "stop": _ticks(np.concatenate([[row[3] for row in steps], run.trace.stop[:n]])),
-        "value": np.concatenate([np.full(len(steps), np.nan), run.trace.value[:n]]),
+        "program": unit,
+        "unit": unit,
+        "region": kind,
+        "kind": np.where(kind == s.T_WAIT, "wait", "region"),
+        "iteration": layers_of(program)[run.trace.op[:n]],
+        "start": _ticks(run.trace.start[:n]),
+        "stop": _ticks(run.trace.stop[:n]),
+        "value": run.trace.value[:n],
     }
-    table = units.table()
-    losses = Losses(kept=n, sampled_out=int(run.trace.count[2]), lost=int(run.trace.count[1]))
-    duration = run.total_us * 1e3
-    launches = [
-        Launch(0, 0, duration_ns=duration, losses=Losses(kept=len(steps))),
-        Launch(1, 1, grid=(len(table),), duration_ns=duration, losses=losses),
-    ]
-    clock = Clock(hz=TICKS_PER_US * 1e6, name="simulated")
-    kernels = [
-        Kernel(0, result.model, machine.name, clock, ir={"cam": plain, "probe": str(module)}),
-        Kernel(1, f"{result.model}: units", machine.name, clock),
-    ]
-    return Trace.build(
+    return Exact(
         columns,
-        kernels=kernels,
-        launches=launches,
-        regions=regions,
-        units=table,
-        meta={
-            "llm": result.to_json(),
-            "notes": _notes(result, machine),
-            "busy": {kernels[1].name: busy_kinds(result)},
-        },
+        [Region(n, name, "hardware") for n, name in enumerate(s.TRACE_KINDS)],
+        table,
+        duration,
+        part=UNITS,
+        grid=(len(table),),
+        kept=n,
+        sampled_out=int(run.trace.count[2]),
+        lost=int(run.trace.count[1]),
     )
+
+
+def layers_of(program: p.Program) -> np.ndarray:
+    """The layer of each operator; -1 outside of the layers."""
+    heads = [name.split(" / ")[0] if " / " in name else "" for name in program.names]
+    return np.array([int(head.removeprefix("layer ")) if head else -1 for head in heads], np.int64)
 
 
 def _notes(result: Result, machine: Machine) -> list[str]:

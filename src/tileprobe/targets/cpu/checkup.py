@@ -11,18 +11,11 @@ import platform
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-
-@dataclass(frozen=True)
-class Finding:
-    name: str
-    state: str  # "good", "note", "bad"
-    text: str
-    remedy: str = ""
+from tileprobe.targets.base import Finding
 
 
 def examine() -> Iterator[Finding]:

@@ -8,19 +8,17 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
+from tileprobe.targets.base import launches
 from tileprobe.targets.cpu import bounds, kernel_errors, pool
+from tileprobe.targets.cpu.kernel import CpuKernel
 from tileprobe.targets.cpu.launch_pack import make_convert, make_pack, slots_of
 from tileprobe.targets.cpu.pool_ir import STATUS_ERROR
 from tileprobe.targets.cpu.same_memory import representatives, same_tensors
 from tileprobe.targets.cpu.variants import recompiled
 
-# Set by a profiling session: called with the launcher, its function and the grid before every launch. It returns
-# None, or an object with `launcher` and `function` to run instead (a variant of the same kernel), `parameters`
-# (address of the profiling parameter block, or 0), `start()` and `stop()`.
-observer: Callable[[Any, Any, tuple[int, int, int]], Any] | None = None
 # Error blocks not in use. Each launch takes its own, as launches may overlap; list operations are atomic.
 _blocks: list[kernel_errors.ErrorBlock] = []
 
@@ -50,6 +48,11 @@ class Launcher:
         self._tensor_names = [self.names[n] for n in self._tensors]
         self._variants: dict[str, Any] = {}  # by the arguments that are the same tensor
 
+    @cached_property
+    def shown(self) -> CpuKernel:
+        """This kernel as a session sees it."""
+        return CpuKernel(self)
+
     def _check(self, slots: Any, info: Any) -> None:
         """Code and signature must agree, or a launch would read other arguments than it was given."""
         if len(slots) != len(info["args"]):
@@ -70,10 +73,15 @@ class Launcher:
         errors = ctypes.addressof(block)
         known, table = self._limits(args) if self._checks else (None, None)
         limits = ctypes.addressof(table) if table is not None else 0
-        watch = observer(self, function, (gx, gy, gz)) if observer is not None else None
+        observer, watch = launches.observer, None
         parameters, running = 0, self
+        if observer is not None and self.probing is None:
+            watch = observer(self.shown, (gx, gy, gz), function)
         if watch is not None:
-            parameters, running, function = watch.parameters, watch.launcher, watch.function
+            pool.current()  # its threads are no part of the first launch
+            parameters = watch.parameters
+            if watch.variant is not None:
+                running, function = watch.variant.code.run, watch.variant.code.function
         try:
             launch = self._pack(gx, gy, gz, errors, parameters, 0, limits, *args)
         except Exception:

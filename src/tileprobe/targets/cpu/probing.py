@@ -24,8 +24,8 @@ def add_probes(tile: ModuleOp, mode: str) -> dict[str, Any] | None:
 
     from tileprobe.ir.record import OpenOp
     from tileprobe.ir.regions import regions_of
-    from tileprobe.ir.registry import pipeline
     from tileprobe.ir.rows import changed
+    from tileprobe.passes import pipeline
     from tileprobe.passes.user_probes import drop_user_probes
     from tileprobe.targets.cpu.structure import TileStructure
 

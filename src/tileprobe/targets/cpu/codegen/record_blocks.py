@@ -16,6 +16,7 @@ from tileprobe.ir.sampling import (
     FIRST_LOOP,
     LOOP_STRIDE,
     LOOP_WORDS,
+    PLAIN,
     PROGRAM_LIMIT,
     PROGRAM_MAP,
     PROGRAM_PHASE,
@@ -27,7 +28,6 @@ from tileprobe.targets.cpu.codegen.types import I32, I64, PTR, Value
 CAPABILITIES = Capabilities(clock_bits=(64, 32))
 
 PARAMETERS = 4  # slot of the launch block
-PLAIN = 6  # word of the parameter block: the entry of the same kernel without records, or 0
 
 
 def load_word(b: Value, base: Value, number: int) -> Value:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from tileprobe.errors import TileProbeError
 
 if TYPE_CHECKING:
-    from tileprobe.session.profile import Session
+    from tileprobe.profiling import Profile
 
 
 def check(*paths: str | None) -> None:
@@ -33,7 +33,7 @@ def check(*paths: str | None) -> None:
             raise TileProbeError(f"cannot write {path}: it is a folder")
 
 
-def write(session: Session, args: argparse.Namespace) -> bool:
+def write(session: Profile, args: argparse.Namespace) -> bool:
     """Writes everything that was asked for; returns whether something could not be."""
     trace = session.trace
     steps: list[Callable[[], None]] = []
@@ -66,13 +66,13 @@ def _chrome(trace, path: str) -> None:
     write_chrome(trace, path)
 
 
-def _json(session: Session, path: str) -> None:
+def _json(session: Profile, path: str) -> None:
     from tileprobe.files import write_json
 
     write_json(path, session.to_json())
 
 
-def _report(session: Session) -> None:
+def _report(session: Profile) -> None:
     if not session.seen:
         print("tileprobe: the program launched no Triton kernel on this target", file=sys.stderr)
         return

@@ -22,7 +22,7 @@ def _code():
     from tileprobe.targets.cpu.codegen.types import I64, PTR
     from tileprobe.targets.cpu.loader import compile_ir, load_object
 
-    module = ir.Module("session_clock")
+    module = ir.Module("clock_source")
     now = ir.Function(module, ir.FunctionType(I64, []), "tp_ticks")
     b = ir.IRBuilder(now.append_basic_block("entry"))
     b.ret(clock.read(b))
@@ -93,3 +93,19 @@ def floor_ticks() -> float:
         run(ctypes.addressof(buffer), _FLOOR_RECORDS)
         best = min(best, (buffer[-1] - buffer[1]) / (_FLOOR_RECORDS - 2))
     return best
+
+
+class CpuClock:
+    """The protocol's view of the counter."""
+
+    name = "tsc"
+    bits = 64
+
+    def start(self) -> None:
+        start()
+
+    def hz(self) -> float:
+        return rate_hz()
+
+    def floor_ticks(self) -> float:
+        return floor_ticks()

@@ -1,16 +1,15 @@
-"""`tileprobe.profile` and `tileprobe.profiled`: a session around launches, and its trace afterwards.
+"""A session around launches, and its trace afterwards.
 
-In comes what to profile and how closely; while the session is on, every launch on the CPU passes by its
-manager; out goes a `Trace`, and through it reports and files.
+In comes what to profile and how closely; while the session is on, every launch on any target passes by its
+manager; out goes a `Trace`, and what the tools make of it.
 """
 
 from __future__ import annotations
 
 import fnmatch
-import functools
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
 from operator import or_
@@ -23,7 +22,7 @@ from tileprobe.session.collect import Collected, build_trace
 from tileprobe.session.manager import manager
 from tileprobe.session.progress import Progress
 from tileprobe.session.recorded import Recorded
-from tileprobe.session.works import Variant, Work
+from tileprobe.targets.base import Kernel, Variant
 from tileprobe.tools.base import Tool
 from tileprobe.tools.load import DEFAULT, load_tool
 from tileprobe.tools.plan import Plan
@@ -52,6 +51,7 @@ class Session:
         max_overhead: float = 0.01,
         launch_mb: float = 32.0,
         total_mb: float = 64.0,
+        intervals: int = 1_000_000,
         progress: bool = False,
     ) -> None:
         """Profiles the kernels whose names match.
@@ -64,6 +64,7 @@ class Session:
         alternate: every other launch of the same work runs without probes, to measure what they cost.
         max_overhead: the share of a launch's time that records may take with programs="auto".
         launch_mb, total_mb: room for the records of one launch, and of the session.
+        intervals: of a simulated machine, which needs no records, so many intervals a launch.
         """
         self.patterns = (kernels,) if isinstance(kernels, str) else tuple(kernels)
         if not self.patterns or skip < 0 or (take is not None and take < 1):
@@ -74,6 +75,7 @@ class Session:
         self.choice = Choice(programs, iterations)
         self.capacity, self.alternate, self.max_overhead = capacity, alternate, max_overhead
         self.launch_bytes, self.total_bytes = int(launch_mb * 2**20), int(total_mb * 2**20)
+        self.intervals = intervals
         self.progress = Progress(progress)
         self.seen: dict[str, int] = {}  # every kernel launched, and how often
         self.problems: dict[str, str] = {}  # kernels that could not be probed, and why
@@ -84,9 +86,8 @@ class Session:
 
     # -- asked by the manager --------------------------------------------------------------------------------
 
-    def selects(self, launcher: Any, grid: tuple[int, int, int]) -> bool:
-        """Whether this launch is to be looked at. Called once a launch."""
-        name = launcher.kernel
+    def selects(self, name: str) -> bool:
+        """Whether this launch of a kernel is to be looked at. Called once a launch."""
         count = self.seen[name] = self.seen.get(name, 0) + 1
         self.progress.launched(name)
         if not matches(name, self.patterns):
@@ -96,10 +97,9 @@ class Session:
     def spent(self) -> bool:
         return self._bytes >= self.total_bytes
 
-    def add(self, work: Work, variant: Variant | None, recorded: Recorded, calibration: bool) -> None:
-        if recorded.words is not None:
-            self._bytes += recorded.words.nbytes
-        self._collected.add(work, variant, recorded, calibration)
+    def add(self, kernel: Kernel, variant: Variant, recorded: Recorded, calibration: bool) -> None:
+        self._bytes += recorded.nbytes
+        self._collected.add(kernel, variant, recorded, calibration)
 
     # -- used as a context manager ---------------------------------------------------------------------------
 
@@ -154,67 +154,9 @@ class Session:
         """What each tool makes of the trace."""
         return [tool.read(self.trace) for tool in self.tools]
 
-    def report(self, file: Any = None) -> None:
-        """Prints the tools' findings, with the annotated source."""
-        from tileprobe.views.terminal import make_console, print_report
-
-        console = make_console(file)
-        print_report(self.trace, self.results(), console)
-        for problem in self.problems.values():
-            console.print(f"! {problem}", markup=False)
-
-    def to_json(self) -> dict[str, Any]:
-        from tileprobe.views.json_report import trace_to_json
-
-        return trace_to_json(self.trace)
-
     def save(self, path: str | os.PathLike[str]) -> None:
         self.trace.save(path)
-
-    def _repr_html_(self) -> str:
-        """A notebook shows the report."""
-        from html import escape
-        from io import StringIO
-
-        out = StringIO()
-        self.report(out)
-        return f"<pre>{escape(out.getvalue())}</pre>"
 
 
 def matches(name: str, patterns: Sequence[str]) -> bool:
     return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
-
-
-def profile(kernels: str | Sequence[str] = "*", **options: Any) -> Session:
-    """Profiles the kernels launched in a `with` block; see `Session` for the options.
-
-    >>> with tileprobe.profile() as p:
-    ...     kernel[grid](x, y, n)
-    >>> p.report()
-    """
-    return Session(kernels, **options)
-
-
-def profiled(function: Callable[..., Any] | None = None, **options: Any) -> Any:
-    """Profiles every call of a function and prints the report; `function.profile` is the last session.
-
-    >>> @tileprobe.profiled
-    ... def step(x): ...
-    """
-
-    def decorate(wrapped: Callable[..., Any]) -> Callable[..., Any]:
-        report = options.pop("report", True)
-
-        @functools.wraps(wrapped)
-        def call(*args: Any, **kwargs: Any) -> Any:
-            session = Session(**options)
-            call.profile = session  # type: ignore[attr-defined]
-            with session:
-                result = wrapped(*args, **kwargs)
-            if report:
-                session.report()
-            return result
-
-        return call
-
-    return decorate if function is None else decorate(function)

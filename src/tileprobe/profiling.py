@@ -1,0 +1,75 @@
+"""`tileprobe.profile` and `tileprobe.profiled`: a session and the views of its trace, for use from Python."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tileprobe.session.session import Session
+
+
+class Profile(Session):
+    """A session that shows what it found: `report()` in a terminal or a notebook, `to_json()` for programs."""
+
+    def __enter__(self) -> Profile:
+        super().__enter__()
+        return self
+
+    def report(self, file: Any = None) -> None:
+        """Prints the tools' findings, with the annotated source."""
+        from tileprobe.views.terminal import make_console, print_report
+
+        console = make_console(file)
+        print_report(self.trace, self.results(), console)
+        for problem in self.problems.values():
+            console.print(f"! {problem}", markup=False)
+
+    def to_json(self) -> dict[str, Any]:
+        from tileprobe.views.json_report import trace_to_json
+
+        return trace_to_json(self.trace)
+
+    def _repr_html_(self) -> str:
+        """A notebook shows the report."""
+        from html import escape
+        from io import StringIO
+
+        out = StringIO()
+        self.report(out)
+        return f"<pre>{escape(out.getvalue())}</pre>"
+
+
+def profile(kernels: str | Sequence[str] = "*", **options: Any) -> Profile:
+    """Profiles the kernels launched in a `with` block; see `Session` for the options.
+
+    >>> with tileprobe.profile() as p:
+    ...     kernel[grid](x, y, n)
+    >>> p.report()
+    """
+    return Profile(kernels, **options)
+
+
+def profiled(function: Callable[..., Any] | None = None, **options: Any) -> Any:
+    """Profiles every call of a function and prints the report; `function.profile` is the last session.
+
+    >>> @tileprobe.profiled
+    ... def step(x): ...
+    """
+
+    def decorate(wrapped: Callable[..., Any]) -> Callable[..., Any]:
+        report = options.pop("report", True)
+
+        @functools.wraps(wrapped)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            session = Profile(**options)
+            call.profile = session  # type: ignore[attr-defined]
+            with session:
+                result = wrapped(*args, **kwargs)
+            if report:
+                session.report()
+            return result
+
+        return call
+
+    return decorate if function is None else decorate(function)

@@ -1,0 +1,293 @@
+"""The target protocol: all that sessions and commands know of a machine.
+
+A target compiles a kernel with the probes that a pass pipeline puts into its IR, launches it, and either lets the
+kernel write records (`takes = "record"`) or, being a simulator, knows the intervals exactly (`takes = "probe"`).
+A package adds one with an entry point in the group `tileprobe.targets`; docs/targets.md shows how.
+
+Its launchers ask `launches` before each launch; a session that is on answers with a `Watch`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from tileprobe.errors import TileProbeError, UnsupportedError
+
+if TYPE_CHECKING:  # a launcher imports this module: nothing heavy comes with it
+    import numpy as np
+    from xdsl.ir import Dialect
+    from xdsl.passes import ModulePass
+
+    from tileprobe.ir.layout import Capabilities, Layout
+    from tileprobe.ir.machine import Unit
+    from tileprobe.ir.regions import Region
+    from tileprobe.ir.sampling import Sampling
+    from tileprobe.ir.structure import Structure
+
+# -- data that goes between a target and its callers --------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Level:
+    """A level of IR that a kernel goes through. `inspect` shows those that are `shown` unless it is told which."""
+
+    name: str
+    about: str
+    shown: bool = False
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One row of `tileprobe doctor`: `good`, a `note` (something optional is not there), or `bad` with a remedy."""
+
+    name: str
+    state: str
+    text: str
+    remedy: str = ""
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a kernel was written."""
+
+    file: str = ""
+    first_line: int = 0
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A kernel compiled with probes. `key` is the same for the same code; `code` is the target's own.
+
+    A layout of None on a target that takes records means that nothing was found to probe.
+    """
+
+    key: str
+    code: Any
+    layout: Layout | None = None
+    regions: tuple[Region, ...] = ()
+    ir: Mapping[str, str] = field(default_factory=dict)  # level -> text
+    notes: tuple[str, ...] = ()  # what could not be probed, in sentences
+
+
+@dataclass(frozen=True)
+class Exact:
+    """What a simulated machine did in a launch, known without records: intervals in ticks of the target's clock.
+
+    `columns` are those of a trace's intervals (`region`, `start`, `stop` at least), `edges` and `counters` those
+    of its other tables. A launch may be told in several parts, each with regions of its own: what the program did,
+    what the units did.
+    """
+
+    columns: Mapping[str, Any]
+    regions: Sequence[Region]
+    units: Sequence[Unit]
+    duration_ns: float
+    part: str = ""  # "" is the kernel itself
+    grid: tuple[int, ...] = (1,)
+    edges: Mapping[str, Any] | None = None
+    counters: Mapping[str, Any] | None = None
+    kept: int = 0
+    sampled_out: int = 0
+    lost: int = 0
+    notes: tuple[str, ...] = ()  # sentences for the report
+    meta: Mapping[str, Any] = field(default_factory=dict)  # more for the trace's metadata
+
+
+# -- what a target consists of ------------------------------------------------------------------------------------
+
+
+class Buffer(Protocol):
+    """Memory that the programs of one launch record into."""
+
+    address: int
+
+    def read(self) -> np.ndarray:
+        """The words, on the host. Valid until the buffer is given back."""
+        ...
+
+    def give_back(self, used: np.ndarray | None = None) -> None:
+        """The launch is over and its words are read. `used` are the words, of each block, that may be set."""
+        ...
+
+
+class Memory(Protocol):
+    """Where a target's records and the parameters of a launch lie."""
+
+    def take(self, blocks: int, block_words: int) -> Buffer:
+        """A buffer of zeros, with its pages in place: a page fault in the kernel would be measured."""
+        ...
+
+    def put(self, words: np.ndarray) -> Any:
+        """A copy of host data that the kernel can read: an object with an `address`, valid while it is held."""
+        ...
+
+
+class ClockSource(Protocol):
+    """The clock of a target's records: `name` is its domain, `bits` its width."""
+
+    name: str
+    bits: int
+
+    def start(self) -> None:
+        """A session begins. A clock whose rate is measured measures from here."""
+        ...
+
+    def hz(self) -> float: ...
+
+    def floor_ticks(self) -> float:
+        """What one record costs at the least; 0 where probes are free."""
+        ...
+
+
+class Target(Protocol):
+    """One kind of machine. Small: everything heavy is imported by the methods."""
+
+    name: str  # "cpu": what `--target` and a trace call it; a machine may follow after a colon: "cambricon:s"
+    aliases: tuple[str, ...]
+    about: str  # one line for `--help`
+    structure: str  # the Structure by which the portable passes read its IR
+    takes: str  # "record", or "probe" for a machine that knows exactly when a probe is passed
+    levels: tuple[Level, ...]
+    capabilities: Capabilities  # what its records can be
+    doses: tuple[int, ...]  # how often each record is written to learn its cost; () where it costs nothing
+    clock: ClockSource
+    memory: Memory
+
+    def machines(self) -> tuple[str, ...]:
+        """What may follow the colon; empty when there is one machine only."""
+        ...
+
+    def use(self, machine: str = "", **settings: Any) -> AbstractContextManager[Any]:
+        """Sends Triton's launches here from now on; leaving the context goes back to what was before."""
+        ...
+
+    def array(self, data: Any, dtype: Any = None) -> Any:
+        """A tensor in the target's memory that kernels take."""
+        ...
+
+    def units(self, numbers: Sequence[int]) -> list[Unit]:
+        """The units that records name by these numbers."""
+        ...
+
+    def workers(self) -> int:
+        """How many programs run at the same time."""
+        ...
+
+    def text(self, level: str, ir: Mapping[str, str]) -> str | None:
+        """The IR of a level, given those a trace keeps; a level may be made from another one (assembly)."""
+        ...
+
+    def examine(self) -> Iterable[Finding]:
+        """What works here, for `tileprobe doctor`. None of the checks raises."""
+        ...
+
+    def structures(self) -> Mapping[str, Callable[[], Structure]]: ...
+
+    def dialects(self) -> Sequence[Dialect]: ...
+
+    def passes(self) -> Mapping[str, Callable[[], type[ModulePass]]]: ...
+
+
+class Kernel(Protocol):
+    """A compiled kernel without probes, as its launcher shows it before each launch."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def target(self) -> Target: ...
+
+    @property
+    def machine(self) -> str:
+        """What a trace calls the machine it runs on: "cpu", "cambricon:s"."""
+        ...
+
+    @property
+    def source(self) -> Source: ...
+
+    @property
+    def key(self) -> Any:
+        """The same for launches of the same code."""
+        ...
+
+    def compile(self, pipeline: str) -> Variant:
+        """The same kernel with the probes of a pass pipeline."""
+        ...
+
+
+class Watch(Protocol):
+    """A launch that a session looks at. The launcher runs `variant` (or the plain kernel when that is None)
+    between `start` and `stop`; the kernel finds its parameter block at `parameters`."""
+
+    variant: Variant | None
+    sampling: Sampling | None
+    parameters: int
+    room: int  # how many exact intervals are wanted at most
+
+    def start(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+    def exact(self, parts: Sequence[Exact]) -> None:
+        """Called before `stop` by a target that takes probes."""
+        ...
+
+
+# -- launches -----------------------------------------------------------------------------------------------------
+
+# Asked with the kernel, the grid and the address of the plain code (0 where there is none to go to).
+Observer = Callable[[Kernel, tuple[int, int, int], int], Watch | None]
+
+
+class Launches:
+    """Where launchers ask whether somebody looks at a launch. One observer at a time; sessions share theirs."""
+
+    def __init__(self) -> None:
+        self.observer: Observer | None = None
+
+    def subscribe(self, observer: Observer) -> Callable[[], None]:
+        """From now on `observer` sees every launch; the function returned ends that."""
+        if self.observer is not None:
+            raise TileProbeError(
+                "launches are observed already, by another profiling session of this process"
+            )
+        self.observer = observer
+
+        def unsubscribe() -> None:
+            self.observer = None
+
+        return unsubscribe
+
+
+launches = Launches()
+
+
+class NoRecords:
+    """The memory of a target that takes probes: it has none."""
+
+    def take(self, blocks: int, block_words: int) -> Buffer:
+        raise UnsupportedError("this target knows its intervals exactly and takes no records")
+
+    def put(self, words: np.ndarray) -> Any:
+        raise UnsupportedError("this target knows its intervals exactly and takes no parameters")
+
+
+@dataclass
+class FixedClock:
+    """The clock of a simulated machine: its rate is declared, and reading it is free."""
+
+    name: str
+    rate_hz: float
+    bits: int = 64
+
+    def start(self) -> None: ...
+
+    def hz(self) -> float:
+        return self.rate_hz
+
+    def floor_ticks(self) -> float:
+        return 0.0

@@ -1,0 +1,122 @@
+"""Targets by the name a user writes: `cpu`, `cambricon:s`, or `file.py:Class` for one that is not installed.
+
+In comes the text after `--target` or in `tileprobe.use`; out goes a `Target` and the machine after the colon, or an
+error that lists what there is.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+from tileprobe.errors import TileProbeError
+from tileprobe.plugins import add_target, broken, targets
+from tileprobe.targets.base import Target
+
+_FILE = re.compile(r"(?P<file>.+\.py):(?P<name>\w+)(?::(?P<machine>.+))?")
+DEFAULT = "cpu"
+_current = DEFAULT
+
+
+def available() -> list[Target]:
+    """Every target that can be named, the default one first."""
+    return sorted(targets().values(), key=lambda target: (target.name != DEFAULT, target.name))
+
+
+def find(text: str) -> tuple[Target, str]:
+    """The target that `text` names, and the machine after the colon ("" when none is given)."""
+    given = _FILE.fullmatch(text)
+    if given is not None:
+        target = _from_file(given["file"], given["name"])
+        add_target(target)
+        return target, given["machine"] or ""
+    name, _, machine = text.partition(":")
+    for target in available():
+        if name in (target.name, *target.aliases):
+            _check_machine(target, machine)
+            return target, machine
+    if name in broken:
+        error = broken[name]
+        raise TileProbeError(
+            f"the target {name!r} cannot be loaded: {type(error).__name__}: {error}"
+        ) from error
+    names = ", ".join(target.name for target in available())
+    raise TileProbeError(f"there is no target {text!r}; there are {names}, or file.py:Class")
+
+
+def _check_machine(target: Target, machine: str) -> None:
+    known = target.machines()
+    if machine and machine not in known:
+        there = f"its machines are {', '.join(known)}" if known else "there is one machine only"
+        raise TileProbeError(f"the target {target.name!r} has no machine {machine!r}; {there}")
+
+
+def _from_file(file: str, name: str) -> Target:
+    path = Path(file)
+    if not path.is_file():
+        raise TileProbeError(f"there is no file {file} to load a target from")
+    spec = importlib.util.spec_from_file_location(f"tileprobe_target_{path.stem}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise TileProbeError(f"{file} cannot be loaded: {type(error).__name__}: {error}") from error
+    kind = getattr(module, name, None)
+    if not isinstance(kind, type):
+        raise TileProbeError(f"{file} has no class {name}")
+    missing = [part for part in _parts() if not hasattr(kind, part)]
+    if missing:
+        raise TileProbeError(f"{file}:{name} is no target: it has no {', '.join(missing)}")
+    return kind()
+
+
+def _parts() -> list[str]:
+    """What every target has."""
+    methods = [name for name, value in vars(Target).items() if callable(value) and not name.startswith("_")]
+    return [*(name for name in Target.__annotations__ if name not in ("clock", "memory")), *methods]
+
+
+def use(target: str = DEFAULT, **settings: Any) -> AbstractContextManager[Any]:
+    """Runs Triton kernels on a target from now on, or for a `with` block. The settings are the target's own.
+
+    For the CPU: `threads`, how many threads launches use (default: TILEPROBE_NUM_THREADS, else all CPUs of the
+    process); `check_bounds`, accesses outside the tensors a kernel was given raise an error with line and index.
+
+    >>> tileprobe.use("cpu", threads=4)
+    >>> with tileprobe.use("cpu", check_bounds=True):
+    ...     kernel[grid](x, y, n)
+    """
+    found, machine = find(target)
+    return _Use(found.name, found.use(machine, **settings))
+
+
+class _Use:
+    """A choice of a target, and the one before it to go back to."""
+
+    def __init__(self, name: str, chosen: AbstractContextManager[Any]) -> None:
+        global _current
+        self.chosen, self.before = chosen, _current
+        _current = name
+
+    def __enter__(self) -> _Use:
+        self.chosen.__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        global _current
+        _current = self.before
+        self.chosen.__exit__(*error)
+
+
+def array(data: Any, dtype: Any = None) -> Any:
+    """A tensor for kernels, without torch: in the memory of the target in use.
+
+    >>> x = tileprobe.array(np.arange(8, dtype=np.float32))
+    >>> y = tileprobe.array([1.0, 2.0], "bfloat16")
+    """
+    return find(_current)[0].array(data, dtype)

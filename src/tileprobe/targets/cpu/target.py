@@ -1,0 +1,101 @@
+"""The CPU as a target: the default one, on which stock Triton kernels really compile and run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tileprobe.ir.layout import Capabilities
+from tileprobe.ir.machine import Unit
+from tileprobe.targets.base import Finding, Level
+from tileprobe.targets.cpu.clock_source import CpuClock
+from tileprobe.targets.cpu.record_memory import CpuMemory
+
+if TYPE_CHECKING:
+    from xdsl.ir import Dialect
+    from xdsl.passes import ModulePass
+
+    from tileprobe.ir.structure import Structure
+
+
+class CpuTarget:
+    name = "cpu"
+    aliases = ()
+    about = "this machine's CPU; stock Triton kernels compile and run here"
+    structure = "tile"
+    takes = "record"
+    levels = (
+        Level("ttir", "Triton's"),
+        Level("tile", "scheduled", shown=True),
+        Level("probe", "what is measured", shown=True),
+        Level("record", "how", shown=True),
+        Level("llir", "LLVM"),
+        Level("asm", "machine code"),
+    )
+    capabilities = Capabilities(clock_bits=(64, 32))
+    doses = (1, 3)
+
+    def __init__(self) -> None:
+        self.clock = CpuClock()
+        self.memory = CpuMemory()
+
+    def machines(self) -> tuple[str, ...]:
+        return ()
+
+    def use(self, machine: str = "", *, threads: int | None = None, check_bounds: bool | None = None) -> Any:
+        from tileprobe.targets.cpu import pool
+        from tileprobe.targets.cpu.options import settings
+        from tileprobe.targets.triton_driver import Chosen, driver_of
+
+        checked, wanted = settings.check_bounds, pool.wanted_threads()
+
+        def restore() -> None:
+            settings.check_bounds = checked
+            pool.set_threads(wanted)
+
+        chosen = Chosen(driver_of("cpu", must_answer=False), restore)
+        if threads is not None:
+            pool.set_threads(threads)
+        if check_bounds is not None:
+            settings.check_bounds = bool(check_bounds)
+        return chosen
+
+    def array(self, data: Any, dtype: Any = None) -> Any:
+        from tileprobe.targets.cpu.tensors import array
+
+        return array(data, dtype)
+
+    def units(self, numbers: Sequence[int]) -> list[Unit]:
+        return [Unit(int(n), f"core {n}") for n in numbers]
+
+    def workers(self) -> int:
+        from tileprobe.targets.cpu import pool
+
+        return pool.current().threads
+
+    def text(self, level: str, ir: Mapping[str, str]) -> str | None:
+        if level != "asm" or "llir" not in ir:
+            return ir.get(level)
+        from tileprobe.targets.cpu.loader import assembly
+
+        return assembly(ir["llir"])
+
+    def examine(self) -> Iterable[Finding]:
+        from tileprobe.targets.cpu.checkup import examine
+
+        return examine()
+
+    def structures(self) -> Mapping[str, Callable[[], Structure]]:
+        from tileprobe.targets.cpu.structure import TileStructure
+
+        return {"tile": TileStructure}
+
+    def dialects(self) -> Sequence[Dialect]:
+        from tileprobe.targets.cpu.dialect import Tile
+
+        return [Tile]
+
+    def passes(self) -> Mapping[str, Callable[[], type[ModulePass]]]:
+        from tileprobe.passes import passes_in
+
+        return passes_in("tileprobe.targets.cpu.passes")

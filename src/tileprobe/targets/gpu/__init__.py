@@ -1,0 +1,1 @@
+"""NVIDIA and AMD GPUs, through Triton's own backends."""
