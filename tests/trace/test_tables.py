@@ -216,6 +216,18 @@ def test_merge_of_one_domain_aligned_twice_keeps_the_larger_error():
     assert [domain.error_ns for domain in merged] == [99.0, 30.0]
 
 
+def test_merge_puts_together_what_traces_say_of_their_kernels():
+    a, b = one([0], [1]), one([0], [1])
+    a.meta = {"command": "a", "notes": ["x"], "busy": {"k": {"core": 0.5}, "l": {"core": 0.1}}}
+    b.meta = {"command": "b", "notes": ["y", "x"], "busy": {"k": {"core": 0.6}, "m": {"core": 0.2}}}
+    assert Trace.merge(a, b).meta == {
+        "command": "a",
+        "notes": ["x", "y"],
+        "busy": {"l": {"core": 0.1}, "m": {"core": 0.2}},
+    }
+    assert a.meta["notes"] == ["x"]
+
+
 def test_names_of_streams():
     trace = warp_specialised()
     assert [trace.stream_name(0, n) for n in range(4)] == [

@@ -139,7 +139,7 @@ def test_every_view_shows_it(trace, tmp_path):
         ]
         print_report(one, results, make_console(out, 100))
         assert "3 streams a program: producer, consumer / warp 0, consumer / warp 1" in out.getvalue()
-        assert "2 clocks, aligned to" in out.getvalue()
+        assert "2 clock domains: times of different ones compare to" in out.getvalue()
         assert "consumer x 2" in out.getvalue()
         events = json.loads("".join(chrome_events(one)))["traceEvents"]
         names = {e["tid"]: e["args"]["name"] for e in events if e["name"] == "thread_name"}

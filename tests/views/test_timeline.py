@@ -105,10 +105,10 @@ def test_counters_show_while_their_launch_runs():
 
 def test_the_uncertainty_of_clocks_is_stated():
     data = load(warp_specialised())
-    assert data["otherData"]["clock_error_ns"] == 30.0
+    assert data["otherData"]["clock_error_ns"] == 42.0
     assert [d["name"] for d in data["otherData"]["clock_domains"]] == ["gpc 0", "gpc 1"]
     labels = [e["args"]["labels"] for e in data["traceEvents"] if e["name"] == "process_labels"]
-    assert labels == ["clocks of units agree to 30 ns"]
+    assert labels == ["times of different clocks compare to ±42 ns"]
     plain = load(attention())
     assert plain["otherData"] == {}
     assert not [e for e in plain["traceEvents"] if e["name"] == "process_labels"]

@@ -97,13 +97,13 @@ def test_streams_and_clocks_are_told(width):
     trace = warp_specialised()
     shown = report(trace, width, ("regions", "source", "iterations", "programs", "units"))
     assert "3 streams a program: producer, consumer / warp 0, consumer / warp 1" in shown
-    assert "2 clocks, aligned to ±30.0 ns" in shown
+    assert "2 clock domains: times of different ones compare to ±42.0 ns" in shown
     assert "consumer x 2" in shown
     assert "all recorded programs and their streams" in shown
     assert max(len(line) for line in shown.splitlines()) <= width
     plain = report(attention(), width)
     assert "streams" not in plain
-    assert "clock" not in plain
+    assert "clock domains" not in plain
 
 
 def test_long_sources_are_shortened():

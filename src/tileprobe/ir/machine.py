@@ -30,7 +30,7 @@ class Unit:
 @dataclass(frozen=True)
 class Domain:
     """A clock that some units share. Time is ticks * 1e9 / hz + offset_ns, so that the times of all domains
-    can be compared; `error_ns` is how far two domains may be apart although their times are equal."""
+    can be compared; `error_ns` is how far off that time may be, either way."""
 
     name: str
     hz: float

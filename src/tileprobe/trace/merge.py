@@ -22,7 +22,7 @@ def merge(traces: Iterable[Trace]) -> Trace:
     traces = list(traces)
     if not traces:
         raise TileProbeError("merge needs at least one trace")
-    merged = Trace(pl.DataFrame(), [], [], [], [], dict(traces[0].meta))
+    merged = Trace(pl.DataFrame(), [], [], [], [], _meta(traces))
     frames: list[pl.LazyFrame] = []
     edges: list[pl.LazyFrame] = []
     counters: list[pl.LazyFrame] = []
@@ -43,6 +43,19 @@ def merge(traces: Iterable[Trace]) -> Trace:
     merged.frame = pl.concat(frames).collect()
     merged.edge_frame, merged.counter_frame = pl.concat(edges).collect(), pl.concat(counters).collect()
     return merged
+
+
+def _meta(traces: list[Trace]) -> dict[str, Any]:
+    """The first trace's metadata. What all say of their kernels (`notes`; `busy` by kernel) is put together; shares that
+    two traces give differently for kernels of one name are those of neither, and left out."""
+    meta = dict(traces[0].meta)
+    notes = [note for trace in traces for note in trace.meta.get("notes", [])]
+    if notes:
+        meta["notes"] = list(dict.fromkeys(notes))
+    said = [pair for trace in traces for pair in trace.meta.get("busy", {}).items()]
+    if said:
+        meta["busy"] = {name: busy for name, busy in said if all(b == busy for n, b in said if n == name)}
+    return meta
 
 
 def _shift(launch: Launch, launches: dict[int, int], kernels: dict[int, int], offset: float) -> Launch:

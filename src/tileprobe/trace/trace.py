@@ -118,6 +118,13 @@ class Trace:
     def losses(self) -> Losses:
         return sum((launch.losses for launch in self.launches), Losses())
 
+    @property
+    def clock_error_ns(self) -> float | None:
+        """How far apart two events may be that happen at one time by this trace, on units with different clocks;
+        None where all units share a clock."""
+        errors = sorted(domain.error_ns for domain in self.domains)
+        return sum(errors[-2:]) if errors else None
+
     def kernel_launches(self, kernel: int) -> list[Launch]:
         return [launch for launch in self.launches if launch.kernel == kernel]
 

@@ -41,13 +41,8 @@ def write_chrome(trace: Trace, path: str | os.PathLike[str]) -> None:
     write_file(path, chrome_events(trace))
 
 
-def clock_error_ns(trace: Trace) -> float | None:
-    """How far apart two events may be that the timeline shows at one time; None where all units share a clock."""
-    return max((domain.error_ns for domain in trace.domains), default=None)
-
-
 def _about(trace: Trace) -> dict:
-    error = clock_error_ns(trace)
+    error = trace.clock_error_ns
     if error is None:
         return {}
     domains = [{"name": d.name, "hz": d.hz, "error_ns": d.error_ns} for d in trace.domains]
@@ -104,11 +99,13 @@ def _names(trace: Trace, drawn: Tracks) -> Iterator[dict]:
     def event(what: str, pid: int, tid: int, **args: str | int) -> dict:
         return {"ph": "M", "name": what, "pid": pid, "tid": tid, "args": args}
 
-    error = clock_error_ns(trace)
+    error = trace.clock_error_ns
     for kernel in trace.kernels:
         yield event("process_name", kernel.id, 0, name=f"{kernel.name} on {kernel.target}")
         if error is not None:
-            yield event("process_labels", kernel.id, 0, labels=f"clocks of units agree to {error:.3g} ns")
+            yield event(
+                "process_labels", kernel.id, 0, labels=f"times of different clocks compare to ±{error:.3g} ns"
+            )
     for kernel, track, name in drawn.table.select("kernel", "track", "name").iter_rows():
         yield event("thread_name", kernel, track, name=name)
         yield event("thread_sort_index", kernel, track, sort_index=track)

@@ -20,7 +20,6 @@ from tileprobe.tools.result import Column, Finding, Result, Table
 from tileprobe.trace import Kernel, Losses, Trace
 from tileprobe.views import text
 from tileprobe.views.annotated import print_source
-from tileprobe.views.chrome import clock_error_ns
 
 BAR = 12
 STREAMS = 6  # named in the header
@@ -104,12 +103,10 @@ def _notes(trace: Trace, kernel: Kernel) -> list[str]:
     if len(names) > 1:
         shown = ", ".join(names[:STREAMS]) + (", ..." if len(names) > STREAMS else "")
         notes.append(f"{len(names)} streams a program: {shown}")
-    error = clock_error_ns(trace)
+    error = trace.clock_error_ns
     if error is not None:
-        count = len(trace.domains)
         notes.append(
-            f"{count} clock{'s' if count != 1 else ''}, aligned to ±{text.duration(error) or '0'}: times of units with "
-            f"different clocks compare no better"
+            f"{len(trace.domains)} clock domains: times of different ones compare to ±{text.duration(error)}"
         )
     return notes
 
