@@ -46,8 +46,8 @@ def merge(traces: Iterable[Trace]) -> Trace:
 
 
 def _meta(traces: list[Trace]) -> dict[str, Any]:
-    """The first trace's metadata. What all say of their kernels (`notes`; `busy` by kernel) is put together; shares that
-    two traces give differently for kernels of one name are those of neither, and left out."""
+    """The first trace's metadata. What all say of their kernels (`notes`; `busy` by kernel) is put together; shares
+    that two traces give differently for kernels of one name are those of neither, and left out."""
     meta = dict(traces[0].meta)
     notes = [note for trace in traces for note in trace.meta.get("notes", [])]
     if notes:
