@@ -24,20 +24,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import ArrayAttr, IntAttr, StringAttr, UnitAttr, i64
+from xdsl.dialects.builtin import ArrayAttr, IntAttr, StringAttr, i64
 from xdsl.ir import (
     Attribute,
     Dialect,
     Operation,
     OpResult,
-    ParametrizedAttribute,
     SSAValue,
-    TypeAttribute,
 )
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
-    irdl_attr_definition,
     irdl_op_definition,
     operand_def,
     opt_operand_def,
@@ -49,36 +46,19 @@ from xdsl.irdl import (
 )
 from xdsl.parser import Parser
 from xdsl.printer import Printer
-from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
+from xdsl.traits import MemoryWriteEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from tileprobe.ir.layout_check import BUFFERS, GRANULARITIES, STRATEGIES
+from tileprobe.ir.record_loops import EnterOp, IndexOp, NextOp, TripOp
+from tileprobe.ir.record_types import BUFFER, EFFECTS, SLOT, BufferType, SlotType, check_place
 from tileprobe.ir.syntax import (
     operand,
-    optional_operand,
     parse_place,
     print_place,
     print_values,
     resolve,
 )
-
-
-@irdl_attr_definition
-class BufferType(ParametrizedAttribute, TypeAttribute):
-    """The block of words that a program records into."""
-
-    name = "record.buffer"
-
-
-@irdl_attr_definition
-class SlotType(ParametrizedAttribute, TypeAttribute):
-    """The place of one record in a block; none when the record is sampled away."""
-
-    name = "record.slot"
-
-
-BUFFER, SLOT = BufferType(), SlotType()
-_EFFECTS = (MemoryReadEffect(), MemoryWriteEffect())
 
 
 @irdl_op_definition
@@ -97,7 +77,7 @@ class OpenOp(IRDLOperation):
     layout = opt_prop_def(StringAttr)
     unpaired = opt_prop_def(ArrayAttr[StringAttr])
     block = result_def(BufferType)
-    traits = traits_def(*_EFFECTS)
+    traits = traits_def(*EFFECTS)
 
     def __init__(
         self,
@@ -178,178 +158,6 @@ class OpenOp(IRDLOperation):
 
 
 @irdl_op_definition
-class TripOp(IRDLOperation):
-    """Computes a loop's trip count from its bounds and stores it where the decoder looks for it. Without a
-    place (a loop of the cursor's) it is only computed."""
-
-    name = "record.trip"
-    block = operand_def(BufferType)
-    indices = var_operand_def(i64)
-    lower = operand_def()
-    upper = operand_def()
-    step = operand_def()
-    loop = prop_def(IntAttr)
-    base = opt_prop_def(IntAttr)
-    strides = prop_def(ArrayAttr[IntAttr], default_value=ArrayAttr([]))
-    count = result_def(i64)
-    traits = traits_def(*_EFFECTS)
-
-    def print(self, printer: Printer) -> None:
-        print_values(printer, " ", self.block, f", {self.loop.data}")
-        if self.base is not None:
-            print_place(printer, self.base, self.indices, self.strides)
-        print_values(printer, " from ", self.lower, " to ", self.upper, " step ", self.step, " : ")
-        printer.print_attribute(self.lower.type)
-        printer.print_op_attributes(self.attributes)
-
-    @classmethod
-    def parse(cls, parser: Parser) -> TripOp:
-        block = operand(parser, BUFFER)
-        parser.parse_punctuation(",")
-        properties: dict[str, Attribute] = {"loop": IntAttr(parser.parse_integer())}
-        base, indices, strides = parse_place(parser, i64)
-        if base is not None:
-            properties |= {"base": base, "strides": strides}
-        bounds = [optional_operand(parser, word) for word in ("from", "to", "step")]
-        values = resolve(parser, bounds)
-        op = TripOp(
-            operands=[block, indices, *values],
-            properties=properties,
-            result_types=[i64],
-            attributes=parser.parse_optional_attr_dict(),
-        )
-        return op
-
-    def verify_(self) -> None:
-        _check_place(self.name, self.indices, self.strides)
-
-
-@irdl_op_definition
-class IndexOp(IRDLOperation):
-    """Which kept iteration of a counted loop this is, by the sampling in force; -1 if it is not kept, or if
-    the iteration `within` around it is not. For a loop of the cursor's: the iteration itself, or -1.
-    `dynamic` means that sampling may change at run time; otherwise all that fit are kept."""
-
-    name = "record.index"
-    block = operand_def(BufferType)
-    induction = operand_def()
-    lower = operand_def()
-    step = operand_def()
-    count = operand_def(i64)
-    within = opt_operand_def(i64)
-    loop = prop_def(IntAttr)
-    capacity = prop_def(IntAttr)
-    cursor = opt_prop_def(UnitAttr)
-    dynamic = opt_prop_def(UnitAttr)
-    index = result_def(i64)
-    traits = traits_def(MemoryReadEffect())
-
-    def print(self, printer: Printer) -> None:
-        print_values(
-            printer, " ", self.block, f", {self.loop.data} of {self.capacity.data}, ", self.induction
-        )
-        print_values(printer, " from ", self.lower, " step ", self.step, " count ", self.count)
-        if self.within is not None:
-            print_values(printer, " in ", self.within)
-        printer.print_string(" cursor" if self.cursor is not None else "")
-        printer.print_string(" dynamic" if self.dynamic is not None else "")
-        printer.print_string(" : ")
-        printer.print_attribute(self.induction.type)
-        printer.print_op_attributes(self.attributes)
-
-    @classmethod
-    def parse(cls, parser: Parser) -> IndexOp:
-        block = operand(parser, BUFFER)
-        parser.parse_punctuation(",")
-        properties: dict[str, Attribute] = {"loop": IntAttr(parser.parse_integer())}
-        parser.parse_keyword("of")
-        properties["capacity"] = IntAttr(parser.parse_integer())
-        parser.parse_punctuation(",")
-        induction = parser.parse_unresolved_operand()
-        bounds = [optional_operand(parser, word) for word in ("from", "step")]
-        parser.parse_keyword("count")
-        count = operand(parser, i64)
-        within = [operand(parser, i64)] if parser.parse_optional_keyword("in") else []
-        for word in ("cursor", "dynamic"):
-            if parser.parse_optional_keyword(word):
-                properties[word] = UnitAttr()
-        first, lower, step = resolve(parser, [induction, *bounds])
-        return IndexOp(
-            operands=[block, first, lower, step, count, within],
-            properties=properties,
-            result_types=[i64],
-            attributes=parser.parse_optional_attr_dict(),
-        )
-
-
-@irdl_op_definition
-class EnterOp(IRDLOperation):
-    """A loop without a trip count is about to run: the number of its first iteration, 0."""
-
-    name = "record.enter"
-    block = operand_def(BufferType)
-    loop = prop_def(IntAttr)
-    number = result_def(i64)
-    traits = traits_def(Pure())
-
-    def print(self, printer: Printer) -> None:
-        print_values(printer, " ", self.block, f", {self.loop.data}")
-        printer.print_op_attributes(self.attributes)
-
-    @classmethod
-    def parse(cls, parser: Parser) -> EnterOp:
-        block = operand(parser, BUFFER)
-        parser.parse_punctuation(",")
-        loop = IntAttr(parser.parse_integer())
-        return EnterOp(
-            operands=[block],
-            properties={"loop": loop},
-            result_types=[i64],
-            attributes=parser.parse_optional_attr_dict(),
-        )
-
-
-@irdl_op_definition
-class NextOp(IRDLOperation):
-    """An iteration of a loop without a trip count: takes its number, gives it or -1 if it is not recorded, and
-    the number of the next one."""
-
-    name = "record.next"
-    block = operand_def(BufferType)
-    number = operand_def(i64)
-    within = opt_operand_def(i64)
-    loop = prop_def(IntAttr)
-    dynamic = opt_prop_def(UnitAttr)
-    index = result_def(i64)
-    following = result_def(i64)
-    traits = traits_def(MemoryReadEffect())
-
-    def print(self, printer: Printer) -> None:
-        print_values(printer, " ", self.block, f", {self.loop.data} at ", self.number)
-        if self.within is not None:
-            print_values(printer, " in ", self.within)
-        printer.print_string(" dynamic" if self.dynamic is not None else "")
-        printer.print_op_attributes(self.attributes)
-
-    @classmethod
-    def parse(cls, parser: Parser) -> NextOp:
-        block = operand(parser, BUFFER)
-        parser.parse_punctuation(",")
-        properties: dict[str, Attribute] = {"loop": IntAttr(parser.parse_integer())}
-        parser.parse_keyword("at")
-        number = operand(parser, i64)
-        within = [operand(parser, i64)] if parser.parse_optional_keyword("in") else []
-        if parser.parse_optional_keyword("dynamic"):
-            properties["dynamic"] = UnitAttr()
-        return NextOp(
-            operands=[block, number, within],
-            properties=properties,
-            result_types=[i64, i64],
-            attributes=parser.parse_optional_attr_dict(),
-        )
-
-
-@irdl_op_definition
 class SlotOp(IRDLOperation):
     """The place `base + sum(index * stride)` of a record; none when an index is -1."""
 
@@ -383,7 +191,7 @@ class SlotOp(IRDLOperation):
         )
 
     def verify_(self) -> None:
-        _check_place(self.name, self.indices, self.strides)
+        check_place(self.name, self.indices, self.strides)
 
 
 @irdl_op_definition
@@ -393,7 +201,7 @@ class ClockOp(IRDLOperation):
     name = "record.clock"
     bits = prop_def(IntAttr)
     ticks = result_def(i64)
-    traits = traits_def(*_EFFECTS)
+    traits = traits_def(*EFFECTS)
 
     def __init__(self, bits: int = 64) -> None:
         super().__init__(properties={"bits": IntAttr(bits)}, result_types=[i64])
@@ -445,7 +253,7 @@ class PushOp(IRDLOperation):
     payload = opt_operand_def()
     slot = prop_def(IntAttr)
     moved = result_def(i64)
-    traits = traits_def(*_EFFECTS)
+    traits = traits_def(*EFFECTS)
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
 
     def print(self, printer: Printer) -> None:
@@ -485,7 +293,7 @@ class FlushOp(IRDLOperation):
     name = "record.flush"
     block = operand_def(BufferType)
     cursor = opt_operand_def(i64)
-    traits = traits_def(*_EFFECTS)
+    traits = traits_def(*EFFECTS)
     assembly_format = "$block (`at` $cursor^)? attr-dict"
 
 
@@ -494,11 +302,6 @@ def next_value(op: Operation) -> OpResult | None:
     if isinstance(op, PushOp):
         return op.moved
     return op.following if isinstance(op, NextOp) else None
-
-
-def _check_place(name: str, indices: Sequence[SSAValue], strides: ArrayAttr[IntAttr]) -> None:
-    if len(indices) != len(strides):
-        raise VerifyException(f"{name}: {len(indices)} indices and {len(strides)} strides")
 
 
 Record = Dialect(
