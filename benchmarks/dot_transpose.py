@@ -32,8 +32,14 @@ Emit = Callable[[ir.IRBuilder, e.Value, int, e.Value, Panel, int], None]
 def squares(
     builder: ir.IRBuilder, src: e.Value, stride: int, dst: e.Value, layout: Panel, lanes: int
 ) -> None:
-    distance = ir.Constant(e.I64, stride)
-    transpose.emit_pack(builder, src, distance, dst, layout, F32, vector_bytes=lanes * 4)
+    typ = ir.VectorType(F32, lanes)
+
+    def square(start: e.Value) -> list[e.Value]:
+        return transpose.turn(
+            builder, [e.load(builder, start, typ, n * stride * 4, 4) for n in range(lanes)], 4
+        )
+
+    _walk(builder, src, stride, dst, layout, lanes, square, columns=lanes)
 
 
 def gathers(
@@ -46,10 +52,10 @@ def gathers(
     offsets = ir.Constant(ir.VectorType(e.I64, lanes), [lane * stride for lane in range(lanes)])
     ones = ir.Constant(bits, [1] * lanes)
 
-    def column(start: e.Value) -> e.Value:
+    def column(start: e.Value) -> list[e.Value]:
         places = builder.gep(start, [offsets], source_etype=F32)
         places.type = pointers  # llvmlite does not see that a vector of offsets makes a vector of pointers
-        return builder.call(gather, [places, ones, ir.Constant(typ, None)])
+        return [builder.call(gather, [places, ones, ir.Constant(typ, None)])]
 
     _walk(builder, src, stride, dst, layout, lanes, column)
 
@@ -57,12 +63,12 @@ def gathers(
 def singles(
     builder: ir.IRBuilder, src: e.Value, stride: int, dst: e.Value, layout: Panel, lanes: int
 ) -> None:
-    def column(start: e.Value) -> e.Value:
+    def column(start: e.Value) -> list[e.Value]:
         value: e.Value = ir.Constant(ir.VectorType(F32, lanes), ir.Undefined)
         for lane in range(lanes):
             single = e.load(builder, start, F32, lane * stride * 4, 4)
             value = builder.insert_element(value, single, ir.Constant(ir.IntType(32), lane))
-        return value
+        return [value]
 
     _walk(builder, src, stride, dst, layout, lanes, column)
 
@@ -74,17 +80,18 @@ def _walk(
     dst: e.Value,
     layout: Panel,
     lanes: int,
-    column: Callable[[e.Value], e.Value],
+    read: Callable[[e.Value], list[e.Value]],
+    columns: int = 1,
 ) -> None:
-    """Store vectors of `lanes` consecutive n, read from as many rows of the source."""
-    panel = layout.other * layout.width * 4
-    panels = e.repeat(builder, layout.panels, {src: layout.width * stride * 4, dst: panel})
+    """Store vectors of `lanes` consecutive n, read from as many rows of the source, so many columns at a time."""
+    row_bytes = layout.width * 4
+    panels = e.repeat(builder, layout.panels, {src: row_bytes * stride, dst: layout.other * row_bytes})
     with panels as (rows, place):
-        columns = e.repeat(builder, layout.other, {rows: 4, place: layout.width * 4})
-        with columns as (start, row):
+        steps = e.repeat(builder, layout.other // columns, {rows: columns * 4, place: columns * row_bytes})
+        with steps as (start, row):
             for part in range(0, layout.width, lanes):
-                value = column(e.at(builder, start, part * stride * 4))
-                builder.store(value, e.at(builder, row, part * 4), align=4)
+                for number, value in enumerate(read(e.at(builder, start, part * stride * 4))):
+                    builder.store(value, e.at(builder, row, number * row_bytes + part * 4), align=4)
 
 
 WAYS: dict[str, Emit] = {"squares": squares, "gathers": gathers, "single loads": singles}

@@ -108,7 +108,7 @@ def test_descriptor_block():
 def test_argument_attributes():
     text = "module {\ntt.func @f(%x: !tt.ptr<f32> {tt.divisibility = 16 : i32}, %n: i32) {\ntt.return\n}\n}\n"
     (function,) = ops_named(to_xdsl(triton_module(text)), "tt.func")
-    assert accessors.argument_attributes(function) == [{"tt.divisibility": 16}, {}]
+    assert accessors.attr_value(function, "arg_attrs") == [{"tt.divisibility": 16}, {}]
 
 
 def test_constant_of_another_op(load):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import session_kernels as K
 
-from tileprobe.ir.mode import pipeline_in, with_pipeline, without_pipeline
+from tileprobe.ir.mode import pipeline_in, with_pipeline
 from tileprobe.ir.sampling import Every, Sampling
 from tileprobe.session.recorded import Watch
 from tileprobe.targets.base import launches
@@ -97,7 +97,6 @@ def test_a_mode_is_a_comma_list():
     assert mode.count(",") == 2
     assert pipeline_in(mode) == "select{kinds=dot},instrument"
     assert pipeline_in(with_pipeline(mode, "instrument")) == "instrument"
-    assert without_pipeline(mode) == "default,other"
     assert pipeline_in("default") is None
     with pytest.raises(Exception, match="damaged"):
         pipeline_in("tileprobe:@@@")

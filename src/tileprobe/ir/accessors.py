@@ -6,7 +6,6 @@ values, shapes and element types, so that no consumer has to know how xDSL store
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -134,11 +133,6 @@ def operand_groups(op: Operation) -> list[list[SSAValue]]:
         groups.append(operands[:size])
         operands = operands[size:]
     return groups
-
-
-def argument_attributes(function: Operation) -> list[Mapping[str, Any]]:
-    """For each argument of a function op, its attributes as Python values (`{"tt.divisibility": 16}`)."""
-    return attr_value(function, "arg_attrs", [])
 
 
 def constant_value(op: Operation) -> tuple[str, Any]:

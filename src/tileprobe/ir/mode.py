@@ -21,10 +21,6 @@ def with_pipeline(mode: str, pipeline: str) -> str:
     return ",".join([*_others(mode), _WORD + packed])
 
 
-def without_pipeline(mode: str) -> str:
-    return ",".join(_others(mode))
-
-
 def pipeline_in(mode: str) -> str | None:
     """The pass pipeline that a mode asks for; None when it is not for us."""
     for word in mode.split(","):

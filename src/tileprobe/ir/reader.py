@@ -25,7 +25,6 @@ from tileprobe.ir.locations import LocationReader
 _ALIAS = re.compile(r"([#!][A-Za-z_][\w$]*) = (.*)")
 _ALIAS_USE = re.compile(r'"(?:[^"\\]|\\.)*"|[#!][A-Za-z_][\w$.]*')
 _OP = re.compile(r'(?:(%[\w$.-]+)(?::(\d+))? = )?"([\w$.-]+)"\(([^)]*)\)')
-_RESULTS = re.compile(r"%[\w$.-]+(?::\d+)?")
 _BRACKET = re.compile(r'"(?:[^"\\]|\\.)*"|->|[<>(){}\[\]]')
 _SPLIT = re.compile(r'"(?:[^"\\]|\\.)*"|->|[<>(){}\[\],]')
 # What a constant op holds; xDSL takes milliseconds to check the type of each dense literal it parses.

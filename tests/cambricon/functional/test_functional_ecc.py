@@ -13,7 +13,7 @@ from tileprobe.errors import TileProbeError
 from tileprobe.targets.cambricon.functional.ecc import make_codec as new_codec
 from tileprobe.targets.cambricon.functional.ecc.audit import audit
 from tileprobe.targets.cambricon.functional.ecc.outlier import OutlierCode
-from tileprobe.targets.cambricon.functional.inject import Flips, flip_bits, inject
+from tileprobe.targets.cambricon.functional.inject import Flips, inject
 
 make_codec = lru_cache(maxsize=None)(new_codec)  # the tables of a BCH code take a moment
 
@@ -29,6 +29,12 @@ def random_values(codec, seed, pages=1):
 
 
 PAPER = OutlierCode()
+
+
+def flip_bits(stored, page, bits):
+    """Flips chosen bits of one page; bit 0 is the lowest bit of the page's first byte."""
+    for bit in bits:
+        stored[page, bit >> 3] ^= np.uint8(1 << (bit & 7))
 
 
 def records(codec, values):

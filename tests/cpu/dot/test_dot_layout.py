@@ -37,7 +37,7 @@ def test_addresses(layout: Panel) -> None:
 
 def test_a_run_is_contiguous() -> None:
     layout = dot.plan(128, 128, 32, "f32", "f32", "f32", 32, 16).b_layout
-    assert (layout.contiguous_axis, layout.run) == (1, 16)
+    assert (layout.axis, layout.run) == (1, 16)
     assert [layout.offset([3, 32 + lane]) for lane in range(16)] == [
         layout.offset([3, 32]) + lane for lane in range(16)
     ]

@@ -11,7 +11,7 @@ import pytest
 
 from tileprobe.errors import UnsupportedError
 from tileprobe.targets.cpu import vmath
-from tileprobe.targets.cpu.vmath.formats import llvm_type
+from tileprobe.targets.cpu.codegen.types import register_type
 from tileprobe.targets.cpu.vmath.harness import compile_map
 
 TYPES = {"int32": "i32", "uint32": "i32", "int64": "i64", "uint64": "i64", "fp32": "f32", "fp64": "f64"}
@@ -66,7 +66,7 @@ def test_every_symbol_compiles_with_its_type() -> None:
 
 
 def shaped(dtype: str, lanes: int) -> ir.Type:
-    e = llvm_type(dtype)
+    e = register_type(dtype)
     return ir.VectorType(e, lanes) if lanes else e
 
 

@@ -209,7 +209,3 @@ def test_half_precision_is_computed_in_float() -> None:
 def test_an_unknown_function_is_named() -> None:
     with pytest.raises(UnsupportedError, match=r"math\.nonsense.*f32"):
         function("math.nonsense", "f32")
-    assert vmath.supports("math.exp", "bf16")
-    assert vmath.supports("math.powf", "f32")
-    assert vmath.supports("tt.mulhiui", "i64")
-    assert not vmath.supports("nonsense", "f32")

@@ -19,7 +19,6 @@ from triton.backends.driver import expand_signature
 from tileprobe.errors import TileProbeError
 
 # Slots before the arguments: grid x, y, z, error block, profiling parameters, records, bounds, reserved.
-HEADER_SLOTS = 8
 _HEADER = "8q"
 # One 8-byte slot each, narrow values in the low part.
 _FORMATS = {"fp32": "f4x", "f32": "f4x", "fp64": "d", "fp16": "e6x", "bf16": "H6x", "u64": "Q"}

@@ -84,9 +84,3 @@ def inject(stored: np.ndarray, numbers: np.ndarray, page_bytes: int, rate: float
     log_keep = math.log1p(-rate) if rate < 1.0 else 0.0  # 0 stands for "flip every bit"
     data, spare = _inject(stored, np.asarray(numbers, np.int64), 8 * page_bytes, seed, log_keep)
     return Flips(int(data), int(spare))
-
-
-def flip_bits(stored: np.ndarray, page: int, bits: list[int]) -> None:
-    """Flips chosen bits of one page; bit 0 is the lowest bit of the page's first byte."""
-    for bit in bits:
-        stored[page, bit >> 3] ^= np.uint8(1 << (bit & 7))

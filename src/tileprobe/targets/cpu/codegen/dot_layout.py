@@ -30,10 +30,6 @@ class Panel:
     width: int
 
     @property
-    def contiguous_axis(self) -> int:
-        return self.axis
-
-    @property
     def run(self) -> int:
         """Elements along the contiguous axis that lie side by side, counted from a multiple of `run`."""
         return self.width

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from tileprobe.ir.layout import Layout
     from tileprobe.targets.cpu.codegen.module import ModuleEmitter
 
-_TT_FRONT = 4  # arguments in front of the kernel's own: launch block, scratch, program ids
-
 
 class FunctionEmitter:
     """State of one function: values by SSA value, the builder, where buffers lie."""

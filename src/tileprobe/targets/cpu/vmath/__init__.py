@@ -31,7 +31,7 @@ from .convert import convert
 from .extern import extern, resolve
 from .registry import emit, lookup
 
-__all__ = ["arith", "call", "convert", "extern", "resolve", "supports"]
+__all__ = ["arith", "call", "convert", "extern", "resolve"]
 
 # MLIR's names where they differ from ours
 _ALIASES = {
@@ -47,12 +47,6 @@ _ALIASES = {
 def _canonical(name: str) -> str:
     name = name.rpartition(".")[2]
     return _ALIASES.get(name, name)
-
-
-def supports(name: str, dtype: str) -> bool:
-    """Whether `call` knows a function for an element type."""
-    wide = "f32" if dtype in ("f16", "bf16") else dtype
-    return lookup(_canonical(name), wide) is not None
 
 
 def call(builder: ir.IRBuilder, name: str, args: list[ir.Value], dtype: str) -> ir.Value:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import llvmlite.ir as ir
-
 from tileprobe.errors import UnsupportedError
 
-from .values import DOUBLE, FLOAT, HALF, I8, I16
+from .values import DOUBLE, FLOAT, HALF, I16
 
 
 @dataclass(frozen=True)
@@ -53,10 +51,3 @@ def width(dtype: str) -> int:
     if not digits.isdigit():
         raise UnsupportedError(f"unknown element type {dtype!r}")
     return int(digits)
-
-
-def llvm_type(dtype: str) -> ir.Type:
-    """How an element type is held in LLVM."""
-    if dtype in FLOAT8:
-        return I8
-    return _LLVM.get(dtype) or ir.IntType(width(dtype))

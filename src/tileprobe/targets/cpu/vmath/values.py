@@ -191,9 +191,6 @@ class Val:
     def ult(self, o: Operand) -> Val:
         return Val(self.b, self.b.icmp_unsigned("<", self.v, self.of(o).v))
 
-    def ugt(self, o: Operand) -> Val:
-        return Val(self.b, self.b.icmp_unsigned(">", self.v, self.of(o).v))
-
     def isnan(self) -> Val:
         return Val(self.b, self.b.fcmp_unordered("uno", self.v, self.v))
 
