@@ -83,7 +83,8 @@ def bottleneck(result: Result, machine: Machine) -> tuple[str, str]:
     said = " and ".join(f"{KINDS[kind][1]}, busy {busy[kind]:.0%}" for kind in kinds)
     if busy[kinds[0]] >= ALWAYS:
         if len(kinds) > 1:
-            return f"{said}, alike: the split is balanced", "more of both; neither side alone"
+            balanced = ": the split is balanced" if set(kinds) == {"core", "channel"} else ""
+            return f"{said}, alike{balanced}", "more of both; neither side alone"
         return said, KINDS[kinds[0]][2]
     return _in_part(result, busy, kinds, said)
 
