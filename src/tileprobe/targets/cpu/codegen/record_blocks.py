@@ -10,7 +10,7 @@ from typing import Any
 
 from llvmlite import ir
 
-from tileprobe.ir.layout import Capabilities, Layout
+from tileprobe.ir.layout import Layout
 from tileprobe.ir.sampling import (
     BUFFER,
     FIRST_LOOP,
@@ -23,9 +23,6 @@ from tileprobe.ir.sampling import (
     PROGRAM_STRIDE,
 )
 from tileprobe.targets.cpu.codegen.types import I32, I64, PTR, Value
-
-# What records of this target can be: a program is one stream, and writes each record where it stays.
-CAPABILITIES = Capabilities(clock_bits=(64, 32))
 
 PARAMETERS = 4  # slot of the launch block
 

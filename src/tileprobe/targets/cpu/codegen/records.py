@@ -39,9 +39,10 @@ from tileprobe.ir.sampling import (
     LOOP_WORDS,
 )
 from tileprobe.targets.cpu.codegen import clock
-from tileprobe.targets.cpu.codegen.record_blocks import CAPABILITIES, load_word, parameters_of
+from tileprobe.targets.cpu.codegen.record_blocks import load_word, parameters_of
 from tileprobe.targets.cpu.codegen.types import F32, F64, I32, I64, PTR, Value, is_float
 from tileprobe.targets.cpu.structure import TileStructure
+from tileprobe.targets.cpu.target import CpuTarget
 
 if TYPE_CHECKING:
     from tileprobe.targets.cpu.codegen.function import FunctionEmitter
@@ -54,7 +55,7 @@ def layout_in(kernel: Operation) -> Layout | None:
     for op in kernel.walk():
         if isinstance(op, OpenOp) and op.layout is not None:
             layout = Layout.from_json(json.loads(op.layout.data))
-            CAPABILITIES.check(layout, "cpu")
+            CpuTarget.capabilities.check(layout, CpuTarget.name)
             return layout
     return None
 
