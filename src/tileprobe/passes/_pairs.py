@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from xdsl.ir import Block
+
 from tileprobe.errors import TileProbeError
 from tileprobe.ir.layout import Span
 
@@ -15,13 +17,15 @@ from tileprobe.ir.layout import Span
 @dataclass(frozen=True)
 class End:
     """A record at one end of a span. Its logical iteration is the loop's plus `ahead`, or `ahead` itself when
-    it was peeled off loop `peeled`; `loops` are those over which logical iterations count, outermost first."""
+    it was peeled off loop `peeled`; `loops` are those over which logical iterations count, outermost first.
+    Ends in the same `block` run one after another, whenever one of them does."""
 
     slot: int
     loops: tuple[int, ...] = ()
     ahead: int = 0
     peeled: int = -1
     stream: int = 0
+    block: Block | None = None
 
     def beside(self, other: End) -> bool:
         """Whether both are told apart by the same loops, so that they can belong together."""
@@ -83,19 +87,18 @@ def _nest(end: End) -> str:
 
 
 def _first(stops: list[End]) -> list[End]:
-    """Without those waits that find the operation awaited already. Of several in a loop the one with the
-    largest `ahead` comes first in each logical iteration, as long as copies before the loop did the rest."""
+    """Without those waits that find the operation awaited already, by another one in the same block: in a loop
+    the one with the largest `ahead` comes first in each logical iteration, if waits before the loop did the
+    rest; elsewhere the first in the text does."""
     found: list[End] = []
-    groups: dict[tuple[int, tuple[int, ...]], list[End]] = {}
     for stop in stops:
-        groups.setdefault((stop.stream, stop.loops), []).append(stop)
-    for group in groups.values():
-        inside = sorted((end for end in group if end.peeled < 0), key=lambda end: -end.ahead)
-        beside = {end.ahead: end for end in reversed(group) if end.peeled >= 0}
-        for end in inside:
-            covered = inside[0] is end or all(n in beside for n in range(end.ahead, inside[0].ahead))
-            if inside[0] is end or not covered or not end.loops:
-                found.append(end)
-        latest = inside[0].ahead if inside else None
-        found += [end for ahead, end in beside.items() if ahead >= 0 or latest is None or ahead >= latest]
-    return [stop for stop in stops if stop in found]
+        rivals = [other for other in stops if other.block is stop.block and other.beside(stop)]
+        if stop.peeled < 0:
+            rivals = [other for other in rivals if other.peeled < 0]
+            leader = max(rivals, key=lambda end: end.ahead)  # the first of equal ones
+            early = {other.ahead for other in stops if other.peeled >= 0 and other.beside(stop)}
+            needed = leader is stop or not early.issuperset(range(stop.ahead, leader.ahead))
+        else:
+            needed = stop is next(r for r in rivals if (r.peeled, r.ahead) == (stop.peeled, stop.ahead))
+        found += [stop] if needed else []
+    return found

@@ -266,7 +266,7 @@ class _Walker:
         if named >= 0 and peeled < 0:  # nothing is recorded in that loop: there are no iterations to name
             ahead = 0
         loops = (*self.around[peeled], peeled) if peeled >= 0 else record.place.loops
-        return End(record.slot, loops, ahead, peeled, record.place.stream)
+        return End(record.slot, loops, ahead, peeled, record.place.stream, record.op.parent)
 
     def all_spans(self, kernel: Operation) -> tuple[list[Span], list[str]]:
         """The spans of the kernel, and what is to be said of asynchronous operations with one end."""

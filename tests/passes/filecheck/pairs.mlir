@@ -151,3 +151,26 @@ func.func @k() {
   "my.stage"() {kinds = "dot", peeled = "other"} : () -> ()
   func.return
 }
+// -----
+// PASSES: assign-slots
+// Without a loop the first wait ends a copy, but one in a branch may not run, and then the next one does.
+// CHECK-NOT: \22start\22:0,\22stop\22:5,
+// CHECK: \22start\22:0,\22stop\22:2,\22kind\22:\22async\22}
+// CHECK-SAME: \22start\22:0,\22stop\22:4,\22kind\22:\22async\22}
+func.func @k(%c: i1) {
+  probe.issue 0
+  "my.copy"() : () -> ()
+  scf.if %c {
+    probe.wait 0
+    "my.wait"() : () -> ()
+    probe.done 0
+    scf.yield
+  }
+  probe.wait 0
+  "my.wait"() : () -> ()
+  probe.done 0
+  probe.wait 0
+  "my.wait"() : () -> ()
+  probe.done 0
+  func.return
+}
