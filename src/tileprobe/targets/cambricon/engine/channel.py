@@ -20,6 +20,9 @@ from tileprobe.targets.cambricon.engine.cores import INF, RING, start_pages
 from tileprobe.targets.cambricon.engine.state import record
 from tileprobe.targets.cambricon.jit import borrowing, inline
 
+# time, bytes and number of transfers
+INPUT_COUNTERS = (st.BUSY_INPUT, st.BYTES_INPUT, st.N_INPUTS)
+RESULT_COUNTERS = (st.BUSY_RESULT, st.BYTES_RESULT, st.N_RESULTS)
 DUST_US = 1e-9  # less than any transfer takes: what sums of floating-point times may be off by
 
 
@@ -57,20 +60,28 @@ def begin_group(ch, op, t_in, tables, k, s, tr):
 
 
 @inline
+def transfer(ch, ready, size, counters, k, s):
+    """A read-compute transfer that was ready at some time takes the bus. Returns when it starts and ends."""
+    c = ch.number
+    start = max(ch.bus, ready)
+    moving = size * k.byte_us
+    end = start + k.command_us + moving
+    s.stats[c, st.BUSY_COMMAND] += k.command_us
+    s.stats[c, st.WAIT_RC] += start - ready
+    s.stats[c, counters[0]] += moving
+    s.stats[c, counters[1]] += size
+    s.stats[c, counters[2]] += 1
+    ch.bus = end
+    return start, end
+
+
+@inline
 def send_input(ch, mats, k, s, tr):
     """Broadcast an input slice to all cores of the channel."""
     c, ready = ch.number, ch.in_ready
     end = ready
     if ch.in_bytes > 0:
-        start = max(ch.bus, ready)
-        moving = ch.in_bytes * k.byte_us
-        end = start + k.command_us + moving
-        s.stats[c, st.BUSY_INPUT] += moving
-        s.stats[c, st.BUSY_COMMAND] += k.command_us
-        s.stats[c, st.BYTES_INPUT] += ch.in_bytes
-        s.stats[c, st.N_INPUTS] += 1
-        s.stats[c, st.WAIT_RC] += start - ready
-        ch.bus = end
+        start, end = transfer(ch, ready, ch.in_bytes, INPUT_COUNTERS, k, s)
         record(tr, st.T_INPUT, c, -1, ch.op, start, end, ch.in_bytes)
     s.requests[c, ch.delivered & RING].arrival = end
     ch.delivered += 1
@@ -90,15 +101,7 @@ def return_result(ch, k, s, tr):
     q, ready = result.core, result.time
     ch.head = (ch.head + 1) & (s.results.shape[1] - 1)
     ch.queued -= 1
-    start = max(ch.bus, ready)
-    moving = result.bytes * k.byte_us
-    end = start + k.command_us + moving
-    s.stats[c, st.BUSY_RESULT] += moving
-    s.stats[c, st.BUSY_COMMAND] += k.command_us
-    s.stats[c, st.BYTES_RESULT] += result.bytes
-    s.stats[c, st.N_RESULTS] += 1
-    s.stats[c, st.WAIT_RC] += start - ready
-    ch.bus = end
+    start, end = transfer(ch, ready, result.bytes, RESULT_COUNTERS, k, s)
     if start > ready:
         record(tr, st.T_WAIT, c, q, ch.op, ready, start, result.bytes)
     record(tr, st.T_RESULT, c, q, ch.op, start, end, result.bytes)
