@@ -109,3 +109,47 @@ def test_a_trace_of_two_domains_has_one_time():
     assert error < 20
     assert np.abs(np.diff(start) - 500).max() <= error + 1
     assert start.max() == pytest.approx(199 * 500, abs=error + 1)
+
+
+NARROW = allocate([Stamp(0), Stamp(1)], spans=[Span(0, 0, 1)], clock_bits=20)
+FINE = GlobalTimer(1e9, step=32)
+
+
+def narrow_words(begins, clock):
+    """Programs on two units whose counters have 20 bits and nothing above."""
+    mask = (1 << clock.bits) - 1
+    words = np.zeros((len(begins), NARROW.block_words), np.uint64)
+    for n, begin in enumerate(begins):
+        ticks = [round((t - OFFSETS[n % 2]) * 2) & mask for t in (begin, begin + 10, begin + 700)]
+        times = [int(t // FINE.step * FINE.step) for t in (begin, begin + 705)]
+        words[n, [EPOCH, UNIT, BEGIN, GLOBAL_BEGIN, GLOBAL_END]] = 1, n % 2, ticks[0], *times
+        words[n, 8:10] = [(1 << 32) | tick for tick in ticks[1:]]
+    return words
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(st.integers(10_000_000, 90_000_000), min_size=2, max_size=20))
+def test_a_counter_of_20_bits_counts_on_from_program_to_program(begins):
+    """It turns over every half millisecond, the programs lie tens of milliseconds apart."""
+    clock = Clock(2e9, bits=20)
+    words = narrow_words(begins, clock)
+    before = words.copy()
+    decoded = decode(words, NARROW, epochs=[1], programs=len(words), clock=clock, timer=FINE)
+    assert not decoded.problems
+    assert (words == before).all()
+    start, unit = decoded.columns["start"], decoded.columns["unit"]
+    for number in (0, 1):
+        own = np.array(begins[number::2])
+        assert np.abs(np.diff(start[unit == number]) - 2 * np.diff(own)).max(initial=0) <= 1
+    rows, _ = read_rows(words, NARROW, epochs=[1], programs=len(words), clock=clock, timer=FINE)
+    found = align(rows, [cursor.read(part) for part in rows], clock, FINE)
+    assert not found.problems
+    assert all(domain.error_ns <= FINE.step_ns / 2 for domain in found.domains.values())
+
+
+def test_a_timer_that_is_too_coarse_for_a_narrow_counter_is_reported():
+    clock, coarse = Clock(2e9, bits=20), GlobalTimer(1e9, step=1e6)
+    words = narrow_words([10_000_000, 20_000_000], clock)
+    decoded = decode(words, NARROW, epochs=[1], programs=2, clock=clock, timer=coarse)
+    assert "too long to tell turns" in decoded.problems[0].text
+    assert decoded.problems[0].count == 2

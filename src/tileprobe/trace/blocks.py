@@ -14,8 +14,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tileprobe.errors import TileProbeError
-from tileprobe.ir.layout import BEGIN, EPOCH, UNIT, Layout, Loop, Slot, Stream
+from tileprobe.ir.layout import BEGIN, EPOCH, GLOBAL_BEGIN, UNIT, Layout, Loop, Slot, Stream
+from tileprobe.ir.machine import Clock
 from tileprobe.ir.sampling import Sampling
+from tileprobe.trace.timer import GlobalTimer, in_their_turns
 
 _HALF = np.uint64(32)
 _LOW = np.uint64(0xFFFFFFFF)
@@ -90,15 +92,21 @@ def read_rows(
     epochs: Sequence[int],
     programs: int | Sequence[int],
     sampling: Sampling | None = None,
+    clock: Clock | None = None,
+    timer: GlobalTimer | None = None,
 ) -> tuple[list[Rows], list[int]]:
-    """The written blocks of all launches, for each stream, and the sizes of the launches' grids."""
+    """The written blocks of all launches, for each stream, and the sizes of the launches' grids. A `clock` that
+    is narrow in the machine itself needs the shared `timer` to bring the streams of a unit to one count."""
     words = _words(buffers, layout)
     sizes = [programs] * len(words) if isinstance(programs, int) else list(programs)
     if not len(words) == len(epochs) == len(sizes):
         counts = f"{len(words)} buffers, {len(epochs)} epochs, {len(sizes)} grids"
         raise TileProbeError(f"decoding needs one of each for every launch, got {counts}")
     chosen = sampling or Sampling()
-    rows = [_rows(words, layout, stream, chosen, epochs, sizes) for stream in layout.streams]
+    picked = [_pick(words, stream, chosen, epochs, sizes) for stream in layout.streams]
+    if clock is not None and timer is not None and clock.bits < 64 and timer.tells_turns(clock):
+        _count_on(picked, clock, timer)
+    rows = [_rows(part, layout, stream, chosen) for part, stream in zip(picked, layout.streams)]
     return rows, sizes
 
 
@@ -114,15 +122,20 @@ def _words(buffers: np.ndarray, layout: Layout) -> np.ndarray:
     return words
 
 
-def _rows(
-    words: np.ndarray,
-    layout: Layout,
-    stream: Stream,
-    sampling: Sampling,
-    epochs: Sequence[int],
-    sizes: Sequence[int],
-) -> Rows:
-    """Picks the blocks of a stream that these launches wrote and widens their clocks."""
+@dataclass
+class _Picked:
+    """The blocks of a stream that were written, and whose they are."""
+
+    words: np.ndarray
+    launch: np.ndarray
+    program: np.ndarray
+    instance: np.ndarray
+    epoch: np.ndarray
+
+
+def _pick(
+    words: np.ndarray, stream: Stream, sampling: Sampling, epochs: Sequence[int], sizes: Sequence[int]
+) -> _Picked:
     end = stream.base + stream.instances * stream.words
     shape = (*words.shape[:2], stream.instances, stream.words)
     mine = words[:, :, stream.base : end].reshape(shape)
@@ -138,18 +151,38 @@ def _rows(
     everything = len(where[0]) == math.prod(shape[:3])
     picked = mine.reshape(-1, stream.words) if everything else mine[where]
     epoch = np.asarray(epochs, np.uint64)[where[0]]
+    return _Picked(picked, where[0], np.concatenate(program), where[2], epoch)
+
+
+def _count_on(picked: list[_Picked], clock: Clock, timer: GlobalTimer) -> None:
+    """Gives the streams of each unit first clocks that count on from one another."""
+    begin, shared, unit = (
+        np.concatenate([part.words[:, word] for part in picked]).astype(np.int64)
+        for word in (BEGIN, GLOBAL_BEGIN, UNIT)
+    )
+    begin = in_their_turns(begin, shared, unit, clock, timer)
+    done = 0
+    for part in picked:
+        part.words = part.words.copy()
+        part.words[:, BEGIN] = begin[done : done + len(part.words)]
+        done += len(part.words)
+
+
+def _rows(picked: _Picked, layout: Layout, stream: Stream, sampling: Sampling) -> Rows:
+    """Brings the words into execution order and widens their clocks."""
+    words, epoch = picked.words, picked.epoch
     if layout.circular:
-        picked = _turned(picked, layout, stream, sampling, epoch)
+        words = _turned(words, layout, stream, sampling, epoch)
     return Rows(
         layout,
         stream,
         sampling,
-        picked,
-        _wide(picked) if layout.clock_bits == 64 else _unwrapped(picked, layout, stream, epoch),
-        where[0],
-        np.concatenate(program),
-        where[2] + layout.first_instance(stream.id),
-        picked[:, UNIT].astype(np.int64),
+        words,
+        _wide(words) if layout.clock_bits == 64 else _unwrapped(words, layout, stream, epoch),
+        picked.launch,
+        picked.program,
+        picked.instance + layout.first_instance(stream.id),
+        words[:, UNIT].astype(np.int64),
         epoch,
     )
 

@@ -18,11 +18,12 @@ from tileprobe.ir.sampling import Sampling
 from tileprobe.trace import cursor
 from tileprobe.trace.blocks import Rows, read_rows
 from tileprobe.trace.cursor import Pushed
-from tileprobe.trace.domains import GlobalTimer, Problem, check_wraps
+from tileprobe.trace.domains import check_wraps
 from tileprobe.trace.ends import meet
 from tileprobe.trace.losses import count_losses
 from tileprobe.trace.model import KINDS, Losses
 from tileprobe.trace.replay import Calibration, delay_records
+from tileprobe.trace.timer import GlobalTimer, Problem
 
 __all__ = ["Decoded", "decode", "read_rows"]
 
@@ -73,9 +74,12 @@ def decode(
     `buffers` is (launches, blocks, words) or, for one launch, (blocks, words) or flat, of 64-bit words;
     `epochs` gives each launch's epoch, `programs` the size of its grid; `launches` the ids for the `launch`
     column (0, 1, ... if not given). With the rate of the `clock` and a `timer` that the whole machine shares,
-    turns of narrow clocks that left no trace are found.
+    turns of narrow clocks that left no trace are found, and counters that are narrow in the machine itself count
+    on from stream to stream.
     """
-    streams, sizes = read_rows(buffers, layout, epochs=epochs, programs=programs, sampling=sampling)
+    streams, sizes = read_rows(
+        buffers, layout, epochs=epochs, programs=programs, sampling=sampling, clock=clock, timer=timer
+    )
     pushed = [cursor.read(rows) for rows in streams]
     if calibration is not None:
         for rows, segment in zip(streams, pushed):

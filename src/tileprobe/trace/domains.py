@@ -16,29 +16,9 @@ from tileprobe.ir.layout import BEGIN, GLOBAL_BEGIN, GLOBAL_END
 from tileprobe.ir.machine import Clock, Domain
 from tileprobe.trace.blocks import Rows
 from tileprobe.trace.cursor import Pushed
+from tileprobe.trace.timer import GlobalTimer, Problem
 
-
-@dataclass(frozen=True)
-class GlobalTimer:
-    """A clock that the whole machine shares: `hz` ticks a second, of which it shows every `step`-th."""
-
-    hz: float
-    step: float = 1.0
-
-    @property
-    def step_ns(self) -> float:
-        return self.step * 1e9 / self.hz
-
-
-@dataclass(frozen=True)
-class Problem:
-    """Something that the records leave in doubt: what ("wraps", "drift"), where, and how many streams have it."""
-
-    what: str
-    text: str
-    count: int
-    launch: int = -1
-    unit: int = -1
+__all__ = ["Alignment", "GlobalTimer", "Problem", "align", "check_wraps"]
 
 
 @dataclass
@@ -126,6 +106,9 @@ def check_wraps(
     bits = streams[0].layout.clock_bits
     if bits == 64:
         return problems
+    if clock.bits < 64 and not timer.tells_turns(clock):
+        text = f"a step of the shared timer is too long to tell turns of the {clock.bits}-bit clock apart"
+        problems.append(Problem("wraps", text, sum(len(rows) for rows in streams)))
     for rows, segment in zip(streams, pushed):
         begin = rows.words[:, BEGIN].astype(np.int64)
         took = _last(rows, segment, begin) - begin
