@@ -9,6 +9,7 @@ from tileprobe.ir.layout import (
     EPOCH,
     GLOBAL_BEGIN,
     GLOBAL_END,
+    PUSHED,
     UNIT,
     Body,
     Capabilities,
@@ -224,6 +225,23 @@ def test_the_last_iterations_of_a_circular_loop():
     assert intervals(found, "async") == [(6, 550, 830)]
     assert found.losses[0].kept == 4 + 3 * 3
     assert found.losses[0].lost == 3 * 4
+
+
+@pytest.mark.parametrize(("strategy", "left"), [("exact", [0, 1]), ("circular", [3, 4])])
+def test_what_did_not_fit_the_cursor_is_counted(strategy, left):
+    """A `while` loop of five iterations, two records each; four records fit."""
+    loop = Body(0, 1, (Stamp(0), Stamp(1)), counted=False)
+    layout = allocate([loop], spans=[Span(0, 0, 1)], cursor_capacity=4, strategy=strategy)
+    block, base = Block(layout).open(0), layout.streams[0].cursor_base
+    for n in range(10):
+        if strategy == "circular" or n < 4:
+            at = base + 2 * (n % 4)
+            block.words[at], block.words[at + 1] = ((n // 2) << 32) | (n % 2), 100 + n
+    block.words[PUSHED] = 10
+    found = block.decode()
+    assert intervals(found) == [(i, 100 + 2 * i, 101 + 2 * i) for i in left]
+    losses = found.losses[0]
+    assert (losses.kept, losses.sampled_out, losses.lost) == (4, 0, 6)
 
 
 def test_replay_of_a_circular_loop_counts_what_was_overwritten():
