@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tileprobe.ir.layout import BEGIN, EPOCH, GLOBAL_BEGIN, GLOBAL_END, UNIT, Span, Stamp, allocate
-from tileprobe.ir.machine import Clock, Unit
+from tileprobe.ir.machine import Clock, GlobalTimer, Unit
 from tileprobe.trace import Kernel, Launch, Region, Trace, cursor
 from tileprobe.trace.decode import decode, read_rows
-from tileprobe.trace.domains import GlobalTimer, align
+from tileprobe.trace.domains import align
 
 LAYOUT = allocate([Stamp(0), Stamp(1)], spans=[Span(0, 0, 1)])
 CLOCK = Clock(2e9)  # two ticks a nanosecond

@@ -19,10 +19,9 @@ from tileprobe.ir.layout import (
     StreamItems,
     allocate,
 )
-from tileprobe.ir.machine import Clock
+from tileprobe.ir.machine import Clock, GlobalTimer
 from tileprobe.ir.sampling import Every, Sampling
 from tileprobe.trace.decode import decode
-from tileprobe.trace.domains import GlobalTimer
 from tileprobe.trace.model import KINDS
 from tileprobe.trace.replay import Calibration
 

@@ -19,11 +19,12 @@ from tileprobe.ir.layout import (
     StreamItems,
     allocate,
 )
+from tileprobe.ir.machine import GlobalTimer
 from tileprobe.tools import load_tool
 from tileprobe.trace import Clock, Kernel, Launch, Region, Trace, Unit, cursor
 from tileprobe.trace.blocks import read_rows
 from tileprobe.trace.decode import decode
-from tileprobe.trace.domains import GlobalTimer, align
+from tileprobe.trace.domains import align
 from tileprobe.views.chrome import chrome_events
 from tileprobe.views.terminal import make_console, print_report
 

@@ -38,8 +38,24 @@ class Domain:
     error_ns: float = 0.0
 
 
+@dataclass(frozen=True)
+class GlobalTimer:
+    """A clock that the whole machine shares: `hz` ticks a second, of which it shows every `step`-th."""
+
+    hz: float
+    step: float = 1.0
+
+    @property
+    def step_ns(self) -> float:
+        return self.step * 1e9 / self.hz
+
+    def tells_turns(self, clock: Clock) -> bool:
+        """Whether two readings always say how often a counter has turned over between them."""
+        return 2 * self.step * clock.hz / self.hz < 1 << (clock.bits - 1)
+
+
 ALWAYS = 0.8  # a kind of unit that is busy for this share of the time is what limits, whatever else there is
-ALIKE = 0.87  # kinds whose busy shares differ by less than this factor limit alike
+ALIKE = 0.9  # kinds whose busy shares differ by less than a tenth limit alike
 
 
 def limiting(busy: Mapping[str, float]) -> list[str]:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # a launcher imports this module: nothing heavy comes with it
     from xdsl.passes import ModulePass
 
     from tileprobe.ir.layout import Capabilities, Layout
-    from tileprobe.ir.machine import Unit
+    from tileprobe.ir.machine import GlobalTimer, Unit
     from tileprobe.ir.regions import Region
     from tileprobe.ir.sampling import Sampling
     from tileprobe.ir.structure import Structure
@@ -127,10 +127,12 @@ class Memory(Protocol):
 
 
 class ClockSource(Protocol):
-    """The clock of a target's records: `name` is its domain, `bits` its width."""
+    """The clock of a target's records: `name` is its domain, `bits` its width. Where each unit has a clock of its
+    own, streams also note a `timer` that the whole machine shares, by which they are aligned."""
 
     name: str
     bits: int
+    timer: GlobalTimer | None
 
     def start(self) -> None:
         """A session begins. A clock whose rate is measured measures from here."""
@@ -283,6 +285,7 @@ class FixedClock:
     name: str
     rate_hz: float
     bits: int = 64
+    timer: GlobalTimer | None = None
 
     def start(self) -> None: ...
 

@@ -47,10 +47,22 @@ class Units:
         for kernel in trace.kernels:
             frame = _intervals(trace, kernel)
             if frame["unit"].n_unique() > 1:
-                counted = trace.meta.get("busy", {}).get(kernel.name)
-                _tell(result, kernel, frame, counted)
+                _tell(result, kernel, frame, _counted(trace, kernel))
         result.findings += [Finding(text) for text in trace.meta.get("notes", [])]
         return result
+
+
+def _counted(trace: Trace, kernel: Kernel) -> dict[str, float]:
+    """The busy share of each kind whose units count it themselves, over whole launches and not a sample of them."""
+    launches = {launch.id: launch.duration_ns for launch in trace.kernel_launches(kernel.id)}
+    kinds = {unit.id: unit.kind for unit in trace.units}
+    mine = (pl.col("name") == "busy_ns") & pl.col("launch").is_in(list(launches))
+    rows = trace.counters.filter(mine).select("launch", "unit", "value").iter_rows()
+    found: dict[str, list[float]] = {}
+    for launch, unit, value in rows:
+        if length := launches[launch]:
+            found.setdefault(kinds.get(unit, "unit"), []).append(value / length)
+    return {kind: sum(shares) / len(shares) for kind, shares in found.items()}
 
 
 def _intervals(trace: Trace, kernel: Kernel) -> pl.DataFrame:
@@ -69,7 +81,7 @@ def _intervals(trace: Trace, kernel: Kernel) -> pl.DataFrame:
     ).collect()
 
 
-def _tell(result: Result, kernel: Kernel, frame: pl.DataFrame, counted: dict[str, float] | None) -> None:
+def _tell(result: Result, kernel: Kernel, frame: pl.DataFrame, counted: dict[str, float]) -> None:
     start, stop = (frame[name].to_numpy() for name in ("start_ns", "stop_ns"))
     total = length(merge(start, stop))
     if not total:

@@ -15,9 +15,9 @@ import numpy as np
 
 from tileprobe.errors import TileProbeError
 from tileprobe.ir.layout import BEGIN, EPOCH, GLOBAL_BEGIN, UNIT, Layout, Loop, Slot, Stream
-from tileprobe.ir.machine import Clock
+from tileprobe.ir.machine import Clock, GlobalTimer
 from tileprobe.ir.sampling import Sampling
-from tileprobe.trace.timer import GlobalTimer, in_their_turns
+from tileprobe.trace.timer import in_their_turns
 
 _HALF = np.uint64(32)
 _LOW = np.uint64(0xFFFFFFFF)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tileprobe.ir.layout import Layout, Slot, Span
-from tileprobe.ir.machine import Clock
+from tileprobe.ir.machine import Clock, GlobalTimer
 from tileprobe.ir.sampling import Sampling
 from tileprobe.trace import cursor
 from tileprobe.trace.blocks import Rows, read_rows
@@ -23,7 +23,7 @@ from tileprobe.trace.ends import meet
 from tileprobe.trace.losses import count_losses
 from tileprobe.trace.model import KINDS, Losses
 from tileprobe.trace.replay import Calibration, delay_records
-from tileprobe.trace.timer import GlobalTimer, Problem
+from tileprobe.trace.timer import Problem
 
 __all__ = ["Decoded", "decode", "read_rows"]
 

@@ -13,12 +13,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tileprobe.ir.layout import BEGIN, GLOBAL_BEGIN, GLOBAL_END
-from tileprobe.ir.machine import Clock, Domain
+from tileprobe.ir.machine import Clock, Domain, GlobalTimer
 from tileprobe.trace.blocks import Rows
 from tileprobe.trace.cursor import Pushed
-from tileprobe.trace.timer import GlobalTimer, Problem
-
-__all__ = ["Alignment", "GlobalTimer", "Problem", "align", "check_wraps"]
+from tileprobe.trace.timer import Problem
 
 
 @dataclass
@@ -58,6 +56,15 @@ def align(
             found.problems.append(Problem("drift", text, against, unit=int(number)))
         found.domains[int(number)] = Domain(name.format(number), clock.hz, offset, error)
     return found
+
+
+def combined(a: Domain, b: Domain) -> Domain | None:
+    """One domain of two that are the same clock, as certain as both together; None when they contradict."""
+    least = max(a.offset_ns - a.error_ns, b.offset_ns - b.error_ns)
+    most = min(a.offset_ns + a.error_ns, b.offset_ns + b.error_ns)
+    if least > most:
+        return None
+    return Domain(a.name, a.hz, (least + most) / 2, (most - least) / 2)
 
 
 def _bounds(

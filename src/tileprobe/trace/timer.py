@@ -9,23 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tileprobe.ir.machine import Clock
-
-
-@dataclass(frozen=True)
-class GlobalTimer:
-    """`hz` ticks a second, of which it shows every `step`-th."""
-
-    hz: float
-    step: float = 1.0
-
-    @property
-    def step_ns(self) -> float:
-        return self.step * 1e9 / self.hz
-
-    def tells_turns(self, clock: Clock) -> bool:
-        """Whether two readings always say how often a counter has turned over between them."""
-        return 2 * self.step * clock.hz / self.hz < 1 << (clock.bits - 1)
+from tileprobe.ir.machine import Clock, GlobalTimer
 
 
 @dataclass(frozen=True)

@@ -63,6 +63,7 @@ KINDS = {
     "channel": ("channels", "the channels", "faster or more channels"),
     "plane": ("planes", "the flash planes", "a shorter tR, or more chips"),
     "npu": ("npu_array", "the NPU's array", "a larger array or a higher clock"),
+    "sfu": ("npu_sfu", "the NPU's special functions", "a wider unit for special functions"),
     "dram": (
         "dram",
         "the DRAM",

@@ -17,7 +17,7 @@ from tileprobe.ir.regions import Region
 from tileprobe.targets.base import Exact
 from tileprobe.targets.cambricon.engine import program as p
 from tileprobe.targets.cambricon.engine.launch import Run
-from tileprobe.targets.cambricon.limits import bottleneck, busy_kinds
+from tileprobe.targets.cambricon.limits import bottleneck
 from tileprobe.targets.cambricon.machine import Machine
 from tileprobe.targets.cambricon.pagemap import Geometry
 from tileprobe.targets.cambricon.result import Result
@@ -58,6 +58,24 @@ class _Units:
 
     geometry: Geometry
 
+    @property
+    def channels(self) -> np.ndarray:
+        return 1 + np.arange(self.geometry.channels)
+
+    @property
+    def planes(self) -> np.ndarray:
+        g = self.geometry
+        return 1 + g.channels + np.arange(2 * g.channels * g.dies_per_channel)
+
+    @property
+    def cores(self) -> np.ndarray:
+        return self.planes[-1] + 1 + np.arange(self.geometry.channels * self.geometry.cores)
+
+    @property
+    def npu(self) -> int:
+        """The NPU's array; its SFU and the DRAM follow."""
+        return int(self.cores[-1]) + 1
+
     def table(self) -> list[Unit]:
         g = self.geometry
         units = [Unit(0, "step", "step")]
@@ -72,7 +90,7 @@ class _Units:
         first = len(units)
         units += [
             Unit(first, "NPU array", "npu"),
-            Unit(first + 1, "NPU SFU", "npu"),
+            Unit(first + 1, "NPU SFU", "sfu"),
             Unit(first + 2, "DRAM", "dram"),
         ]
         shares = range(g.channels)  # the array takes the pages of all channels in even shares
@@ -85,9 +103,7 @@ class _Units:
         from tileprobe.targets.cambricon.engine import state as s
 
         g = self.geometry
-        planes = 1 + g.channels
-        cores = planes + 2 * g.channels * g.dies_per_channel
-        npu = cores + g.channels * g.cores
+        planes, cores, npu = int(self.planes[0]), int(self.cores[0]), self.npu
         unit = 1 + channel.astype(np.int64)  # input, result, slices, wait: the channel
         die = channel.astype(np.int64) * g.dies_per_channel + inner // g.cores_per_die
         unit = np.where(kind == s.T_ARRAY, planes + 2 * die, unit)
@@ -128,12 +144,20 @@ def parts_of(
         duration,
         kept=len(steps),
         notes=tuple(_notes(result, machine)),
-        meta={"llm": result.to_json(), "busy": {f"{result.model}: {UNITS}": busy_kinds(result)}},
+        meta={"llm": result.to_json()},
     )
-    return [whole, _hardware(units, table, program, run, duration)]
+    counters = _counters(units, machine, run)
+    return [whole, _hardware(units, table, program, run, duration, counters)]
 
 
-def _hardware(units: _Units, table: list[Unit], program: p.Program, run: Run, duration: float) -> Exact:
+def _hardware(
+    units: _Units,
+    table: list[Unit],
+    program: p.Program,
+    run: Run,
+    duration: float,
+    counters: dict[str, np.ndarray],
+) -> Exact:
     from tileprobe.targets.cambricon.engine import state as s
 
     n = int(run.trace.count[0])
@@ -159,7 +183,42 @@ def _hardware(units: _Units, table: list[Unit], program: p.Program, run: Run, du
         kept=n,
         sampled_out=int(run.trace.count[2]),
         lost=int(run.trace.count[1]),
+        counters=counters,
     )
+
+
+def _counters(units: _Units, machine: Machine, run: Run) -> dict[str, np.ndarray]:
+    """What the engine counted over the whole run, whatever part of it the intervals show: how long each unit was
+    busy, and the bytes over each channel."""
+    from tileprobe.targets.cambricon.engine import state as s
+
+    stats, g = run.state.stats, units.geometry
+    rows: list[tuple[np.ndarray, str, np.ndarray, str]] = []
+
+    def add(unit: np.ndarray, name: str, value: np.ndarray, quality: str = "exact") -> None:
+        rows.append((unit, name, np.asarray(value, float).ravel(), quality))
+
+    channels = units.channels
+    add(channels, "busy_ns", stats[:, : s.BUSY_COMMAND + 1].sum(axis=1) * 1e3)
+    for name, column in (
+        ("bytes_input", s.BYTES_INPUT),
+        ("bytes_result", s.BYTES_RESULT),
+        ("bytes_stream", s.BYTES_STREAM),
+        ("bytes_spare", s.BYTES_SPARE),
+    ):
+        add(channels, name, stats[:, column])
+    # Array reads are counted by channel: exact in sum, an even share for each of its planes.
+    reads_us = (stats[:, s.N_COMPUTED] + stats[:, s.N_STREAMED]) * machine.flash.read_us
+    planes = g.dies_per_channel * machine.flash.planes_per_die
+    add(units.planes, "busy_ns", np.repeat(reads_us / planes * 1e3, 2 * g.dies_per_channel), "sampled")
+    add(units.cores, "busy_ns", run.state.core_busy * 1e3)
+    add(units.npu + np.arange(3), "busy_ns", run.busy_us * 1e3)
+    return {
+        "unit": np.concatenate([unit for unit, _, _, _ in rows]),
+        "name": np.concatenate([np.full(len(unit), name, object) for unit, name, _, _ in rows]),
+        "value": np.concatenate([value for _, _, value, _ in rows]),
+        "quality": np.concatenate([np.full(len(unit), quality, object) for unit, _, _, quality in rows]),
+    }
 
 
 def layers_of(program: p.Program) -> np.ndarray:

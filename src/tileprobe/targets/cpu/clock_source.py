@@ -100,6 +100,7 @@ class CpuClock:
 
     name = "tsc"
     bits = 64
+    timer = None  # the counters of all cores are one
 
     def start(self) -> None:
         start()

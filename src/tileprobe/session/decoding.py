@@ -1,0 +1,157 @@
+"""Launches with records: decoded in groups, calibrated by dose, aligned where units have clocks of their own.
+
+Launches that were recorded alike are decoded together, so that a thousand small ones cost hardly more than a large
+one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tileprobe.ir.machine import Clock, GlobalTimer, Unit
+from tileprobe.session.making import Columns, Making, corrected, renumber
+from tileprobe.session.recorded import Recorded
+from tileprobe.session.works import PROBED
+from tileprobe.trace.blocks import Rows, read_rows
+from tileprobe.trace.cursor import read as read_pushed
+from tileprobe.trace.decode import decode
+from tileprobe.trace.domains import align
+from tileprobe.trace.model import Kernel as KernelRow
+from tileprobe.trace.model import Launch
+from tileprobe.trace.replay import Calibration, calibrate
+
+if TYPE_CHECKING:
+    from tileprobe.session.collect import Observed
+
+_DECODED_BYTES = 64 * 2**20  # of buffers that are decoded together
+CALIBRATING = 8  # launches of each dose are enough to learn the cost of a record from
+
+
+def add_recorded(making: Making, seen: Observed) -> None:
+    calibration = _calibration(seen)
+    row = _kernel_row(len(making.kernels), seen, calibration)
+    making.kernels.append(row)
+    making.notes += [f"{row.name}: {note}" for note in seen.variant.notes]
+    first_region = making.add_regions(row.id, seen.variant.regions)
+    made = [_launch(len(making.launches) + n, row.id, run) for n, run in enumerate(seen.launches)]
+    columns: list[Columns] = []
+    edges: list[Columns] = []
+    for group in _groups(seen.launches):
+        runs, ids = [seen.launches[n] for n in group], [made[n].id for n in group]
+        decoded = decode(
+            np.stack([run.full_words() for run in runs]),
+            runs[0].layout,  # type: ignore[arg-type]
+            epochs=[run.epoch for run in runs],
+            programs=[run.programs for run in runs],
+            sampling=runs[0].sampling,
+            launches=ids,
+            calibration=calibration if calibration.doses else None,
+            clock=row.clock,
+            timer=seen.kernel.target.clock.timer,
+        )
+        for n, losses in zip(group, decoded.losses):
+            made[n] = replace(made[n], losses=losses)
+        if decoded.columns:
+            columns.append(corrected(decoded.columns, ("start", "stop")))
+        if decoded.edges:
+            edges.append(corrected(decoded.edges, ("from_tick", "to_tick")))
+        making.notes += [f"{row.name}: {problem.text} ({problem.count}x)" for problem in decoded.problems]
+    making.launches += made
+    units = making.units.add(seen.kernel.machine, _units_in(making, seen, row, columns))
+    for pieces, table in ((columns, making.intervals), (edges, making.edges)):
+        for piece in pieces:
+            renumber(piece, first_region, units)
+            table.append(piece)
+
+
+def _launch(launch: int, kernel: int, run: Recorded) -> Launch:
+    return Launch(
+        id=launch,
+        kernel=kernel,
+        grid=run.grid,
+        start_ns=float(run.start_ns),
+        duration_ns=float(run.duration_ns),
+        probed=run.probed,
+        sampling={} if run.sampling is None else run.sampling.to_json(),
+    )
+
+
+def _units_in(making: Making, seen: Observed, row: KernelRow, columns: list[Columns]) -> list[Unit]:
+    """The units that ran something, each with the domain of its clock where there are several."""
+    target, machine = seen.kernel.target, seen.kernel.machine
+    numbers = np.unique(np.concatenate([piece["unit"] for piece in columns])) if columns else np.zeros(0, int)
+    units = target.units(numbers.tolist())
+    timer = target.clock.timer
+    if timer is None:
+        return units
+    groups = [[seen.launches[n] for n in group] for group in _groups(seen.launches)]
+    streams = [rows for runs in groups for rows in _rows(runs, row.clock, timer)]
+    pushed = [read_pushed(rows) for rows in streams]
+    found = align(streams, pushed, row.clock, timer, name=f"{machine}, unit {{}}")
+    making.notes += [f"{row.name}: {problem.text}" for problem in found.problems]
+    for domain in found.domains.values():
+        making.add_domain(domain)
+    return [replace(u, domain=found.domains[u.id].name) if u.id in found.domains else u for u in units]
+
+
+def _kernel_row(number: int, seen: Observed, calibration: Calibration) -> KernelRow:
+    clock, source, layout = seen.kernel.target.clock, seen.kernel.source, seen.variant.layout
+    known = calibration.to_json()
+    known["floor_ticks"] = clock.floor_ticks()
+    if calibration.cost_ticks <= 2 * calibration.error_ticks:
+        known["cost_ticks"] = known["floor_ticks"]  # nothing better is known; good enough for an estimate
+    return KernelRow(
+        id=number,
+        name=seen.kernel.name,
+        target=seen.kernel.machine,
+        clock=Clock(clock.hz(), clock.name, clock.bits),
+        file=source.file,
+        first_line=source.first_line,
+        source=source.text,
+        ir=dict(seen.variant.ir),
+        layout=None if layout is None else layout.to_json(),
+        calibration=known,
+    )
+
+
+def _groups(runs: list[Recorded]) -> list[list[int]]:
+    """Launches with the same layout, grid and sampling, by number; as many at once as memory allows."""
+    found: dict[Any, list[int]] = {}
+    pieces: list[list[int]] = []
+    for number, run in enumerate(runs):
+        if run.words is None or run.layout is None:
+            continue
+        key = (id(run.layout), run.programs, len(run.words), repr(run.sampling))
+        found.setdefault(key, []).append(number)
+        if len(found[key]) * len(run.words) * run.layout.block_bytes >= _DECODED_BYTES:
+            pieces.append(found.pop(key))
+    return [*pieces, *found.values()]
+
+
+def _calibration(seen: Observed) -> Calibration:
+    """The cost of a record in this kernel, from launches that wrote each record more than once."""
+    once = [run for run in seen.launches if run.words is not None]
+    chosen = {run.grid for run in seen.dosed}
+    doses = {PROBED: [run for run in once if run.grid in chosen][-CALIBRATING:]}
+    doses |= {run.dose: [other for other in seen.dosed if other.dose == run.dose] for run in seen.dosed}
+    if len(doses) < 2 or not all(doses.values()):
+        return Calibration()
+    return calibrate({dose: _rows(runs) for dose, runs in doses.items()})
+
+
+def _rows(runs: list[Recorded], clock: Clock | None = None, timer: GlobalTimer | None = None) -> list[Rows]:
+    """The rows of several launches as one; each keeps its own sampling only as far as gaps need it."""
+    blocks = min(len(run.words) for run in runs if run.words is not None)
+    words = np.stack([run.full_words()[:blocks] for run in runs])
+    rows, _ = read_rows(
+        words,
+        runs[0].layout,  # type: ignore[arg-type]
+        epochs=[run.epoch for run in runs],
+        programs=[run.programs for run in runs],
+        clock=clock,
+        timer=timer,
+    )
+    return rows

@@ -1,0 +1,80 @@
+"""Launches of simulated machines: their intervals go into the trace as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tileprobe.ir.machine import Clock
+from tileprobe.session.making import Columns, Making, corrected, renumber
+from tileprobe.targets.base import Exact
+from tileprobe.trace.model import KINDS, Launch, Losses
+from tileprobe.trace.model import Kernel as KernelRow
+
+if TYPE_CHECKING:
+    from tileprobe.session.collect import Observed
+
+# Columns that decoded intervals have and exact ones may leave out.
+_USUAL = {"program": 0, "stream": 0, "unit": 0, "kind": 0, "iteration": -1, "outer": 0, "value": np.nan}
+
+
+def add_exact(making: Making, seen: Observed) -> None:
+    """Each part of a launch is a kernel of its own in the trace."""
+    kernels: dict[str, tuple[int, int]] = {}  # part -> its kernel, its first region
+    for run in seen.launches:
+        for part in run.exact:
+            if part.part not in kernels:
+                number = len(making.kernels)
+                making.kernels.append(_exact_row(number, seen, part))
+                kernels[part.part] = number, making.add_regions(number, part.regions)
+            kernel, first = kernels[part.part]
+            losses = Losses(part.kept, part.sampled_out, part.lost)
+            launch = Launch(
+                len(making.launches), kernel, part.grid, float(run.start_ns), part.duration_ns, losses=losses
+            )
+            making.launches.append(launch)
+            units = making.units.add(seen.kernel.machine, part.units)
+            tables = (
+                (part.columns, making.intervals),
+                (part.edges, making.edges),
+                (part.counters, making.counters),
+            )
+            for columns, pieces in tables:
+                if columns:
+                    piece = _whole(columns)
+                    renumber(piece, first, units)
+                    piece["launch"] = np.full(len(next(iter(piece.values()))), launch.id, np.uint32)
+                    pieces.append(piece)
+            making.notes += [note for note in part.notes if note not in making.notes]
+            making.meta |= part.meta
+
+
+def _whole(columns: Mapping[str, Any]) -> Columns:
+    """A table with every column that decoded ones have."""
+    piece = {name: np.asarray(column) for name, column in columns.items()}
+    if "from_tick" in piece:
+        return corrected(piece, ("from_tick", "to_tick"))
+    if "start" not in piece:
+        return piece
+    length = len(piece["start"])
+    for name, usual in _USUAL.items():
+        piece.setdefault(name, np.full(length, usual))
+    if piece["kind"].dtype.kind in "UO":
+        piece["kind"] = np.array([KINDS.index(kind) for kind in piece["kind"].tolist()], np.uint8)
+    return corrected(piece, ("start", "stop"))
+
+
+def _exact_row(number: int, seen: Observed, part: Exact) -> KernelRow:
+    clock, name = seen.kernel.target.clock, seen.kernel.name
+    return KernelRow(
+        id=number,
+        name=f"{name}: {part.part}" if part.part else name,
+        target=seen.kernel.machine,
+        clock=Clock(clock.hz(), clock.name, clock.bits),
+        file=seen.kernel.source.file,
+        first_line=seen.kernel.source.first_line,
+        source=seen.kernel.source.text,
+        ir={} if part.part else dict(seen.variant.ir),
+    )
