@@ -15,13 +15,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tileprobe.errors import TileProbeError, UnsupportedError
+from tileprobe.ir.layout import Capabilities
 
 if TYPE_CHECKING:  # a launcher imports this module: nothing heavy comes with it
     import numpy as np
     from xdsl.ir import Dialect
     from xdsl.passes import ModulePass
 
-    from tileprobe.ir.layout import Capabilities, Layout
+    from tileprobe.ir.layout import Layout
     from tileprobe.ir.machine import GlobalTimer, Unit
     from tileprobe.ir.regions import Region
     from tileprobe.ir.sampling import Sampling
@@ -294,3 +295,49 @@ class FixedClock:
 
     def floor_ticks(self) -> float:
         return 0.0
+
+
+# -- what most targets have in common -----------------------------------------------------------------------------
+
+
+class CommonTarget:
+    """The parts of the protocol for which most targets need nothing of their own."""
+
+    name: str
+    aliases: tuple[str, ...] = ()
+
+    def machines(self) -> tuple[str, ...]:
+        return ()
+
+    def array(self, data: Any, dtype: Any = None) -> Any:
+        raise UnsupportedError(f"the target {self.name!r} makes no tensors of its own")
+
+    def workers(self) -> int:
+        return 1
+
+    def text(self, level: str, ir: Mapping[str, str]) -> str | None:
+        return ir.get(level)
+
+    def examine(self) -> Iterable[Finding]:
+        return ()
+
+    def structures(self) -> Mapping[str, Callable[[], Structure]]:
+        return {}
+
+    def dialects(self) -> Sequence[Dialect]:
+        return []
+
+    def passes(self) -> Mapping[str, Callable[[], type[ModulePass]]]:
+        return {}
+
+
+class SimulatedTarget(CommonTarget):
+    """A machine that knows its intervals exactly: probes are free, and there are no records."""
+
+    takes = "probe"
+    capabilities = Capabilities((), (), (), (), 0)
+    doses: tuple[int, ...] = ()
+    memory: Memory = NoRecords()
+
+    def units(self, numbers: Sequence[int]) -> list[Unit]:
+        raise UnsupportedError(f"the units of {self.name!r} come with its intervals")

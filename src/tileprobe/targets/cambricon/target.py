@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tileprobe.errors import UnsupportedError
-from tileprobe.ir.layout import Capabilities
-from tileprobe.ir.machine import Unit
-from tileprobe.targets.base import Finding, FixedClock, Level, NoRecords
+from tileprobe.targets.base import FixedClock, Level, SimulatedTarget
 
 if TYPE_CHECKING:
     from xdsl.ir import Dialect
@@ -20,16 +18,11 @@ if TYPE_CHECKING:
 TICKS_PER_US = 1e6  # picoseconds: the engine's times are exact far below that
 
 
-class CambriconTarget:
+class CambriconTarget(SimulatedTarget):
     name = "cambricon"
-    aliases = ()
     about = "Cambricon-LLM, simulated: an NPU and flash that computes; `tileprobe llm` runs models on it"
     structure = "cam"
-    takes = "probe"
     levels = (Level("cam", "one step, mapped to commands"), Level("probe", "what is measured", shown=True))
-    capabilities = Capabilities((), (), (), (), 0)
-    doses = ()
-    memory = NoRecords()
     clock = FixedClock("simulated", TICKS_PER_US * 1e6)
 
     def machines(self) -> tuple[str, ...]:
@@ -41,21 +34,6 @@ class CambriconTarget:
             "Cambricon-LLM runs models, not Triton kernels: tileprobe llm --model NAME "
             f"--device cambricon:{machine or 's'}"
         )
-
-    def array(self, data: Any, dtype: Any = None) -> Any:
-        raise UnsupportedError("Cambricon-LLM runs models; it takes no tensors")
-
-    def units(self, numbers: Sequence[int]) -> list[Unit]:
-        return [Unit(int(n), f"unit {n}", "unit") for n in numbers]
-
-    def workers(self) -> int:
-        return 1
-
-    def text(self, level: str, ir: Mapping[str, str]) -> str | None:
-        return ir.get(level)
-
-    def examine(self) -> Iterable[Finding]:
-        return ()
 
     def structures(self) -> Mapping[str, Callable[[], Structure]]:
         from tileprobe.targets.cambricon.structure import CamStructure

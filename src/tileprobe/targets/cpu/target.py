@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tileprobe.ir.layout import Capabilities
 from tileprobe.ir.machine import Unit
-from tileprobe.targets.base import Finding, Level
+from tileprobe.targets.base import CommonTarget, Finding, Level
 from tileprobe.targets.cpu.clock_source import CpuClock
 from tileprobe.targets.cpu.record_memory import CpuMemory
 
@@ -18,9 +18,8 @@ if TYPE_CHECKING:
     from tileprobe.ir.structure import Structure
 
 
-class CpuTarget:
+class CpuTarget(CommonTarget):
     name = "cpu"
-    aliases = ()
     about = "this machine's CPU; stock Triton kernels compile and run here"
     structure = "tile"
     takes = "record"
@@ -38,9 +37,6 @@ class CpuTarget:
     def __init__(self) -> None:
         self.clock = CpuClock()
         self.memory = CpuMemory()
-
-    def machines(self) -> tuple[str, ...]:
-        return ()
 
     def use(self, machine: str = "", *, threads: int | None = None, check_bounds: bool | None = None) -> Any:
         from tileprobe.targets.cpu import pool

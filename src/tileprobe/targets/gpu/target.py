@@ -3,24 +3,17 @@ launches on a GPU alone, and a plan for one is refused."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 from tileprobe.errors import UnsupportedError
 from tileprobe.ir.layout import Capabilities
 from tileprobe.ir.machine import Unit
-from tileprobe.targets.base import Finding, FixedClock, Level, NoRecords
+from tileprobe.targets.base import CommonTarget, FixedClock, Level, NoRecords
 from tileprobe.targets.triton_driver import Chosen, driver_of, refuse_settings
 
-if TYPE_CHECKING:
-    from xdsl.ir import Dialect
-    from xdsl.passes import ModulePass
 
-    from tileprobe.ir.structure import Structure
-
-
-class _GpuTarget:
-    name: str
+class _GpuTarget(CommonTarget):
     backend: str
     structure = "scf"
     takes = "record"
@@ -28,9 +21,6 @@ class _GpuTarget:
     doses = ()
     memory = NoRecords()
     clock = FixedClock("gpu", 1e9)
-
-    def machines(self) -> tuple[str, ...]:
-        return ()
 
     def use(self, machine: str = "", **settings: Any) -> Any:
         refuse_settings(self.name, settings)
@@ -43,24 +33,6 @@ class _GpuTarget:
 
     def units(self, numbers: Sequence[int]) -> list[Unit]:
         return [Unit(int(n), f"SM {n}", "sm") for n in numbers]
-
-    def workers(self) -> int:
-        return 1
-
-    def text(self, level: str, ir: Mapping[str, str]) -> str | None:
-        return ir.get(level)
-
-    def examine(self) -> Iterable[Finding]:
-        return ()
-
-    def structures(self) -> Mapping[str, Callable[[], Structure]]:
-        return {}
-
-    def dialects(self) -> Sequence[Dialect]:
-        return []
-
-    def passes(self) -> Mapping[str, Callable[[], type[ModulePass]]]:
-        return {}
 
 
 class CudaTarget(_GpuTarget):

@@ -82,6 +82,8 @@ def run_block(frame: Frame, block: Block) -> Operation:
         elif not name.startswith(("probe.", "record.")):
             evaluate = frame.machine.evaluator(op)
             frame.values[op.results[0]] = evaluate(*[frame.values[v] for v in op.operands])
+        if frame.machine.after is not None:
+            frame.machine.after(op)
     raise AssertionError("a block without an end")
 
 

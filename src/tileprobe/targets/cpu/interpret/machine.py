@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -45,6 +45,7 @@ class Machine:
         self.memory = Memory(extents)
         self.scratch: Region = scratch_of(self._scratch_bytes(self.kernel))
         self.order, self.lanes, self.check = order, lanes, check
+        self.after: Callable[[Operation], None] | None = None  # called when an op of a function has run
         self.prints: list[str] = []
         self.plans: dict[Operation, NestPlan] = {}
         self._evaluators: dict[Operation, Evaluate] = {}

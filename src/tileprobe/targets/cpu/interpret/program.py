@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import itertools
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
 from xdsl.parser import Parser
 
 from tileprobe.errors import TileProbeError
@@ -51,14 +52,17 @@ def interpret(
     order: str = "op",
     *,
     lanes: int = 8,
+    begin: Callable[[int], None] | None = None,
+    after: Callable[[Operation], None] | None = None,
 ) -> Outcome:
     """Run every program of a scheduled module, one after another, on the memory of this process.
 
     `args` are the kernel's run-time arguments: addresses for pointers, numbers for the rest. `memory` says which
     addresses may be touched; anything else raises. `order` is in which order the points of a nest are visited,
-    one of `ORDERS`; `lanes` is the width of the blocks of order "vector".
+    one of `ORDERS`; `lanes` is the width of the blocks of order "vector". `begin` is told each program before it
+    runs, `after` each op of a function when it has run, probes among them: from these a model of a machine tells time.
     """
-    return run(module, grid, args, memory, order, lanes, None)
+    return run(module, grid, args, memory, order, lanes, None, begin, after)
 
 
 def run(
@@ -69,6 +73,8 @@ def run(
     order: str,
     lanes: int,
     check: OrderCheck | None,
+    begin: Callable[[int], None] | None = None,
+    after: Callable[[Operation], None] | None = None,
 ) -> Outcome:
     if order not in ORDERS:
         raise TileProbeError(f"there is no order {order!r}; there are {', '.join(ORDERS)}")
@@ -77,12 +83,15 @@ def run(
     machine = Machine(
         parse(module) if isinstance(module, str) else module, sizes, memory, order, lanes, check
     )
+    machine.after = after
     values = _arguments(machine, args)
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(max(limit, _RECURSION))
     try:
         with np.errstate(all="ignore"):
-            for place in itertools.product(range(z), range(y), range(x)):
+            for number, place in enumerate(itertools.product(range(z), range(y), range(x))):
+                if begin is not None:
+                    begin(number)
                 machine.program = (place[2], place[1], place[0])
                 machine.memory.poison(machine.scratch, 0, machine.scratch.data.size)
                 run_region(Frame(machine, machine.kernel), machine.kernel.regions[0], values)
