@@ -4,16 +4,23 @@ Examples:
   tileprobe opt kernel.mlir -p 'select{kinds=dot},instrument'
   tileprobe opt kernel.mlir -p select,instrument,merge-probes,sample,assign-slots,probe-to-record
   tileprobe opt kernel.ttir -p schedule
+  tileprobe opt kernel.tile --target cpu -p select,instrument
 """
 
 from __future__ import annotations
 
 import argparse
+from typing import Any
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "file", nargs="?", default="-", help="a file of IR; - or nothing is the standard input"
+    )
+    parser.add_argument(
+        "--target",
+        metavar="NAME",
+        help="read the IR as this target does; the same as structure=... in each pass",
     )
     parser.add_argument("-p", "--passes", default="", help="the pipeline, as in the examples")
     parser.add_argument("-o", "--output", help="write to this file and not to the terminal")
@@ -32,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
     from tileprobe.errors import TileProbeError
     from tileprobe.files import write_file
     from tileprobe.ir.registry import context
-    from tileprobe.passes import available, pipeline
+    from tileprobe.passes import available
 
     if args.list:
         _list(available())
@@ -45,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         module = _triton_module(text) if _is_triton(text) else Parser(ctx, text, args.file).parse_module()
         module.verify()
-        for step in pipeline(args.passes).passes if args.passes else ():
+        for step in _steps(args):
             if args.between:
                 print(f"// before {step.name}\n{_text(module, args.generic)}")
             step.apply(ctx, module)
@@ -58,6 +65,23 @@ def run(args: argparse.Namespace) -> int:
     else:
         print(result)
     return 0
+
+
+def _steps(args: argparse.Namespace) -> list[Any]:
+    """The passes, each with the structure of the target where it names none of its own."""
+    from dataclasses import fields, replace
+
+    from tileprobe.passes import pipeline
+    from tileprobe.targets.catalog import find
+
+    steps = list(pipeline(args.passes).passes) if args.passes else []
+    if args.target is None:
+        return steps
+    how = find(args.target)[0].structure
+    portable = [
+        any(f.name == "structure" and getattr(s, f.name) == f.default for f in fields(s)) for s in steps
+    ]
+    return [replace(step, structure=how) if yes else step for step, yes in zip(steps, portable)]
 
 
 def _is_triton(text: str) -> bool:

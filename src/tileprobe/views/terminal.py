@@ -113,7 +113,8 @@ def _notes(trace: Trace, kernel: Kernel) -> list[str]:
 
 def _records(trace: Trace, kernel: Kernel) -> Text:
     losses = sum((launch.losses for launch in trace.kernel_launches(kernel.id)), Losses())
-    line = Text(f"{losses.kept:,} records", style="dim")
+    what = "records" if kernel.layout is not None else "intervals, exact"
+    line = Text(f"{losses.kept:,} {what}", style="dim")
     if losses.sampled_out:
         line.append(f", {losses.sampled_out:,} left out by sampling")
     if losses.lost:
