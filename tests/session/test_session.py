@@ -1,6 +1,7 @@
 """Sessions around launches: what is recorded, for whom, and that the work itself is what it was."""
 
 import io
+import re
 import threading
 
 import numpy as np
@@ -288,3 +289,39 @@ def test_progress_is_shown_on_a_terminal_and_nowhere_else(monkeypatch):
         with tileprobe.profile(progress=True):
             K.launch(K.scale_kernel, 2, 2.0)
         assert ("1 launches, now scale_kernel" in stream.getvalue()) == shown
+
+
+def test_narrow_clocks_tell_the_same():
+    """32 bits turn over every second or two; the header's wide clock says in which turn a program began."""
+    with tileprobe.profile(
+        alternate=False, programs="all", records={"clock_bits": 32}, min_cost=0.0
+    ) as session:
+        K.launch(K.loop_kernel, 3, 4)
+    trace = session.trace
+    assert trace.kernels[0].layout["clock_bits"] == 32
+    frame = trace.to_polars()
+    assert frame.filter(region_kind="iteration").group_by("program").len()["len"].to_list() == [4, 4, 4]
+    assert (frame["stop"] >= frame["start"]).all()
+    assert 0 < frame["stop"].max() - frame["start"].min() < 2**32
+
+
+@pytest.mark.parametrize(
+    ("records", "said"),
+    [
+        ({"granularity": "warp"}, "loop_kernel could not be probed.*warp"),
+        ({"strategy": "circular"}, "loop_kernel could not be probed.*circular"),
+        ({"clock_bits": 20}, "loop_kernel could not be probed.*20"),
+    ],
+)
+def test_records_that_the_cpu_cannot_write_are_refused(records, said, capsys):
+    with tileprobe.profile(records=records) as session:
+        assert K.launch(K.loop_kernel, 3, 4).any()
+    assert not session.trace.launches
+    session.report()
+    assert re.search(said, " ".join(capsys.readouterr().out.split()))
+
+
+@pytest.mark.parametrize("records", [{"colour": "red"}, {"buffer": "heap"}, {"clock_bits": "wide"}])
+def test_records_that_nobody_has_are_refused_at_once(records):
+    with pytest.raises(TileProbeError, match=next(iter(records))):
+        tileprobe.profile(records=records)

@@ -39,6 +39,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     how.add_argument("--capacity", type=int, default=256, metavar="N", help="iterations of a loop with room")
     how.add_argument("--budget-mb", type=float, default=64.0, metavar="MB", help="room for all records")
     how.add_argument(
+        "--records",
+        action="append",
+        metavar="NAME=VALUE",
+        help="what records are, where the target has a choice: clock_bits=32, granularity=warp, strategy=circular",
+    )
+    how.add_argument(
         "--no-alternate", action="store_true", help="probe every launch; the overhead is then only estimated"
     )
     where = parser.add_argument_group("where to run")
@@ -110,4 +116,14 @@ def session_options(args: argparse.Namespace) -> dict:
         "capacity": args.capacity,
         "alternate": not args.no_alternate,
         "total_mb": args.budget_mb,
+        "records": dict(_pair(text) for text in args.records or ()),
     }
+
+
+def _pair(text: str) -> tuple[str, str]:
+    from tileprobe.errors import TileProbeError
+
+    name, equals, value = text.partition("=")
+    if not equals or not value:
+        raise TileProbeError(f"--records takes NAME=VALUE, such as clock_bits=32, not {text!r}")
+    return name, value

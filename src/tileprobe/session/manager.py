@@ -89,7 +89,10 @@ class Manager:
             plan = reduce(lambda a, b: a | b, (session.plan for session in sessions))
             capacity = max(session.capacity for session in sessions)
             target = work.kernel.target
-            text = plan.pipeline(target.structure, level=target.takes, capacity=capacity, copies=dose)
+            records = {**target.records, **sessions[0].records}
+            text = plan.pipeline(
+                target.structure, level=target.takes, capacity=capacity, copies=dose, records=records
+            )
             work.variants[dose] = self._compiled(work.kernel, text, sessions)
         return work.variants[dose]
 

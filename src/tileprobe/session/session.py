@@ -9,7 +9,7 @@ from __future__ import annotations
 import fnmatch
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
 from operator import or_
@@ -17,6 +17,7 @@ from typing import Any
 
 from tileprobe import __version__
 from tileprobe.errors import TileProbeError
+from tileprobe.ir.layout_check import BUFFERS, GRANULARITIES, STRATEGIES
 from tileprobe.session.choices import Choice
 from tileprobe.session.collect import Collected, build_trace
 from tileprobe.session.manager import manager
@@ -52,6 +53,7 @@ class Session:
         launch_mb: float = 32.0,
         total_mb: float = 64.0,
         intervals: int = 1_000_000,
+        records: Mapping[str, str | int] | None = None,
         progress: bool = False,
     ) -> None:
         """Profiles the kernels whose names match.
@@ -64,6 +66,7 @@ class Session:
         alternate: every other launch of the same work runs without probes, to measure what they cost.
         max_overhead: the share of a launch's time that records may take with programs="auto".
         launch_mb, total_mb: room for the records of one launch, and of the session.
+        records: what records are, where the target has a choice: granularity, buffer, strategy, clock_bits.
         intervals: of a simulated machine, which needs no records, so many intervals a launch.
         """
         self.patterns = (kernels,) if isinstance(kernels, str) else tuple(kernels)
@@ -76,6 +79,7 @@ class Session:
         self.capacity, self.alternate, self.max_overhead = capacity, alternate, max_overhead
         self.launch_bytes, self.total_bytes = int(launch_mb * 2**20), int(total_mb * 2**20)
         self.intervals = intervals
+        self.records = check_records(records or {})
         self.progress = Progress(progress)
         self.seen: dict[str, int] = {}  # every kernel launched, and how often
         self.problems: dict[str, str] = {}  # kernels that could not be probed, and why
@@ -156,6 +160,20 @@ class Session:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         self.trace.save(path)
+
+
+def check_records(records: Mapping[str, str | int]) -> dict[str, str | int]:
+    """The options of records, checked; whether a target can do them is known when a kernel is compiled."""
+    known = {"granularity": GRANULARITIES, "buffer": BUFFERS, "strategy": STRATEGIES, "clock_bits": None}
+    for name, value in records.items():
+        if name not in known:
+            raise TileProbeError(f"records have no {name!r}; they have {', '.join(known)}")
+        there = known[name]
+        if there is not None and value not in there:
+            raise TileProbeError(f"the {name} of records is one of {', '.join(there)}, not {value!r}")
+        if there is None and not str(value).isdigit():
+            raise TileProbeError(f"clock_bits is a number, not {value!r}")
+    return dict(records)
 
 
 def matches(name: str, patterns: Sequence[str]) -> bool:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tileprobe.errors import TileProbeError, UnsupportedError
@@ -156,6 +157,7 @@ class Target(Protocol):
     takes: str  # "record", or "probe" for a machine that knows exactly when a probe is passed
     levels: tuple[Level, ...]
     capabilities: Capabilities  # what its records can be
+    records: Mapping[str, str | int]  # what they are unless a session says otherwise: options of assign-slots
     doses: tuple[int, ...]  # how often each record is written to learn its cost; () where it costs nothing
     clock: ClockSource
     memory: Memory
@@ -305,6 +307,7 @@ class CommonTarget:
 
     name: str
     aliases: tuple[str, ...] = ()
+    records: Mapping[str, str | int] = MappingProxyType({})
 
     def machines(self) -> tuple[str, ...]:
         return ()

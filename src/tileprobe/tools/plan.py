@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 
@@ -39,9 +40,10 @@ class Plan:
         capacity: int = 256,
         dynamic: bool = True,
         copies: int = 1,
+        records: Mapping[str, str | int] | None = None,
     ) -> str:
         """The passes from selection down to a level, `probe` or `record`, as `tileprobe.passes.pipeline` takes
-        them."""
+        them. `records` are options of assign-slots: granularity, buffer, strategy, clock_bits."""
         how = f"structure={structure}"
         flags = [f"{name}={str(getattr(self, name)).lower()}" for name in ("kernel", "loops", "iterations")]
         lists = [f"kinds={_quoted(self.kinds or ('none',))}"]
@@ -57,7 +59,7 @@ class Plan:
                 *probes,
                 f"merge-probes{{{how}}}",
                 f"sample{{{how} capacity={capacity} dynamic={str(dynamic).lower()}}}",
-                f"assign-slots{{{how}}}",
+                f"assign-slots{{{' '.join([how, *(f'{k}={v}' for k, v in (records or {}).items())])}}}",
                 f"probe-to-record{{{how} copies={copies}}}",
             ]
         )
