@@ -97,7 +97,7 @@ def _thin(side: Side, kernel: Kernel, watch: _Timed) -> None:
     assert side.thin is not None
     work = Work(kernel, (len(recorded.words), 1, 1))
     cost_ns = clock_source.floor_ticks() * 1e9 / clock_source.rate_hz()
-    work.thin(recorded.records(), len(recorded.words), cost_ns, watch.cpu_ns, side.thin)
+    work.thin(recorded.kept(), len(recorded.words), cost_ns, watch.cpu_ns, side.thin)
     side.stride = work.stride
 
 

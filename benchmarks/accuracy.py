@@ -25,6 +25,7 @@ import tileprobe
 from benchmarks._common import in_process, save
 from benchmarks._probed import Side, alternate, medians, turns, typical
 from tileprobe.ir.layout import Layout
+from tileprobe.ir.regions import Region
 from tileprobe.targets.cpu import clock_source as clock
 from tileprobe.tools.regions import Regions
 from tileprobe.trace.decode import decode, read_rows
@@ -77,7 +78,7 @@ def region_times(side: Side, calibration: Calibration | None) -> dict[int, float
         assert run.layout is not None
         assert run.words is not None
         columns = decode(
-            run.words, run.layout, epochs=[run.epoch], programs=run.programs,
+            run.full_words(), run.layout, epochs=[run.epoch], programs=run.programs,
             sampling=run.sampling, calibration=calibration,
         ).columns  # fmt: skip
         names = ("start_corrected", "stop_corrected") if calibration else ("start", "stop")
@@ -94,7 +95,7 @@ def learn(once: Side, thrice: Side) -> Calibration:
         runs = side.recorded
         layout: Layout | None = runs[0].layout
         assert layout is not None
-        words = np.stack([run.words for run in runs if run.words is not None])
+        words = np.stack([run.full_words() for run in runs])
         doses[dose], _ = read_rows(words, layout, epochs=[r.epoch for r in runs], programs=PROGRAMS)
     return calibrate(doses)
 
@@ -112,11 +113,10 @@ def measure(kernel: Any, block: int, seconds: float) -> dict[str, Any]:
     with turns(keep=KEEP) as turn:
         alternate(turn, [*plain.values(), *probed.values(), dosed], work(1), seconds)
     variant = next(iter(probed[1].variants.values()))
-    assert variant.probing is not None
-    regions = {row.get("id", 0): row for row in variant.probing["regions"]}
-    planted = next(number for number, row in regions.items() if row.get("kind") == "loop")
+    regions = {region.id: region for region in variant.regions}
+    planted = next(number for number, region in regions.items() if region.kind == "loop")
     inside = _below(regions, planted)
-    others = [n for n, row in regions.items() if n not in inside and row.get("kind") != "kernel"]
+    others = [n for n, region in regions.items() if n not in inside and region.kind != "kernel"]
     truth = {n: typical(plain[n].times_ns) / PROGRAMS for n in TIMES}
     result: dict[str, Any] = {"kernel": f"{kernel.__name__}, {block}", "launches": len(plain[1].times_ns)}
     result["planted_ns"] = _slope(truth)
@@ -127,15 +127,15 @@ def measure(kernel: Any, block: int, seconds: float) -> dict[str, Any]:
         result[word] = {
             "planted_error_percent": 100.0 * abs(slope / _slope(truth) - 1.0),
             "others_error_percent": 100.0 * float(np.mean(moved)),
-            "others_ns": {regions[r]["name"]: found[1][r] for r in others},
+            "others_ns": {regions[r].name: found[1][r] for r in others},
         }
     return result
 
 
-def _below(regions: dict[int, dict[str, Any]], root: int) -> set[int]:
+def _below(regions: dict[int, Region], root: int) -> set[int]:
     found = {root}
     while True:
-        more = {n for n, row in regions.items() if row.get("parent") in found} - found
+        more = {n for n, region in regions.items() if region.parent in found} - found
         if not more:
             return found
         found |= more

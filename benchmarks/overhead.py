@@ -22,12 +22,12 @@ from typing import Any
 import numpy as np
 from examples.kernels import _tensors as T
 from examples.kernels import attention, grouped_gemm, layer_norm, matmul, softmax, vector_add
-from tileprobe.session.profile import WORTHWHILE
 
 import tileprobe
 from benchmarks._common import in_process, save
 from benchmarks._probed import Side, alternate, medians, turns, typical
 from tileprobe.session.choices import Choice
+from tileprobe.session.session import WORTHWHILE
 from tileprobe.targets.cpu import clock_source as clock
 from tileprobe.tools.regions import Regions
 

@@ -125,7 +125,7 @@ class Manager:
         target = work.kernel.target
         cost_ns = target.clock.floor_ticks() * 1e9 / target.clock.hz()
         busy_ns = recorded.duration_ns * min(target.workers(), max(recorded.programs, 1))
-        work.thin(recorded.records(), len(recorded.words), cost_ns, busy_ns, session.max_overhead)
+        work.thin(recorded.kept(), len(recorded.words), cost_ns, busy_ns, session.max_overhead)
 
 
 manager = Manager()

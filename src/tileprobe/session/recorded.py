@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from tileprobe.ir.layout import HEADER_WORDS, Layout
+from tileprobe.ir.layout import Layout
 from tileprobe.ir.sampling import Sampling
 from tileprobe.targets.base import Exact, Kernel, Variant
 
@@ -52,11 +52,11 @@ class Recorded:
         columns = [np.asarray(column) for part in self.exact for column in part.columns.values()]
         return sum(c.nbytes for c in columns) + (0 if self.words is None else self.words.nbytes)
 
-    def records(self) -> int:
-        """How many words of records there are, about: trip counts and payloads are among them."""
-        if self.words is None or self.used is None:
+    def kept(self) -> int:
+        """How many records there are."""
+        if self.words is None or self.layout is None:
             return 0
-        return int(np.count_nonzero(self.words[:, self.used >= HEADER_WORDS]))
+        return int(np.count_nonzero(self.words[:, self.layout.clock_words(cursor=True)[self.used]]))
 
     def full_words(self) -> np.ndarray:
         """The blocks as the kernel wrote them, with zeros where it did not."""
