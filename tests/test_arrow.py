@@ -19,7 +19,7 @@ PYPROJECT = ROOT.parent.parent / "pyproject.toml"
 LEAVES = {"errors", "files", "plugins", "__init__"}
 ARROW = {
     "errors": set(),
-    "plugins": set(),
+    "plugins": {"errors"},
     "files": {"errors"},
     "ir": LEAVES,
     "passes": LEAVES | {"ir"},

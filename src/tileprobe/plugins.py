@@ -1,4 +1,4 @@
-"""Targets, found by their entry points (group `tileprobe.targets`).
+"""What others bring: targets, found by their entry points (group `tileprobe.targets`), and classes in a user's file.
 
 A package adds a target, with all that belongs to it, without a change here. Targets are loaded when they are first
 asked for; one that cannot be loaded is left out and remembered in `broken`, so that it takes nothing else with it.
@@ -6,9 +6,13 @@ asked for; one that cannot be loaded is left out and remembered in `broken`, so 
 
 from __future__ import annotations
 
+import importlib.util
 from functools import lru_cache
 from importlib.metadata import entry_points
+from pathlib import Path
 from typing import Any
+
+from tileprobe.errors import TileProbeError
 
 GROUP = "tileprobe.targets"
 broken: dict[str, Exception] = {}  # entry points that could not be loaded, and why
@@ -36,3 +40,22 @@ def targets() -> dict[str, Any]:
 def add_target(target: Any) -> None:
     """Makes a target known that no entry point names."""
     _added[target.name] = target
+
+
+def class_in(file: str, name: str, what: str) -> type:
+    """The class `name` of a Python file, which holds a `what` ("target", "tool") of the user's."""
+    path = Path(file)
+    if not path.is_file():
+        raise TileProbeError(f"there is no file {file} to load a {what} from")
+    spec = importlib.util.spec_from_file_location(f"tileprobe_{what}_{path.stem}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise TileProbeError(f"{file} cannot be loaded: {type(error).__name__}: {error}") from error
+    kind = getattr(module, name, None)
+    if not isinstance(kind, type):
+        raise TileProbeError(f"{file} has no class {name}")
+    return kind

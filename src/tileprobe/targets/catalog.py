@@ -6,14 +6,12 @@ error that lists what there is.
 
 from __future__ import annotations
 
-import importlib.util
 import re
 from contextlib import AbstractContextManager
-from pathlib import Path
 from typing import Any
 
 from tileprobe.errors import TileProbeError
-from tileprobe.plugins import add_target, broken, targets
+from tileprobe.plugins import add_target, broken, class_in, targets
 from tileprobe.targets.base import Target
 
 _FILE = re.compile(r"(?P<file>.+\.py):(?P<name>\w+)(?::(?P<machine>.+))?")
@@ -55,20 +53,7 @@ def _check_machine(target: Target, machine: str) -> None:
 
 
 def _from_file(file: str, name: str) -> Target:
-    path = Path(file)
-    if not path.is_file():
-        raise TileProbeError(f"there is no file {file} to load a target from")
-    spec = importlib.util.spec_from_file_location(f"tileprobe_target_{path.stem}", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    try:
-        spec.loader.exec_module(module)
-    except Exception as error:
-        raise TileProbeError(f"{file} cannot be loaded: {type(error).__name__}: {error}") from error
-    kind = getattr(module, name, None)
-    if not isinstance(kind, type):
-        raise TileProbeError(f"{file} has no class {name}")
+    kind = class_in(file, name, "target")
     missing = [part for part in _parts() if not hasattr(kind, part)]
     if missing:
         raise TileProbeError(f"{file}:{name} is no target: it has no {', '.join(missing)}")

@@ -5,13 +5,12 @@ In comes what a user wrote after `--tool`; out goes a tool, or an error that lis
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable
 from importlib import import_module
 from importlib.metadata import entry_points
-from pathlib import Path
 
 from tileprobe.errors import TileProbeError
+from tileprobe.plugins import class_in
 from tileprobe.tools.base import Tool
 
 GROUP = "tileprobe.tools"
@@ -36,7 +35,7 @@ def available() -> dict[str, Callable[[], type]]:
 def load_tool(text: str) -> Tool:
     """The tool called `text`, or the class of `file.py:Class`."""
     if ".py:" in text:
-        kind = _from_file(*text.rsplit(":", 1))
+        kind = class_in(*text.rsplit(":", 1), what="tool")
     else:
         known = available()
         if text not in known:
@@ -56,20 +55,3 @@ def load_tool(text: str) -> Tool:
 def _importer(place: str) -> Callable[[], type]:
     module, name = place.split(":")
     return lambda: getattr(import_module(module), name)
-
-
-def _from_file(file: str, name: str) -> type:
-    path = Path(file)
-    if not path.is_file():
-        raise TileProbeError(f"there is no file {file} to load a tool from")
-    spec = importlib.util.spec_from_file_location(f"tileprobe_tool_{path.stem}", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    try:
-        spec.loader.exec_module(module)
-    except Exception as error:
-        raise TileProbeError(f"{file} cannot be loaded: {type(error).__name__}: {error}") from error
-    if not isinstance(getattr(module, name, None), type):
-        raise TileProbeError(f"{file} has no class {name}")
-    return getattr(module, name)
