@@ -18,7 +18,7 @@ _PUBLIC = {
     "array": "tileprobe.targets.catalog",
     "profile": "tileprobe.profiling",
     "profiled": "tileprobe.profiling",
-    "use": "tileprobe.targets.catalog",
+    "use": "tileprobe.cuda_map",
 }
 
 _MODULES = ("language",)

@@ -52,6 +52,19 @@ class Finding:
 
 
 @dataclass(frozen=True)
+class CudaProperties:
+    """What a script written for CUDA is told when it asks about its GPU."""
+
+    name: str
+    capability: tuple[int, int] = (9, 0)
+    multiprocessors: int = 8
+    shared_bytes: int = 227 * 1024  # that one program can have
+    memory_bytes: int = 16 * 2**30
+    cache_bytes: int = 32 * 2**20
+    warp_size: int = 32
+
+
+@dataclass(frozen=True)
 class Source:
     """Where a kernel was written."""
 
@@ -182,6 +195,10 @@ class Target(Protocol):
         """How many programs run at the same time."""
         ...
 
+    def cuda_properties(self, machine: str = "") -> CudaProperties:
+        """The GPU that scripts written for CUDA find when `cuda` is mapped to this target."""
+        ...
+
     def text(self, level: str, ir: Mapping[str, str]) -> str | None:
         """The IR of a level, given those a trace keeps; a level may be made from another one (assembly)."""
         ...
@@ -270,6 +287,9 @@ class Launches:
 
 launches = Launches()
 
+# Types of torch's devices besides `cpu` whose tensors lie in this machine's memory: those that are mapped here.
+host_devices: set[str] = set()
+
 
 class NoRecords:
     """The memory of a target that takes probes: it has none."""
@@ -317,6 +337,10 @@ class CommonTarget:
 
     def workers(self) -> int:
         return 1
+
+    def cuda_properties(self, machine: str = "") -> CudaProperties:
+        # Kernels that size their grid by the multiprocessors should not come out as a single program.
+        return CudaProperties(f"{self.name} (tileprobe)", multiprocessors=max(self.workers(), 8))
 
     def text(self, level: str, ir: Mapping[str, str]) -> str | None:
         return ir.get(level)

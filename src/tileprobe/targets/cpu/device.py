@@ -100,6 +100,11 @@ def last_level_cache_bytes() -> int:
     return max(sizes, default=32 * 1024**2)
 
 
+def memory_bytes() -> int:
+    """Of the whole machine."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
 def _clock_khz() -> int:
     path = Path("/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq")
     try:

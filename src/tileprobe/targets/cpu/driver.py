@@ -13,6 +13,7 @@ from typing import Any
 from triton.backends.compiler import GPUTarget
 from triton.backends.driver import DriverBase
 
+from tileprobe.targets.base import host_devices
 from tileprobe.targets.cpu.options import settings
 
 # Keys of Triton's per-device caches. Kernels compiled with bounds checks live in a cache of their own, since
@@ -71,7 +72,7 @@ class CpuDriver(DriverBase):
     def get_active_torch_device(self) -> Any:
         import torch
 
-        return torch.device("cpu")
+        return torch.device("cuda", 0) if "cuda" in host_devices else torch.device("cpu")
 
     def get_device_interface(self) -> Any:
         from tileprobe.targets.cpu.device import Interface

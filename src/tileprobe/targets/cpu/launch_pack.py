@@ -17,6 +17,7 @@ from typing import Any
 from triton.backends.driver import expand_signature
 
 from tileprobe.errors import TileProbeError
+from tileprobe.targets.base import host_devices
 
 # Slots before the arguments: grid x, y, z, error block, profiling parameters, records, bounds, reserved.
 _HEADER = "8q"
@@ -77,7 +78,7 @@ def make_pack(arity: int, slots: list[Slot]) -> Callable[..., bytes]:
         f"def pack(gx, gy, gz, errors, parameters, records, bounds{params}):\n"
         f"    return packed(gx, gy, gz, errors, parameters, records, bounds, 0{values})\n"
     )
-    namespace: dict[str, Any] = {"packed": layout.pack, "bf16": to_bf16}
+    namespace: dict[str, Any] = {"packed": layout.pack, "bf16": to_bf16, "here": _is_here}
     exec(source, namespace)
     return namespace["pack"]
 
@@ -85,7 +86,7 @@ def make_pack(arity: int, slots: list[Slot]) -> Callable[..., bytes]:
 def _fast_value(slot: Slot) -> str:
     if slot.type.startswith("*"):
         # `is_cpu` is torch's and ours. Without it, or elsewhere: the slow way, as None is not packed.
-        return f"{slot.expression}.data_ptr() if {slot.expression}.is_cpu else None"
+        return f"{slot.expression}.data_ptr() if {slot.expression}.is_cpu or here({slot.expression}) else None"
     return f"bf16({slot.expression})" if slot.type == "bf16" else slot.expression
 
 
@@ -136,12 +137,19 @@ def _address(kernel: str, slot: Slot, value: Any) -> int:
             hint = "; wrap a NumPy array with tileprobe.array(...)"
         raise _wrong(kernel, slot, f"a {type(value).__name__}", f"a tensor ({slot.type})", hint)
     device = getattr(value, "device", "cpu")
-    if getattr(device, "type", str(device)).split(":")[0] != "cpu":
+    if not _is_here(value):
         hint = "; move it with .cpu(), or choose the GPU with tileprobe.use or TRITON_DEFAULT_BACKEND"
         raise _wrong(
             kernel, slot, f"one on device {str(device)!r}", "a tensor in this machine's memory", hint
         )
     return value.data_ptr()
+
+
+def _is_here(value: Any) -> bool:
+    """Whether a tensor lies in this machine's memory: the CPU's do, and those of a device that is mapped to it."""
+    device = getattr(value, "device", "cpu")
+    kind = getattr(device, "type", str(device)).split(":")[0]
+    return kind == "cpu" or kind in host_devices
 
 
 def _wrong(kernel: str, slot: Slot, found: str, expected: str, hint: str = "") -> ArgumentError:

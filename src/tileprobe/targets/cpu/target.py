@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tileprobe.ir.layout import Capabilities
 from tileprobe.ir.machine import Unit
-from tileprobe.targets.base import CommonTarget, Finding, Level
+from tileprobe.targets.base import CommonTarget, CudaProperties, Finding, Level
 from tileprobe.targets.cpu.clock_source import CpuClock
 from tileprobe.targets.cpu.record_memory import CpuMemory
 
@@ -68,6 +68,18 @@ class CpuTarget(CommonTarget):
         from tileprobe.targets.cpu import pool
 
         return pool.current().threads
+
+    def cuda_properties(self, machine: str = "") -> CudaProperties:
+        from tileprobe.targets.cpu.device import last_level_cache_bytes, memory_bytes
+
+        return CudaProperties(
+            name="CPU (tileprobe)",
+            # Several even where there is one core: a grid of one program would leave the others idle, and programs
+            # that are spread unevenly wait for the last.
+            multiprocessors=max(2 * self.workers(), 8),
+            memory_bytes=memory_bytes(),
+            cache_bytes=last_level_cache_bytes(),
+        )
 
     def text(self, level: str, ir: Mapping[str, str]) -> str | None:
         if level != "asm" or "llir" not in ir:

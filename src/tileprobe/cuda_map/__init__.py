@@ -1,0 +1,93 @@
+"""Scripts written for CUDA, on a machine without it: `device="cuda"` is the memory of this machine, and `torch.cuda`
+answers for the target in use.
+
+`use(target, cuda=True)` and `device_map("cuda=cpu")` turn it on; docs/cuda-scripts.md says what works.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+from tileprobe.errors import TileProbeError
+from tileprobe.targets import catalog
+
+_installed: contextlib.ExitStack | None = None
+
+
+def use(target: str = catalog.DEFAULT, *, cuda: bool = False, **settings: Any) -> Any:
+    """Runs Triton kernels on a target from now on, or for a `with` block. The settings are the target's own.
+
+    For the CPU: `threads`, how many threads launches use (default: TILEPROBE_NUM_THREADS, else all CPUs of the
+    process); `check_bounds`, accesses outside the tensors a kernel was given raise an error with line and index.
+    With `cuda`, torch has a device `cuda` from now on, or for the block: the target.
+
+    >>> tileprobe.use("cpu", threads=4)
+    >>> with tileprobe.use("cpu", check_bounds=True):
+    ...     kernel[grid](x, y, n)
+    >>> tileprobe.use("cpu", cuda=True)
+    >>> kernel[grid](torch.rand(8, device="cuda"), 8)
+    """
+    chosen = catalog.use(target, **settings)
+    if not cuda:
+        return chosen
+    try:
+        return _Both(chosen, _turned_on(target))
+    except BaseException:
+        chosen.__exit__(None, None, None)
+        raise
+
+
+class _Both:
+    """A target in use and the map onto it."""
+
+    def __init__(self, chosen: Any, mapped: contextlib.ExitStack) -> None:
+        self._chosen, self._mapped = chosen, mapped
+
+    def __enter__(self) -> _Both:
+        self._chosen.__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._mapped.close()
+        self._chosen.__exit__(*error)
+
+
+def _turned_on(target: str) -> contextlib.ExitStack:
+    """The map, on already; nothing where it is on: it is one for the whole process."""
+    global _installed
+    stack = contextlib.ExitStack()
+    if _installed is not None:
+        return stack
+    from tileprobe.cuda_map.install import installed
+
+    found, machine = catalog.find(target)
+    stack.enter_context(installed(found.cuda_properties(machine)))
+    stack.callback(_turned_off)
+    _installed = stack
+    return stack
+
+
+def _turned_off() -> None:
+    global _installed
+    _installed = None
+
+
+def check(text: str | None) -> None:
+    """Refuses what is no map; `cuda=cpu` is one."""
+    if text:
+        source, _, target = text.partition("=")
+        if target != "cpu" or source not in ("cuda", "hip"):
+            raise TileProbeError(f"cannot map {text!r}; the map is cuda=cpu")
+
+
+@contextlib.contextmanager
+def device_map(text: str | None, target: str = catalog.DEFAULT) -> Iterator[None]:
+    """Maps devices for the block; `text` is `cuda=cpu`, or nothing for no map. The GPU that scripts see is `target`."""
+    check(text)
+    if not text:
+        yield
+        return
+    with _turned_on(target):
+        yield

@@ -1,0 +1,160 @@
+"""Puts the map into torch and takes it out again.
+
+In this order: a device for torch's C++ side (`native`), kernels for it (`kernels`), the functions that `torch.cuda` is
+made of (`answers`), and the few places of torch's Python that were decided when it was imported.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from tileprobe.cuda_map import answers, kernels, native, streams
+from tileprobe.cuda_map.memory import Memory
+from tileprobe.errors import TileProbeError
+from tileprobe.targets.base import CudaProperties, host_devices
+
+
+@contextlib.contextmanager
+def installed(given: CudaProperties) -> Iterator[None]:
+    """For the block, torch finds one GPU with these properties. Without torch there is nothing to map."""
+    try:
+        import torch
+    except ImportError:
+        yield
+        return
+    if hasattr(torch._C, "_cuda_getDeviceCount"):
+        raise TileProbeError(
+            f"torch {torch.__version__} is built for CUDA, and its own kernels stand where the map would go; install "
+            "torch for the CPU: pip install torch --index-url https://download.pytorch.org/whl/cpu"
+        )
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(native.installed(torch))
+        memory = Memory(torch)
+        generator_type = _generator(torch)
+        generator = generator_type("cuda")
+        generator.manual_seed(torch.initial_seed())
+        stack.enter_context(kernels.registered(torch, memory, generator))
+        for owner, name, value in _places(torch, given, memory, generator_type, generator):
+            stack.enter_context(_replaced(owner, name, value))
+        host_devices.add("cuda")
+        stack.callback(host_devices.discard, "cuda")
+        yield
+
+
+@contextlib.contextmanager
+def _replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
+    missing = object()
+    before = owner.__dict__.get(name, missing)
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        if before is missing:
+            delattr(owner, name)
+        else:
+            setattr(owner, name, before)
+
+
+def _places(
+    torch: Any, given: CudaProperties, memory: Memory, generator_type: Any, generator: Any
+) -> Iterator[tuple[Any, str, Any]]:
+    """(owner, name, value) of all that is replaced in torch's Python."""
+    import torch.cuda.graphs
+    import torch.cuda.nvtx
+    import torch.cuda.streams
+    import torch.version
+
+    cuda = torch.cuda
+    functions = answers.functions(given, memory.usage)
+    yield from ((torch._C, name, value) for name, value in functions.items())
+    found = answers.properties(given)
+    kinds = streams.make(torch)
+    yield torch._C, "_has_cuda", True
+    yield torch.version, "cuda", answers.VERSION
+    yield torch._C, "_cuda_getDeviceProperties", lambda device: found
+    for name, value in {
+        "_initialized": True,
+        "_cached_device_count": None,
+        "_cudart": answers.Runtime(given, memory.usage),
+        "_is_in_bad_fork": functions["_cuda_isInBadFork"],
+        "_exchange_device": functions["_cuda_exchangeDevice"],
+        "_maybe_exchange_device": functions["_cuda_maybeExchangeDevice"],
+        "_get_device_properties": lambda device: found,
+        "default_generators": (generator,),
+        "Stream": kinds.Stream,
+        "ExternalStream": kinds.ExternalStream,
+        "Event": kinds.Event,
+        "CUDAGraph": kinds.CUDAGraph,
+    }.items():
+        yield cuda, name, value
+    for name in ("Stream", "ExternalStream", "Event"):
+        yield cuda.streams, name, getattr(kinds, name)
+    yield cuda.graphs, "CUDAGraph", kinds.CUDAGraph
+    yield cuda.graphs, "_cuda_isCurrentStreamCapturing", functions["_cuda_isCurrentStreamCapturing"]
+    yield cuda.graphs, "_graph_pool_handle", functions["_graph_pool_handle"]
+    yield cuda.graphs, "make_graphed_callables", _uncaptured
+    yield cuda, "make_graphed_callables", _uncaptured
+    yield cuda.nvtx, "_nvtx", answers.Ranges()
+    yield torch, "Generator", generator_type
+    yield torch.UntypedStorage, "__new__", _storages(torch, memory)
+    yield from _imported_before(functions)
+
+
+def _imported_before(functions: Any) -> Iterator[tuple[Any, str, Any]]:
+    """Modules of torch that looked for a function when they were imported, and did not find it."""
+    interface = sys.modules.get("torch._dynamo.device_interface")
+    if interface is not None:
+        raw = functions["_cuda_getCurrentRawStream"]
+        yield interface, "get_cuda_stream", raw
+        yield interface.CudaInterface, "get_raw_stream", staticmethod(raw)
+
+
+def _uncaptured(callables: Any, *_: Any, **__: Any) -> Any:
+    """`make_graphed_callables`: the same without a graph, with the same results."""
+    return callables
+
+
+def _generator(torch: Any) -> Any:
+    """`torch.Generator` that also makes generators for `cuda`. They are the CPU's, under the other name."""
+    plain = torch.Generator
+
+    class Kind(type(plain)):
+        def __instancecheck__(cls, instance: Any) -> bool:
+            return isinstance(instance, plain)
+
+    class Generator(plain, metaclass=Kind):
+        def __new__(cls, device: Any = "cpu") -> Any:
+            if torch.device(device).type != "cuda":
+                return plain(device)
+            return plain.__new__(cls, "cpu")
+
+        def __init__(self, device: Any = "cpu") -> None: ...
+
+        @property
+        def device(self) -> Any:
+            return torch.device("cuda", 0)
+
+        def clone_state(self) -> Any:
+            other = Generator("cuda")
+            other.set_state(self.get_state())
+            return other
+
+    Generator.__module__ = "torch"
+    return Generator
+
+
+def _storages(torch: Any, memory: Memory) -> Any:
+    """Storages are made by no operator: `UntypedStorage(size, device="cuda")`, as loading and copying do."""
+    plain = torch.UntypedStorage.__new__
+
+    def new(cls: Any, *args: Any, device: Any = None, **kwargs: Any) -> Any:
+        if device is None or torch.device(device).type != "cuda":
+            return plain(cls, *args, **({} if device is None else {"device": device}), **kwargs)
+        if args and not isinstance(args[0], int):
+            return memory.cuda(torch.tensor(args[0], dtype=torch.uint8, device="cpu")).untyped_storage()
+        return memory.empty_bytes(args[0] if args else kwargs.get("size", 0)).untyped_storage()
+
+    return new
