@@ -24,13 +24,14 @@ ARROW = {
     "ir": LEAVES,
     "passes": LEAVES | {"ir"},
     "targets": LEAVES | {"ir", "passes"},
+    "cuda_map": LEAVES | {"targets"},
     "trace": LEAVES | {"ir"},
     "tools": LEAVES | {"ir", "trace"},
     "session": LEAVES | {"ir", "targets", "trace", "tools"},  # the one part that reaches both ends
     "views": LEAVES | {"ir", "trace", "tools"},
     "language": LEAVES | {"ir"},
     "profiling": LEAVES | {"session", "views", "tools", "trace"},
-    "cli": LEAVES | {"ir", "passes", "targets", "trace", "tools", "session", "views", "profiling"},
+    "cli": LEAVES | {"ir", "passes", "targets", "trace", "tools", "session", "views", "profiling", "cuda_map"},
     "__main__": {"cli"},
     "__init__": set(),
 }

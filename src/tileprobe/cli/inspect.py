@@ -77,14 +77,15 @@ def _opened(path: str):
 def _traced(words: list[str], args: argparse.Namespace):
     """The exit code of the program and the trace of its kernels' first launches."""
     import tileprobe
+    from tileprobe.cuda_map import check, device_map
     from tileprobe.errors import TileProbeError
     from tileprobe.session import script
-    from tileprobe.session.device_map import device_map
     from tileprobe.session.session import WORTHWHILE, Session
 
+    check(args.device_map)
     tileprobe.use(args.target)
     session = Session(take=1, min_cost=0.0 if args.dense else WORTHWHILE, progress=True)
-    with device_map(args.device_map):
+    with device_map(args.device_map, args.target):
         try:
             session.__enter__()
             code = script.run(words)

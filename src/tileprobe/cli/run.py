@@ -67,18 +67,19 @@ def run(args: argparse.Namespace) -> int:
 
     import tileprobe
     from tileprobe.cli import _outputs as outputs
+    from tileprobe.cuda_map import check, device_map
     from tileprobe.errors import TileProbeError
     from tileprobe.profiling import Profile
     from tileprobe.session import script
-    from tileprobe.session.device_map import device_map
 
     words = ["-m", *args.module] if args.module is not None else list(args.program)
     words = words[1:] if words[:1] == ["--"] else words
+    check(args.device_map)
     outputs.check(args.trace, args.json, args.chrome)
     script.resolve(words)
     tileprobe.use(args.target, **({} if args.threads is None else {"threads": args.threads}))
     session = Profile(**session_options(args), progress=True)
-    with device_map(args.device_map):
+    with device_map(args.device_map, args.target):
         try:
             session.__enter__()
             code = script.run(words)

@@ -6,6 +6,7 @@ answers for the target in use.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 from collections.abc import Iterator
 from typing import Any
@@ -66,6 +67,7 @@ def _turned_on(target: str) -> contextlib.ExitStack:
     stack.enter_context(installed(found.cuda_properties(machine)))
     stack.callback(_turned_off)
     _installed = stack
+    atexit.register(stack.close)  # before Python takes its modules apart
     return stack
 
 

@@ -86,9 +86,18 @@ def functions(given: CudaProperties, usage: Usage) -> dict[str, Callable[..., An
         "_cuda_isHistoryEnabled": lambda: False,
         "_cuda_getAllocatorBackend": lambda: "native",
         "_cuda_clearCublasWorkspaces": lambda: None,
+        "_host_emptyCache": lambda: None,
+        "_cuda_getCurrentBlasHandle": lambda: 0,
         "_cuda_lock_mutex": lambda: None,
         "_cuda_unlock_mutex": lambda: None,
         "_graph_pool_handle": lambda: (0, 0),
+        "_accelerator_isAllocatorInitialized": lambda: True,
+        "_accelerator_emptyCache": lambda: None,
+        "_accelerator_getDeviceStats": lambda device: _statistics(usage),
+        "_accelerator_resetPeakStats": lambda device: usage.reset_peak(),
+        "_accelerator_emptyHostCache": lambda: None,
+        "_accelerator_getMemoryInfo": lambda device: (given.memory_bytes - usage.count(), given.memory_bytes),
+        "_accelerator_resetAccumulatedStats": lambda device: None,
     }
 
 

@@ -7,11 +7,10 @@ made of (`answers`), and the few places of torch's Python that were decided when
 from __future__ import annotations
 
 import contextlib
-import sys
 from collections.abc import Iterator
 from typing import Any
 
-from tileprobe.cuda_map import answers, kernels, native, streams
+from tileprobe.cuda_map import answers, inductor, kernels, native, streams
 from tileprobe.cuda_map.memory import Memory
 from tileprobe.errors import TileProbeError
 from tileprobe.targets.base import CudaProperties, host_devices
@@ -39,6 +38,7 @@ def installed(given: CudaProperties) -> Iterator[None]:
         stack.enter_context(kernels.registered(torch, memory, generator))
         for owner, name, value in _places(torch, given, memory, generator_type, generator):
             stack.enter_context(_replaced(owner, name, value))
+        stack.enter_context(inductor.redirected())
         host_devices.add("cuda")
         stack.callback(host_devices.discard, "cuda")
         yield
@@ -98,18 +98,41 @@ def _places(
     yield cuda.graphs, "make_graphed_callables", _uncaptured
     yield cuda, "make_graphed_callables", _uncaptured
     yield cuda.nvtx, "_nvtx", answers.Ranges()
+    yield torch._C._dynamo.guards, "_empty_strided_cuda", _empty_strided(torch)
+    for name, dtype in _LEGACY.items():
+        yield cuda, name, _legacy(torch, name, getattr(torch, dtype))
     yield torch, "Generator", generator_type
     yield torch.UntypedStorage, "__new__", _storages(torch, memory)
-    yield from _imported_before(functions)
 
 
-def _imported_before(functions: Any) -> Iterator[tuple[Any, str, Any]]:
-    """Modules of torch that looked for a function when they were imported, and did not find it."""
-    interface = sys.modules.get("torch._dynamo.device_interface")
-    if interface is not None:
-        raw = functions["_cuda_getCurrentRawStream"]
-        yield interface, "get_cuda_stream", raw
-        yield interface.CudaInterface, "get_raw_stream", staticmethod(raw)
+def _empty_strided(torch: Any) -> Any:
+    """What Inductor's code makes its buffers with."""
+
+    def empty_strided(size: Any, stride: Any, dtype: Any) -> Any:
+        return torch.empty_strided(size, stride, dtype=dtype, device="cuda")
+
+    return empty_strided
+
+
+# `torch.cuda.FloatTensor` and its like, which old scripts call
+_LEGACY = {
+    "FloatTensor": "float32", "DoubleTensor": "float64", "HalfTensor": "float16", "BFloat16Tensor": "bfloat16",
+    "ByteTensor": "uint8", "CharTensor": "int8", "ShortTensor": "int16", "IntTensor": "int32",
+    "LongTensor": "int64", "BoolTensor": "bool",
+}  # fmt: skip
+
+
+def _legacy(torch: Any, name: str, dtype: Any) -> Any:
+    class Kind(type):
+        def __instancecheck__(cls, value: Any) -> bool:
+            return isinstance(value, torch.Tensor) and value.is_cuda and value.dtype is dtype
+
+        def __call__(cls, *args: Any) -> Any:
+            if len(args) == 1 and not isinstance(args[0], int):
+                return torch.as_tensor(args[0], dtype=dtype, device="cuda")
+            return torch.empty(args, dtype=dtype, device="cuda")
+
+    return Kind(name, (), {"__module__": "torch.cuda", "dtype": dtype, "is_cuda": True})
 
 
 def _uncaptured(callables: Any, *_: Any, **__: Any) -> Any:

@@ -92,6 +92,11 @@ class _Call:
         return value
 
 
+def _check_ordinal(device: Any) -> None:
+    if device is not None and device.index not in (None, 0):
+        raise RuntimeError(f"CUDA error: invalid device ordinal: {device}, and there is cuda:0 only")
+
+
 class _Kernels:
     def __init__(self, torch: Any, memory: Memory, generator: Any) -> None:
         self.torch, self.memory, self.generator = torch, memory, generator
@@ -119,6 +124,7 @@ class _Kernels:
                 f"(when calling {op})"
             )
         if plan.has_device:
+            _check_ordinal(kwargs.get("device"))
             host_kwargs["device"] = self.memory.cpu
             host_kwargs.pop("pin_memory", None)
         if plan.has_generator and host_kwargs.get("generator") is None:
