@@ -31,7 +31,8 @@ ARROW = {
     "views": LEAVES | {"ir", "trace", "tools"},
     "language": LEAVES | {"ir"},
     "profiling": LEAVES | {"session", "views", "tools", "trace"},
-    "cli": LEAVES | {"ir", "passes", "targets", "trace", "tools", "session", "views", "profiling", "cuda_map"},
+    "cli": LEAVES
+    | {"ir", "passes", "targets", "trace", "tools", "session", "views", "profiling", "cuda_map"},
     "__main__": {"cli"},
     "__init__": set(),
 }
@@ -49,7 +50,9 @@ def imports():
                 names = [a.name for a in node.names]
             else:
                 continue
-            yield from ((file.relative_to(ROOT), n.split(".")[1:]) for n in names if n.startswith("tileprobe"))
+            yield from (
+                (file.relative_to(ROOT), n.split(".")[1:]) for n in names if n.startswith("tileprobe")
+            )
 
 
 def part(path):
@@ -74,7 +77,9 @@ def test_every_part_has_its_place():
     assert parts == set(ARROW)
 
 
-@pytest.mark.parametrize("target", sorted(p.name for p in (ROOT / "targets").iterdir() if (p / "target.py").exists()))
+@pytest.mark.parametrize(
+    "target", sorted(p.name for p in (ROOT / "targets").iterdir() if (p / "target.py").exists())
+)
 def test_a_target_is_imported_by_its_own_package_alone(target):
     """And by the command that is its own: `tileprobe llm` runs models on Cambricon-LLM."""
     own = {("targets", target)} | ({("cli", "llm.py")} if target == "cambricon" else set())

@@ -130,10 +130,10 @@ def _statistics(usage: Usage) -> dict[str, Any]:
 class Runtime:
     """The parts of CUDA's runtime library that `torch.cuda.cudart()` offers."""
 
-    class cudaError:  # noqa: N801 - the name that torch uses
+    class cudaError:
         success = 0
 
-    class cudaOutputMode:  # noqa: N801
+    class cudaOutputMode:
         KeyValuePair = 0
         CSV = 1
 

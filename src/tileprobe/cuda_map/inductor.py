@@ -1,4 +1,4 @@
-"""torch.compile on the mapped device: Inductor writes Triton kernels for it, and Triton sends them to the target in use.
+"""torch.compile on the mapped device: Inductor writes Triton kernels for it, and they go to the target in use.
 
 Inductor asks Triton for the driver of a GPU and for code of its kind, and compiles in processes of its own, where there
 is no map. These three are answered here, when (and only if) a program imports them.
@@ -71,7 +71,9 @@ class _Finder(importlib.abc.MetaPathFinder):
         for name in [name for name in self._wanted if name in sys.modules]:
             self._wanted.pop(name)(sys.modules[name])
 
-    def find_spec(self, fullname: str, path: Any, target: Any = None) -> importlib.machinery.ModuleSpec | None:
+    def find_spec(
+        self, fullname: str, path: Any, target: Any = None
+    ) -> importlib.machinery.ModuleSpec | None:
         after = self._wanted.pop(fullname, None)
         if after is None:
             return None

@@ -127,7 +127,9 @@ def _legacy(torch: Any, name: str, dtype: Any) -> Any:
         def __instancecheck__(cls, value: Any) -> bool:
             return isinstance(value, torch.Tensor) and value.is_cuda and value.dtype is dtype
 
-        def __call__(cls, *args: Any) -> Any:
+        def __call__(
+            cls, *args: Any
+        ) -> Any:  # `FloatTensor(2, 3)` is a shape, `FloatTensor([2, 3])` are values
             if len(args) == 1 and not isinstance(args[0], int):
                 return torch.as_tensor(args[0], dtype=dtype, device="cuda")
             return torch.empty(args, dtype=dtype, device="cuda")

@@ -12,6 +12,7 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from tileprobe.cuda_map.cells import cells
 from tileprobe.cuda_map.memory import Memory
 
 # The CPU's kernels for these only make another tensor of the same storage, on whatever device.
@@ -47,7 +48,9 @@ class _Plan:
         writes = [a.alias_info is not None and a.alias_info.is_write for a in schema.arguments]
         self.written = [n for n, write in enumerate(writes) if write]
         self.names = [a.name for a in schema.arguments]
+        self.tensors = [n for n, a in enumerate(schema.arguments) if str(a.type) == "Tensor"]
         self.returns_written = [r.alias_info is not None and r.alias_info.is_write for r in schema.returns]
+        self.numbers_as_tensors = False  # found out when one is refused
         self.has_device = "device" in self.names
         self.has_generator = "generator" in self.names
         random = torch.Tag.nondeterministic_seeded in op.tags
@@ -129,15 +132,36 @@ class _Kernels:
             host_kwargs.pop("pin_memory", None)
         if plan.has_generator and host_kwargs.get("generator") is None:
             host_kwargs["generator"] = self.generator
+        if plan.numbers_as_tensors:
+            self._wrap_numbers(plan, host_args)
         written = self._written(plan, args, kwargs)
         with self._drawing() if plan.draws_unseen else contextlib.nullcontext():
             if plan.is_out:
                 result = self._into(op, plan, written, host_args, host_kwargs)
             else:
-                result = op(*host_args, **host_kwargs)
+                result = self._call(op, plan, host_args, host_kwargs)
         if plan.reshapes:
             self._reshape(written, self._written(plan, host_args, host_kwargs))
         return self._results(plan, call, written, result)
+
+    def _call(self, op: Any, plan: _Plan, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        """torch hands numbers over as such where an operator takes a tensor, and takes them back for some only."""
+        try:
+            return op(*args, **kwargs)
+        except RuntimeError as error:
+            if plan.numbers_as_tensors or "Expected a value of type 'Tensor'" not in str(error):
+                raise
+        plan.numbers_as_tensors = True
+        self._wrap_numbers(plan, args)
+        return op(*args, **kwargs)
+
+    def _wrap_numbers(self, plan: _Plan, args: list[Any]) -> None:
+        """Numbers where the schema says tensor, as tensors of the type that they would have given the result."""
+        other = next((args[n] for n in plan.tensors if isinstance(args[n], self.torch.Tensor)), None)
+        for n in plan.tensors:
+            if n < len(args) and other is not None and isinstance(args[n], (int, float, complex)):
+                kind = self.torch.result_type(other, args[n])
+                args[n] = self.torch.scalar_tensor(args[n], dtype=kind, device=self.memory.cpu)
 
     def _written(self, plan: _Plan, args: Any, kwargs: Any) -> list[Any]:
         """The arguments that the operator writes, in the order of the schema."""
@@ -162,7 +186,7 @@ class _Kernels:
         fits = lists or all(tensor is None or tensor.numel() for tensor in written)
         if fits:
             try:
-                return op(*args, **kwargs)
+                return self._call(op, plan, args, kwargs)
             except RuntimeError as error:
                 if lists or "resiz" not in str(error):
                     raise
@@ -171,7 +195,7 @@ class _Kernels:
             for name, tensor in zip(names, written)
             if tensor is not None
         }
-        result = op(*args, **{**kwargs, **fresh})
+        result = self._call(op, plan, args, {**kwargs, **fresh})
         for name, tensor in zip(names, written):
             if tensor is not None:
                 self.resize_(tensor, fresh[name].size())
@@ -209,8 +233,32 @@ class _Kernels:
             "_to_copy": self.to_copy,
             "resize_": self.resize_,
             "record_stream": lambda tensor, stream: None,
-            "_fused_sdp_choice": lambda *_, **__: 0,  # by plain operators: torch has fused ones for real GPUs only
+            "_fused_sdp_choice": lambda *_, **__: (
+                0
+            ),  # by plain operators: torch has fused ones for real GPUs only
+            **{
+                name: lambda *_, **__: False
+                for name in self._named("_use_cudnn_ctc_loss", "_use_miopen_ctc_loss")
+            },
+            **{name: self._outside(function) for name, function in cells(self.torch).items()},
         }
+
+    def _named(self, *packets: str) -> list[str]:
+        """All operators of these names, as far as this torch has them."""
+        found = (getattr(self.torch.ops.aten, name, None) for name in packets)
+        return [str(getattr(p, o)._schema.name).removeprefix("aten::") + ("" if o == "default" else f".{o}")
+                for p in found if p is not None for o in p.overloads()]  # fmt: skip
+
+    def _outside(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """An operator that is a function of ours, on the CPU's tensors."""
+
+        def run(*args: Any, **kwargs: Any) -> Any:
+            with self.plainly():
+                call = _Call(self.torch, self.memory)
+                host = {name: call.to_host(value) for name, value in kwargs.items()}
+                return call.to_cuda(function(*call.to_host(args), **host))
+
+        return run
 
     def whole(self) -> dict[str, Callable[..., Any]]:
         """Operators for which torch has a kernel for any device that makes the result and then calls the one with

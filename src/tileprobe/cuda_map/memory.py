@@ -44,7 +44,11 @@ class Memory:
         storage = tensor.untyped_storage()
         same = self._construct(storage.data_ptr(), self.cpu, storage.nbytes())
         empty = self.torch.empty(0, dtype=tensor.dtype, device=self.cpu)
-        return self._set(empty, same, tensor.storage_offset(), tensor.size(), tensor.stride())
+        made = self._set(empty, same, tensor.storage_offset(), tensor.size(), tensor.stride())
+        # Flags of the tensor, not of its memory: read the values conjugated, or negated.
+        if tensor.is_conj():
+            made = self.torch._conj(made)
+        return self.torch._neg_view(made) if tensor.is_neg() else made
 
     def cuda(self, tensor: Any) -> Any:
         """The same memory as a tensor of `cuda:0`, which from now on owns it together with `tensor`."""
@@ -52,6 +56,7 @@ class Memory:
             raise UnsupportedError(
                 f"a tensor of layout {tensor.layout} on the mapped device; only dense ones can be there"
             )
+        tensor = tensor.resolve_conj().resolve_neg()
         if tensor.dtype not in self._named:
             return self._by_width(tensor)
         capsule = self._out(tensor)

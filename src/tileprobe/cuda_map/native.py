@@ -86,7 +86,9 @@ class _Object:
         missing = [name for name in wanted if name not in order]
         if like is None or missing:
             what = ", ".join(missing) or "a device guard"
-            raise UnsupportedError(f"this version of torch is not known to the map of devices: it has no {what}")
+            raise UnsupportedError(
+                f"this version of torch is not known to the map of devices: it has no {what}"
+            )
         before = ctypes.c_void_p.from_address(like).value
         assert before is not None
         # Two words stand before the first function: the offset to the top and the type's description.

@@ -32,7 +32,7 @@ def make(torch: Any) -> SimpleNamespace:
         """A stream by number; all work on it is over."""
 
         def __new__(cls, device: Any = None, priority: int = 0, **given: Any) -> Any:
-            number = given.get("stream_id", None)
+            number = given.get("stream_id")
             number = next(_ids) if number is None else number
             return super().__new__(cls, stream_id=number, device_index=0, device_type=_CUDA)
 
@@ -75,7 +75,7 @@ def make(torch: Any) -> SimpleNamespace:
         def priority_range() -> tuple[int, int]:
             return 0, 0
 
-        def __eq__(self, other: object) -> bool:
+        def __eq__(self, other: Any) -> bool:
             return isinstance(other, torch.Stream) and other.stream_id == self.stream_id
 
         def __hash__(self) -> int:

@@ -170,6 +170,35 @@ def test_wrong_arguments_name_kernel_and_argument():
         kernels.add[(8,)](x, y, out, np.int64(1000), BLOCK=128)
 
 
+def test_a_wrong_number_of_arguments_of_a_compiled_kernel():
+    """Nothing binds these by name: the launcher itself counts them."""
+    x, y, out = map(tileprobe.array, arrays())
+    compiled = kernels.add[(8,)](x, y, out, 1000, BLOCK=128)
+    with wrong(TypeError, "kernel add", "3 arguments", "'n', 'BLOCK' missing"):
+        compiled[(8, 1, 1)](x, y, out)
+    with wrong(TypeError, "kernel add", "1 arguments", "'y'"):
+        compiled[(8, 1, 1)](x)
+    with wrong(TypeError, "kernel add", "6 arguments", "takes 5"):
+        compiled[(8, 1, 1)](x, y, out, 1000, 128, 3)
+
+
+def test_options_that_mean_nothing_here_compile_nothing_anew(tmp_path):
+    """What autotuning tries: warps and stages, of one tile."""
+    from triton import knobs
+
+    compiled = []
+    listener = lambda *, src, metadata, metadata_group, times, cache_hit: compiled.append(cache_hit)
+    x, y, out = map(tileprobe.array, arrays())
+    with knobs.compilation.scope(), knobs.cache.scope():
+        knobs.cache.dir = str(tmp_path)
+        knobs.compilation.listener = listener
+        for warps in (1, 2, 4, 8):
+            for stages in (1, 2, 3):
+                kernels.add[(16,)](x, y, out, 1000, BLOCK=64, num_warps=warps, num_stages=stages)
+    assert compiled.count(False) <= 1
+    assert len(compiled) > 1
+
+
 def test_wrong_tensors_name_kernel_and_argument():
     torch = pytest.importorskip("torch")
     x, y, out = (torch.zeros(1000) for _ in range(3))

@@ -14,7 +14,7 @@ from typing import Any
 from tileprobe.targets.base import launches
 from tileprobe.targets.cpu import bounds, kernel_errors, pool
 from tileprobe.targets.cpu.kernel import CpuKernel
-from tileprobe.targets.cpu.launch_pack import make_convert, make_pack, slots_of
+from tileprobe.targets.cpu.launch_pack import check_count, make_convert, make_pack, slots_of
 from tileprobe.targets.cpu.pool_ir import STATUS_ERROR
 from tileprobe.targets.cpu.same_memory import representatives, same_tensors
 from tileprobe.targets.cpu.variants import recompiled
@@ -35,7 +35,7 @@ class Launcher:
         slots = slots_of(self.names, signature)
         self._check(slots, info)
         self._pack = make_pack(len(signature), slots)
-        self._convert = make_convert(self.kernel, len(signature), slots)
+        self._convert = make_convert(self.kernel, self.names[: len(signature)], slots)
         self._scratch_bytes = info["scratch_bytes"]
         self._sites = info["sites"]
         self.probing = info.get("probing")  # layout, regions and IR of a kernel with records
@@ -64,6 +64,8 @@ class Launcher:
 
     def __call__(self, gx, gy, gz, stream, function, packed, launch_metadata, enter, exit, *args):
         if self._tensors:
+            if len(args) <= self._tensors[-1]:
+                check_count(self.kernel, self.names, args)
             same = same_tensors(self._tensor_names, [args[n] for n in self._tensors])
             other = self._variant(same) if same else None
             if other is not None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 import operator
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -86,13 +86,15 @@ def make_pack(arity: int, slots: list[Slot]) -> Callable[..., bytes]:
 def _fast_value(slot: Slot) -> str:
     if slot.type.startswith("*"):
         # `is_cpu` is torch's and ours. Without it, or elsewhere: the slow way, as None is not packed.
-        return f"{slot.expression}.data_ptr() if {slot.expression}.is_cpu or here({slot.expression}) else None"
+        return (
+            f"{slot.expression}.data_ptr() if {slot.expression}.is_cpu or here({slot.expression}) else None"
+        )
     return f"bf16({slot.expression})" if slot.type == "bf16" else slot.expression
 
 
-def make_convert(kernel: str, arity: int, slots: list[Slot]) -> Callable[..., bytes]:
+def make_convert(kernel: str, names: list[str], slots: list[Slot]) -> Callable[..., bytes]:
     """Like `pack`, for anything a kernel may be given; says which argument is wrong if one is."""
-    params = ", ".join(f"a{i}" for i in range(arity))
+    params = ", ".join(f"a{i}" for i in range(len(names)))
     values = "".join(f"{s.expression}, " for s in slots)
     namespace: dict[str, Any] = {}
     exec(f"def flatten({params}):\n    return ({values})\n", namespace)
@@ -100,10 +102,23 @@ def make_convert(kernel: str, arity: int, slots: list[Slot]) -> Callable[..., by
 
     def convert(*header_and_args: Any) -> bytes:
         header, args = header_and_args[:7], header_and_args[7:]
+        check_count(kernel, names, args)
         words = [value_bits(kernel, slot, value) for slot, value in zip(slots, flatten(*args))]
         return struct.pack(f"<7qq{len(words)}Q", *(_grid(kernel, x) for x in header), 0, *words)
 
     return convert
+
+
+def check_count(kernel: str, names: list[str], args: Sequence[Any]) -> None:
+    """A compiled kernel is called with every argument in order, constants too: nothing binds them by name before."""
+    if len(args) < len(names):
+        missing = ", ".join(repr(name) for name in names[len(args) :])
+        raise ArgumentError(f"kernel {kernel}: {len(args)} arguments are given, and {missing} missing")
+    if len(args) > len(names):
+        listed = ", ".join(names)
+        raise ArgumentError(
+            f"kernel {kernel}: {len(args)} arguments are given, and it takes {len(names)} ({listed})"
+        )
 
 
 def value_bits(kernel: str, slot: Slot, value: Any) -> int:

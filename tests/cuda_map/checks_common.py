@@ -1,0 +1,23 @@
+"""Kernels and helpers of the checks."""
+
+import pytest
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def add_one(x, out, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + at, tl.load(x + at, at < n) + 1, at < n)
+
+
+@triton.jit
+def persistent(out, n, PROGRAMS: tl.constexpr):
+    for i in range(tl.program_id(0), n, PROGRAMS):
+        tl.store(out + i, tl.program_id(0))
+
+
+def raises(kind, words, do):
+    """`do` raises an error of that kind with these words in it."""
+    with pytest.raises(kind, match=words):
+        do()

@@ -1,0 +1,215 @@
+"""Turning the map of devices on and off, the commands that use it, and whose properties scripts see."""
+
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+import tileprobe
+from tileprobe.errors import TileProbeError
+from tileprobe.targets.base import CommonTarget, CudaProperties
+from tileprobe.targets.catalog import available, find
+
+torch = pytest.importorskip("torch")
+
+
+def run(code, *command, tmp_path):
+    path = tmp_path / "script.py"
+    path.write_text(textwrap.dedent(code))
+    words = [sys.executable, *command, str(path)]
+    return subprocess.run(words, capture_output=True, text=True, timeout=300, check=False, cwd=tmp_path)
+
+
+KERNEL = """
+    import torch, triton, triton.language as tl
+
+    @triton.jit
+    def scale_kernel(x, n, BLOCK: tl.constexpr):
+        at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+        tl.store(x + at, tl.load(x + at, at < n) * 3, at < n)
+"""
+
+
+def test_everything_is_undone(tmp_path):
+    """The names of torch's modules, its dispatcher and what its C++ side finds are as before."""
+    code = """
+        import torch, tileprobe
+        import torch.cuda.nvtx, torch.cuda.streams, torch.cuda.graphs
+
+        def names():
+            owners = torch._C, torch.cuda, torch, torch.cuda.streams, torch.cuda.graphs, torch.cuda.nvtx, torch.version
+            return [{k: id(v) for k, v in vars(o).items() if k != "__warningregistry__"} for o in owners]
+
+        def answer(do):
+            try:
+                return repr(do())
+            except Exception:  # its words may change: torch notes that CUDA was once initialised
+                return "refused"
+
+        def behaviour():
+            return [answer(do) for do in (
+                lambda: torch.cuda.is_available(), lambda: torch.cuda.device_count(), lambda: torch.device(0),
+                lambda: torch.ones(2, device="cuda"), lambda: torch.accelerator.is_available(),
+                lambda: torch.ones(2).pin_memory(), lambda: torch.Generator("cuda"), lambda: torch.ones(2).sum(),
+                lambda: torch.UntypedStorage(4, device="cuda"), lambda: torch.cuda.Stream(),
+            )]
+
+        behaviour()
+        before = names(), behaviour()
+        for _ in range(2):
+            with tileprobe.use("cpu", cuda=True):
+                assert torch.ones(2, device="cuda").is_cuda
+                with tileprobe.use("cpu", cuda=True):  # one map for the process: the inner one changes nothing
+                    pass
+                assert torch.ones(2, device="cuda").is_cuda
+                kept = torch.arange(3.0, device="cuda")
+        after = names(), behaviour()
+        assert after[1] == before[1], (before[1], after[1])
+        for a, b in zip(before[0], after[0]):
+            assert a == b, {k for k in a.keys() | b.keys() if a.get(k) != b.get(k)}
+        assert kept.data_ptr()  # a tensor may outlive the map; its memory stays, operators are gone
+        print("undone")
+    """
+    done = run(code, tmp_path=tmp_path)
+    assert done.stdout.strip() == "undone", done.stderr
+
+
+def test_leaving_by_an_exception_undoes_it(tmp_path):
+    code = """
+        import torch, tileprobe
+        try:
+            with tileprobe.use("cpu", cuda=True):
+                raise KeyError
+        except KeyError:
+            print(torch.cuda.is_available())
+    """
+    assert run(code, tmp_path=tmp_path).stdout.strip() == "False"
+
+
+def test_a_script_that_never_leaves_ends_well(tmp_path):
+    code = """
+        import tileprobe, torch
+        tileprobe.use("cpu", cuda=True)
+        x = torch.ones(4, device="cuda", requires_grad=True)
+        x.sum().backward()
+        print(x.grad.device)
+    """
+    done = run(code, tmp_path=tmp_path)
+    assert (done.returncode, done.stdout.strip(), done.stderr) == (0, "cuda:0", "")
+
+
+def test_torch_compile_makes_triton_kernels_for_the_target(tmp_path):
+    """Inductor's code for a GPU, compiled and launched by the CPU target, with the gradients of eager."""
+    code = """
+        import os
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] = os.getcwd()
+        import torch
+        from triton import knobs
+
+        names = []
+        knobs.runtime.launch_enter_hook.add(lambda metadata: names.append(metadata.get()["name"]))
+        model = torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.GELU(), torch.nn.LayerNorm(32)).cuda()
+        x = torch.randn(8, 16, device="cuda")
+        want = model(x)
+        want.square().sum().backward()
+        grads = [p.grad.clone() for p in model.parameters()]
+        model.zero_grad()
+        out = torch.compile(model)(x)
+        out.square().sum().backward()
+        torch.testing.assert_close(out, want)
+        for p, g in zip(model.parameters(), grads):
+            torch.testing.assert_close(p.grad, g, rtol=1e-4, atol=1e-4)
+        print(out.device, len(names) > 1)
+    """
+    done = run(code, "-m", "tileprobe", "exec", tmp_path=tmp_path)
+    assert done.stdout.strip() == "cuda:0 True", done.stderr
+
+
+def test_exec_runs_without_a_session(tmp_path):
+    code = (
+        KERNEL
+        + """
+    import sys
+    x = torch.ones(100, device="cuda")
+    scale_kernel[(1,)](x, 100, BLOCK=128)
+    print(x.sum().item())
+    sys.exit(7)
+    """
+    )
+    done = run(code, "-m", "tileprobe", "exec", tmp_path=tmp_path)
+    assert (done.returncode, done.stdout.strip()) == (7, "300.0"), done.stderr
+
+
+def test_exec_can_leave_torch_alone(tmp_path):
+    done = run(
+        "import torch; print(torch.cuda.is_available())",
+        "-m",
+        "tileprobe",
+        "exec",
+        "--no-cuda",
+        tmp_path=tmp_path,
+    )
+    assert done.stdout.strip() == "False", done.stderr
+
+
+def test_inspect_under_the_map(tmp_path):
+    code = KERNEL + "    scale_kernel[(1,)](torch.ones(8, device='cuda'), 8, BLOCK=8)\n"
+    words = ("-m", "tileprobe", "inspect", "--device-map", "cuda=cpu", "--level", "ttir")
+    done = run(code, *words, tmp_path=tmp_path)
+    assert "tt.func public @scale_kernel" in done.stdout, done.stderr
+
+
+def test_bounds_are_checked_on_the_mapped_device(tmp_path):
+    code = (
+        "    import tileprobe; tileprobe.use('cpu', cuda=True, check_bounds=True)\n"
+        + KERNEL
+        + """
+    try:
+        scale_kernel[(1,)](torch.ones(8, device="cuda"), 99999, BLOCK=1024)
+    except Exception as error:
+        print("x" in str(error), "outside" in str(error) or "bounds" in str(error))
+    """
+    )
+    done = run(code, tmp_path=tmp_path)
+    assert done.stdout.strip() == "True True", done.stderr
+
+
+class Declared(CommonTarget):
+    name = "declared"
+
+    def cuda_properties(self, machine=""):
+        return CudaProperties("A made-up GPU", (8, 6), multiprocessors=84, shared_bytes=99 * 1024)
+
+
+def test_properties_are_the_targets():
+    from tileprobe.cuda_map.install import installed
+
+    with installed(Declared().cuda_properties()):
+        found = torch.cuda.get_device_properties(0)
+        assert torch.cuda.get_device_capability() == (8, 6)
+        assert found.multi_processor_count == 84
+        assert found.shared_memory_per_block_optin == 99 * 1024
+        assert torch.cuda.get_device_name() == "A made-up GPU"
+    assert not torch.cuda.is_available()
+
+
+@pytest.mark.parametrize("target", [target.name for target in available()])
+def test_every_target_has_several_multiprocessors(target):
+    assert find(target)[0].cuda_properties().multiprocessors > 1
+
+
+def test_a_torch_built_for_cuda_is_refused(monkeypatch):
+    monkeypatch.setattr(torch._C, "_cuda_getDeviceCount", lambda: 0, raising=False)
+    with pytest.raises(TileProbeError, match="built for CUDA"):
+        tileprobe.use("cpu", cuda=True)
+
+
+def test_the_order_of_functions_is_read_from_the_headers():
+    from tileprobe.cuda_map.native import _order
+
+    base = "virtual ~Base() = default; virtual bool a() const { return false; } virtual int b(int x = 1) const = 0;"
+    own = (
+        "~Own() override = default; int b(int x) const override { } virtual const std::string& c() const { }"
+    )
+    assert _order(base, own) == ["~", "~delete", "a", "b", "c"]
