@@ -147,7 +147,7 @@ def _generator(torch: Any) -> Any:
     plain = torch.Generator
 
     class Kind(type(plain)):
-        def __instancecheck__(cls, instance: Any) -> bool:
+        def __instancecheck__(self, instance: Any) -> bool:
             return isinstance(instance, plain)
 
     class Generator(plain, metaclass=Kind):
