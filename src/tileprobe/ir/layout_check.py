@@ -7,14 +7,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from tileprobe.errors import TileProbeError
 
 if TYPE_CHECKING:
-    from tileprobe.ir.layout import Layout, Slot, Span
+    from tileprobe.ir.layout import Layout, Loop, Slot, Span, Stream
 
 GRANULARITIES = ("program", "warp", "warp_group")
 BUFFERS = ("private", "shared", "global")
 STRATEGIES = ("exact", "circular", "flush")
+PAYLOADS = ("", "i64", "f64")
+SPANS = ("region", "async", "wait", "mark", "value")
 
 
 def check_layout(layout: Layout) -> None:
@@ -27,10 +31,14 @@ def check_layout(layout: Layout) -> None:
             raise TileProbeError(f"records have no {what} {value!r}; it is one of {', '.join(known)}")
     if layout.clock_bits != 64 and not 1 <= layout.clock_bits <= 32:
         raise TileProbeError(f"a record's clock has 64 bits or up to 32, not {layout.clock_bits}")
+    if layout.copies < 1:
+        raise TileProbeError(f"a record is written at least once, not {layout.copies} times")
     _streams(layout)
     _nesting(layout)
     for span in layout.spans:
         _span(layout, span)
+    for stream in layout.streams:
+        _places(layout, stream)
 
 
 def _streams(layout: Layout) -> None:
@@ -57,7 +65,55 @@ def _nesting(layout: Layout) -> None:
                 )
 
 
+def _places(layout: Layout, stream: Stream) -> None:
+    """Everything has its place in the stream's block, behind the header, and no two things have the same one."""
+    from tileprobe.ir.layout import CURSOR_WORDS, HEADER_WORDS
+
+    loops = [loop for loop in layout.loops if loop.stream == stream.id]
+    slots = [slot for slot in layout.slots if slot.stream == stream.id]
+    if (loops or slots) and stream.words < HEADER_WORDS:
+        raise TileProbeError(f"a stream's block begins with a header of {HEADER_WORDS} words: {stream}")
+    taken = np.arange(max(stream.words, 0)) < HEADER_WORDS
+    segment = np.array([stream.cursor_base]) if stream.cursor_capacity else np.zeros(0, int)
+    _take(taken, segment, CURSOR_WORDS * stream.cursor_capacity, f"the cursor's segment of {stream}")
+    for loop in loops:
+        if loop.capacity < 1:
+            raise TileProbeError(f"a loop needs room for at least one iteration: {loop}")
+        if not loop.cursor:
+            _take(taken, _words(layout, loop, loop.trip_base), 1, f"the trip count of {loop}")
+    for slot in slots:
+        if slot.payload not in PAYLOADS:
+            raise TileProbeError(f"a payload is i64 or f64, not {slot.payload!r}: {slot}")
+        if slot.cursor and not stream.cursor_capacity:
+            raise TileProbeError(f"the cursor's segment has no room for {slot}: it needs a cursor_capacity")
+        if not slot.cursor:
+            _take(taken, _words(layout, slot, slot.base), 2 if slot.payload else 1, str(slot))
+
+
+def _words(layout: Layout, row: Loop | Slot, base: int) -> np.ndarray:
+    """Where a record or a trip count lies, over all iterations of the loops around it."""
+    around = [layout.loops[loop] for loop in row.loops]
+    if len(row.strides) != len(around) or any(loop.cursor for loop in around):
+        raise TileProbeError(f"a fixed place needs a stride for each loop, and loops with fixed places: {row}")
+    words = np.array([base])
+    for loop, stride in zip(around, row.strides):
+        words = (words[:, None] + np.arange(loop.capacity) * stride).ravel()
+    return words
+
+
+def _take(taken: np.ndarray, first: np.ndarray, count: int, what: str) -> None:
+    """Marks `count` words from each of `first` on."""
+    words = (first[:, None] + np.arange(count)).ravel()
+    if count < 0 or (len(words) and not 0 <= words.min() <= words.max() < len(taken)):
+        raise TileProbeError(f"a block of {len(taken)} words has no room for {what}")
+    if taken[words].any() or len(np.unique(words)) != len(words):
+        raise TileProbeError(f"something else lies where {what} does")
+    taken[words] = True
+
+
 def _span(layout: Layout, span: Span) -> None:
+    if span.kind not in SPANS or span.region < 0:
+        raise TileProbeError(f"a span has a region and one of the kinds {', '.join(SPANS)}: {span}")
     if not all(0 <= slot < len(layout.slots) for slot in (span.start, span.stop)):
         raise TileProbeError(f"{_name(span)} names a slot that is not there: {span}")
     start, stop = layout.slots[span.start], layout.slots[span.stop]

@@ -104,19 +104,38 @@ def _logical(pushed: Pushed, at: np.ndarray, loops: tuple[int, ...], ahead: int,
 def _runs(rows: Rows, pushed: Pushed, loops: tuple[int, ...]) -> np.ndarray:
     """How often the innermost loop had been entered before each record, in its stream instance.
 
-    A run begins where the iteration steps back: records of one loop come with ascending iterations.
+    A new run begins behind a record from outside the loop, where the iteration steps back, and where a slot comes
+    again with the iteration it had: a run has each slot once an iteration, but may have one iteration only.
     """
     runs = np.zeros(len(pushed.row), np.int64)
     if not loops:
         return runs
-    mine = np.array([slot.loops == loops for slot in rows.layout.slots], bool)[pushed.slot]
-    at = np.flatnonzero(mine)
+    around = [slot.loops for slot in rows.layout.slots]
+    at = np.flatnonzero(np.array([other == loops for other in around], bool)[pushed.slot])
     if not len(at):
         return runs
-    row, iteration = pushed.row[at], pushed.iteration[at]
+    outside = np.array([other[: len(loops)] != loops for other in around], bool)[pushed.slot]
+    row, iteration, left = pushed.row[at], pushed.iteration[at], np.cumsum(outside)[at]
     same = np.r_[False, row[1:] == row[:-1]]
-    back = np.r_[False, iteration[1:] < iteration[:-1]]
-    steps = np.cumsum(same & back)
+    apart = np.r_[True, (iteration[1:] < iteration[:-1]) | (left[1:] != left[:-1])] | ~same
+    piece = np.cumsum(apart) - 1
+    again = _came_again(piece, pushed.slot[at], iteration)
+    # the runs before a piece: as many as the pieces before it in its row have
+    run = np.maximum.accumulate(piece * (len(at) + 1) + again) - piece * (len(at) + 1)
+    last = np.r_[np.flatnonzero(apart)[1:] - 1, len(at) - 1]
+    before = np.cumsum(np.r_[0, run[last] + 1])[piece]
     first = np.flatnonzero(~same)
-    runs[at] = steps - np.repeat(steps[first], np.diff(np.r_[first, len(at)]))
+    runs[at] = run + before - np.repeat(before[first], np.diff(np.r_[first, len(at)]))
     return runs
+
+
+def _came_again(piece: np.ndarray, slot: np.ndarray, iteration: np.ndarray) -> np.ndarray:
+    """For each record how often its slot had come again with the same iteration, within its piece."""
+    order = np.lexsort((np.arange(len(slot)), slot, piece))
+    piece, slot, iteration = piece[order], slot[order], iteration[order]
+    mine = np.r_[False, (piece[1:] == piece[:-1]) & (slot[1:] == slot[:-1])]
+    count = np.cumsum(mine & np.r_[False, iteration[1:] == iteration[:-1]])
+    first = np.flatnonzero(~mine)
+    found = np.empty(len(slot), np.int64)
+    found[order] = count - np.repeat(count[first], np.diff(np.r_[first, len(slot)]))
+    return found
