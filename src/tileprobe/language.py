@@ -47,11 +47,20 @@ def value(name: Any, what: Any, _semantic: Any = None) -> None:
     scalar = _semantic.to_tensor(what)
     if scalar.type.is_block():
         raise ValueError(f"tileprobe.language.value({_text(name)!r}, ...) takes a scalar, got {scalar.type}")
-    _emit("value", name, [scalar], _semantic)
+    _emit("value", name, [_signed(scalar, _semantic)], _semantic)
 
 
 for _function in (mark, value):
     _function.__triton_builtin__ = True  # type: ignore[attr-defined]
+
+
+def _signed(scalar: Any, semantic: Any) -> Any:
+    """A probe's payload is signed, and the IR does not say of a scalar whether it is."""
+    import triton.language as tl
+
+    if scalar.dtype.is_bool() or scalar.dtype.is_int_unsigned():
+        return semantic.cast(scalar, tl.float64 if scalar.dtype == tl.uint64 else tl.int64)
+    return scalar
 
 
 def _text(name: Any) -> str:

@@ -7,6 +7,7 @@ asked for; one that cannot be loaded is left out and remembered in `broken`, so 
 from __future__ import annotations
 
 import importlib.util
+import sys
 from functools import lru_cache
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -51,6 +52,7 @@ def class_in(file: str, name: str, what: str) -> type:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # a dataclass whose annotations are text looks its module up
     try:
         spec.loader.exec_module(module)
     except Exception as error:

@@ -1,16 +1,21 @@
 """Scopes, marks and values in kernels: what they show with profiling, and that they are nothing without."""
 
+import linecache
+
 import numpy as np
 import pytest
 import session_kernels as K
 import triton
 import triton.language as tl
 import triton.profiler.language as pl
+from xdsl.parser import Parser
 
 import tileprobe
 import tileprobe.language as tp
+from tileprobe.ir.registry import context
 from tileprobe.ir.scopes import _scopes
 from tileprobe.language import scope
+from tileprobe.passes import pipeline
 
 OPTIONS = {"alternate": False, "min_cost": 0.0, "tools": ("regions",)}
 
@@ -30,6 +35,24 @@ def scoped_kernel(x, out, n, BLOCK: tl.constexpr):
         tp.value("count", i * 10)
         tp.value("first", 0.5)
     tl.store(out + at, total)
+
+
+@triton.jit
+def unsigned_kernel(x, out):
+    word = tl.load(x)
+    tp.value("word", word)
+    tp.value("large", word.to(tl.uint64) << 32)
+    tp.value("flag", word > 5)
+    tl.store(out, word)
+
+
+def test_values_are_what_they_were_in_the_kernel():
+    word, out = tileprobe.array(np.array([3_000_000_000], np.uint32)), tileprobe.array(np.zeros(1, np.uint32))
+    with tileprobe.profile(**OPTIONS) as session:
+        unsigned_kernel[(1,)](word, out)
+    frame = session.trace.to_polars()
+    found = {name: value for name, value in frame.select("name", "value").rows() if value is not None}
+    assert found == {"word": 3e9, "large": 3e9 * 2**32, "flag": 1.0}
 
 
 @triton.jit
@@ -125,3 +148,21 @@ def test_scopes_in_source_text():
     )
     assert [str(scope) for scope in _scopes(text)] == ["a@3-5", "b@5-5", "c@7-7"]
     assert _scopes("with scope('a'") == ()
+
+
+def test_a_scope_of_another_file_takes_none_of_these_lines():
+    """Line numbers mean something in their own file only."""
+    text = (
+        'func.func @k() {\n"my.stage"() {kinds = "load", lines = "%s:9"} : () -> ()\n'
+        '"my.stage"() {kinds = "load", lines = "%s:9"} : () -> ()\nfunc.return\n}'
+    )
+    other = "".join(f"# {n}\n" for n in range(1, 8)) + 'with scope("theirs"):\n    pass\n'
+    linecache.cache["other.py"] = (len(other), None, other.splitlines(keepends=True), "other.py")
+    try:
+        module = Parser(context(), text % ("mine.py", "other.py")).parse_module()
+        pipeline("select").passes[0].apply(context(), module)
+    finally:
+        del linecache.cache["other.py"]
+    marked = [op.attributes.get("probe.scopes") for op in module.walk() if "kinds" in op.attributes]
+    assert marked[0] is None
+    assert marked[1].data[0].data == "theirs"

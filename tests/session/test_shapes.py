@@ -5,6 +5,7 @@ import pytest
 import session_kernels as K
 
 import tileprobe
+from tileprobe.errors import TileProbeError
 from tileprobe.targets.cpu.kernel import CpuKernel
 
 ALL = {"alternate": False, "programs": "all", "min_cost": 0.0}
@@ -73,6 +74,36 @@ def test_a_while_loop_counts_its_iterations():
         K.launch(K.while_kernel, 3, 4)
     found = intervals(session, "iteration").group_by("program").len().sort("program")
     assert found["len"].to_list() == [4, 5, 6]
+
+
+@pytest.mark.parametrize(
+    ("choice", "said"),
+    [("last:2", "none were recorded"), ("every:2", "are not counted"), ("first:2", "are not counted")],
+)
+def test_what_sampling_cannot_do_in_a_while_loop_is_said(choice, said):
+    with tileprobe.profile(**ALL, iterations=choice) as session:
+        K.launch(K.while_kernel, 3, 4)
+    (note,) = session.trace.meta["notes"]
+    assert said in note
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"programs": "random:-3"},
+        {"programs": "random:0"},
+        {"programs": "-5"},
+        {"programs": "99999999999999999999"},
+        {"programs": "1e-300%"},
+        {"iterations": "every:4294967296"},
+        {"iterations": "last:99999999999999999999"},
+        {"tools": ()},
+        {"max_overhead": 0},
+    ],
+)
+def test_choices_that_mean_nothing_are_refused(wrong):
+    with pytest.raises(TileProbeError):
+        tileprobe.profile(**wrong)
 
 
 def test_more_iterations_than_room_are_counted_as_lost():

@@ -71,7 +71,7 @@ def installed(tmp_path):
 
 @pytest.mark.parametrize("target", available(), ids=lambda target: target.name)
 def test_our_targets_keep_the_protocol(target):
-    for part in (*_parts(), "clock", "memory"):
+    for part in _parts():
         assert hasattr(target, part), part
     assert isinstance(target.capabilities, Capabilities)
     assert all(isinstance(level, Level) for level in target.levels)
@@ -139,6 +139,28 @@ def test_a_wrong_name_is_said(name, said):
         find(name)
 
 
+LAZY = """
+from __future__ import annotations
+from dataclasses import dataclass
+from tileprobe.targets.base import FixedClock, SimulatedTarget
+
+@dataclass
+class Machine:  # a dataclass whose annotations are text looks its module up
+    cores: int = 1
+
+class Lazy(SimulatedTarget):
+    name, about, structure, levels = "lazy", "", "scf", ()
+    def use(self, machine="", **settings): ...
+
+class Whole(Lazy):
+    clock = FixedClock("simulated", 1e9)
+
+class Absent(Whole):
+    def __init__(self):
+        raise OSError("no device")
+"""
+
+
 def test_a_file_without_the_class_is_said(tmp_path):
     file = tmp_path / "mine.py"
     file.write_text("class Half:\n    name = 'half'\n")
@@ -146,6 +168,14 @@ def test_a_file_without_the_class_is_said(tmp_path):
         find(f"{file}:Whole")
     with pytest.raises(TileProbeError, match=r"Half is no target: it has no .*structure"):
         find(f"{file}:Half")
+    file.write_text(LAZY)
+    with pytest.raises(TileProbeError, match=r"Lazy is no target: it has no clock"):
+        find(f"{file}:Lazy")
+    with pytest.raises(TileProbeError, match="Absent cannot be made: OSError: no device"):
+        find(f"{file}:Absent")
+    with pytest.raises(TileProbeError, match="the target 'lazy' has no machine 'fast'"):
+        find(f"{file}:Whole:fast")
+    assert find(f"{file}:Whole")[0].name == "lazy"
     file.write_text("1 / 0")
     with pytest.raises(TileProbeError, match="cannot be loaded: ZeroDivisionError"):
         find(f"{file}:Half")

@@ -111,6 +111,16 @@ def test_merge_of_targets():
     assert set(both.intervals["region"].to_list()) == set(range(6))
 
 
+def test_units_of_two_machines_stay_apart_when_merged():
+    both = Trace.merge(small(), small("sim:a100", hz=1e9), small())
+    assert [unit.name for unit in both.units] == ["core 0", "core 1"] * 2
+    used = both.intervals.group_by("launch", maintain_order=True).agg("unit")["unit"].to_list()
+    assert [set(units) for units in used] == [{0, 1}, {2, 3}, {0, 1}]
+    again = Trace.merge(both, both)
+    assert len(again.units) == 4
+    assert again.intervals["unit"].to_list() == both.intervals["unit"].to_list() * 2
+
+
 def test_regions_come_parents_first():
     trace = small()
     trace.regions.reverse()

@@ -94,7 +94,9 @@ def _words(layout: Layout, row: Loop | Slot, base: int) -> np.ndarray:
     """Where a record or a trip count lies, over all iterations of the loops around it."""
     around = [layout.loops[loop] for loop in row.loops]
     if len(row.strides) != len(around) or any(loop.cursor for loop in around):
-        raise TileProbeError(f"a fixed place needs a stride for each loop, and loops with fixed places: {row}")
+        raise TileProbeError(
+            f"a fixed place needs a stride for each loop, and loops with fixed places: {row}"
+        )
     words = np.array([base])
     for loop, stride in zip(around, row.strides):
         words = (words[:, None] + np.arange(loop.capacity) * stride).ravel()

@@ -25,6 +25,14 @@ SCOPES = "probe.scopes"  # names of the user scopes an op lies in, outermost fir
 
 
 @dataclass(frozen=True)
+class _Scope:
+    name: str
+    first: int
+    last: int
+    file: str | None = None  # None: given by hand, of any file
+
+
+@dataclass(frozen=True)
 class SelectPass(ModulePass):
     """Marks what is to be measured.
 
@@ -100,21 +108,22 @@ def _outside_stages(op: Operation, how: Structure) -> list[Operation]:
     return found
 
 
-def _written_scopes(kernel: Operation, how: Structure) -> list[tuple[str, int, int]]:
+def _written_scopes(kernel: Operation, how: Structure) -> list[_Scope]:
     """The user's scopes in the files that the kernel's stages come from."""
     files = {lines.file for op in kernel.walk() if (lines := how.lines(op)) is not None}
-    return [(scope.name, scope.first, scope.last) for file in sorted(files) for scope in scopes_in(file)]
+    return [_Scope(s.name, s.first, s.last, file) for file in sorted(files) for s in scopes_in(file)]
 
 
-def _mark_scopes(op: Operation, how: Structure, scopes: list[tuple[str, int, int]]) -> None:
+def _mark_scopes(op: Operation, how: Structure, scopes: list[_Scope]) -> None:
     """A stage lies in a scope when most of its lines do: one fused across the border counts once."""
     lines = how.lines(op)
     if lines is None or not (how.kinds(op) or how.loop(op)):
         return
     inside = [
-        (first - last, name)
-        for name, first, last in scopes
-        if 2 * sum(first <= n <= last for n in lines.numbers) > len(lines.numbers)
+        (scope.first - scope.last, scope.name)
+        for scope in scopes
+        if scope.file in (None, lines.file)
+        and 2 * sum(scope.first <= n <= scope.last for n in lines.numbers) > len(lines.numbers)
     ]
     if inside:
         op.attributes[SCOPES] = ArrayAttr([StringAttr(name) for _, name in sorted(inside)])
@@ -131,8 +140,8 @@ def _range(text: str) -> tuple[int, int]:
     return int(first), int(last or first)
 
 
-def _scope(text: str) -> tuple[str, int, int]:
+def _scope(text: str) -> _Scope:
     name, at, lines = text.rpartition("@")
     if not at:
         raise TileProbeError(f"{text!r} is no scope; write name@first-last")
-    return (name, *_range(lines))
+    return _Scope(name, *_range(lines))

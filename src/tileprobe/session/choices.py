@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from math import gcd
 
 from tileprobe.errors import TileProbeError
-from tileprobe.ir.sampling import Every, Sampling
+from tileprobe.ir.sampling import ALL, Every, Sampling
 
 PROGRAMS = "all, auto, 1%, random:16, or numbers such as 0,5,9"
 ITERATIONS = "all, every:4, first:8 or last:8"
@@ -55,11 +55,14 @@ def _programs(text: str, programs: int, launch: int) -> Sampling:
         return Sampling()
     if text.endswith("%"):
         share = _number(text[:-1], float, text, PROGRAMS) / 100.0
-        if not 0 < share <= 1:
+        if not 1 / ALL < share <= 1:
             raise TileProbeError(f"{text} of the programs cannot be recorded; write a share such as 1%")
         return Sampling(Every(max(1, round(1 / share))))
     if text.startswith("random:"):
-        return Sampling.random(programs, _number(text[7:], int, text, PROGRAMS), seed=launch)
+        count = _number(text[7:], int, text, PROGRAMS)
+        if not count:
+            raise TileProbeError(f"{text} records nothing; write {PROGRAMS}")
+        return Sampling.random(programs, count, seed=launch)
     return Sampling(chosen=tuple(sorted({_number(part, int, text, PROGRAMS) for part in text.split(",")})))
 
 
@@ -75,6 +78,9 @@ def _iterations(text: str) -> Every:
 
 def _number(text: str, kind, whole: str, expected: str):
     try:
-        return kind(text)
+        number = kind(text)
     except ValueError:
-        raise TileProbeError(f"cannot read {whole!r}; write {expected}") from None
+        number = -1
+    if not 0 <= number <= ALL:  # nothing is counted from the end here, and records have 32 bits for it
+        raise TileProbeError(f"cannot read {whole!r}; write {expected}")
+    return number

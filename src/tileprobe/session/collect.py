@@ -33,7 +33,7 @@ class Collected:
     kernels: dict[Any, Observed] = field(default_factory=dict)
 
     def add(self, kernel: Kernel, variant: Variant, recorded: Recorded, calibration: bool) -> None:
-        seen = self.kernels.setdefault((kernel.machine, variant.key), Observed(kernel, variant))
+        seen = self.kernels.setdefault((kernel.machine, kernel.name, variant.key), Observed(kernel, variant))
         if not calibration:
             seen.launches.append(recorded)
         elif len(seen.dosed) < CALIBRATING:
@@ -43,6 +43,6 @@ class Collected:
 def build_trace(collected: Collected, meta: dict[str, Any]) -> Trace:
     making = Making()
     for seen in collected.kernels.values():
-        add = add_exact if any(run.exact for run in seen.launches) else add_recorded
+        add = add_exact if seen.kernel.target.takes == "probe" else add_recorded
         add(making, seen)
     return making.trace(meta)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tileprobe.ir.machine import Clock, GlobalTimer, Unit
+from tileprobe.ir.sampling import Every
 from tileprobe.session.making import Columns, Making, corrected, renumber
 from tileprobe.session.recorded import Recorded
 from tileprobe.session.works import PROBED
@@ -34,7 +35,7 @@ def add_recorded(making: Making, seen: Observed) -> None:
     calibration = _calibration(seen)
     row = _kernel_row(len(making.kernels), seen, calibration)
     making.kernels.append(row)
-    making.notes += [f"{row.name}: {note}" for note in seen.variant.notes]
+    making.notes += [f"{row.name}: {note}" for note in (*seen.variant.notes, *_unkept(seen.launches))]
     first_region = making.add_regions(row.id, seen.variant.regions)
     made = [_launch(len(making.launches) + n, row.id, run) for n, run in enumerate(seen.launches)]
     columns: list[Columns] = []
@@ -65,6 +66,22 @@ def add_recorded(making: Making, seen: Observed) -> None:
         for piece in pieces:
             renumber(piece, first_region, units)
             table.append(piece)
+
+
+def _unkept(runs: list[Recorded]) -> list[str]:
+    """What cannot be kept or counted of loops whose end is not known before: they are no part of the losses."""
+    loops = [
+        (loop, run.sampling.loop(loop.id))
+        for run in runs
+        if run.layout is not None and run.sampling is not None
+        for loop in run.layout.loops
+        if loop.cursor
+    ]
+    if any(every.phase < 0 for _, every in loops):
+        return ["the last iterations of a `while` loop are not known before its end: none were recorded"]
+    if any(every != Every() for _, every in loops):
+        return ["iterations of `while` loops that were left out are not counted"]
+    return []
 
 
 def _launch(launch: int, kernel: int, run: Recorded) -> Launch:

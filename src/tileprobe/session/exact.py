@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tileprobe.ir.machine import Clock
+from tileprobe.errors import TileProbeError
+from tileprobe.ir.machine import Clock, Unit
 from tileprobe.session.making import Columns, Making, corrected, renumber
 from tileprobe.targets.base import Exact
 from tileprobe.trace.model import KINDS, Launch, Losses
@@ -22,20 +23,26 @@ _USUAL = {"program": 0, "stream": 0, "unit": 0, "kind": 0, "iteration": -1, "out
 
 def add_exact(making: Making, seen: Observed) -> None:
     """Each part of a launch is a kernel of its own in the trace."""
-    kernels: dict[str, tuple[int, int]] = {}  # part -> its kernel, its first region
+    name = seen.kernel.name
+    making.notes += [f"{name}: {note}" for note in seen.variant.notes]
+    silent = sum(not run.exact for run in seen.launches)
+    if silent:
+        making.notes.append(f"{name}: the target said nothing of what happened in {silent} of its launches")
+    kernels: dict[Any, tuple[int, int]] = {}  # part and its regions -> its kernel, its first region
     for run in seen.launches:
         for part in run.exact:
-            if part.part not in kernels:
+            key = part.part, tuple(part.regions)
+            if key not in kernels:
                 number = len(making.kernels)
                 making.kernels.append(_exact_row(number, seen, part))
-                kernels[part.part] = number, making.add_regions(number, part.regions)
-            kernel, first = kernels[part.part]
+                kernels[key] = number, making.add_regions(number, part.regions)
+            kernel, first = kernels[key]
             losses = Losses(part.kept, part.sampled_out, part.lost)
             launch = Launch(
                 len(making.launches), kernel, part.grid, float(run.start_ns), part.duration_ns, losses=losses
             )
             making.launches.append(launch)
-            units = making.units.add(seen.kernel.machine, part.units)
+            units = making.units.add(seen.kernel.machine, part.units or (Unit(0, seen.kernel.machine),))
             tables = (
                 (part.columns, making.intervals),
                 (part.edges, making.edges),
@@ -44,11 +51,28 @@ def add_exact(making: Making, seen: Observed) -> None:
             for columns, pieces in tables:
                 if columns:
                     piece = _whole(columns)
+                    _check(name, piece, len(part.regions), units)
                     renumber(piece, first, units)
                     piece["launch"] = np.full(len(next(iter(piece.values()))), launch.id, np.uint32)
                     pieces.append(piece)
             making.notes += [note for note in part.notes if note not in making.notes]
             making.meta |= part.meta
+
+
+def _check(name: str, piece: Columns, regions: int, units: Mapping[int, int]) -> None:
+    """What a target names must be there: numbers of its own regions and units."""
+    for end in ("", "from_", "to_"):
+        for what, known in (("region", range(regions)), ("unit", units)):
+            column = piece.get(f"{end}{what}")
+            if column is None or column.dtype.kind not in "iu":
+                continue
+            numbers = np.unique(column).tolist()
+            strange = [number for number in numbers if number not in known]
+            if strange:
+                raise TileProbeError(
+                    f"the target says of {name} that something happened in {what} {strange[0]}, and names no such "
+                    f"{what}"
+                )
 
 
 def _whole(columns: Mapping[str, Any]) -> Columns:
@@ -62,6 +86,9 @@ def _whole(columns: Mapping[str, Any]) -> Columns:
     for name, usual in _USUAL.items():
         piece.setdefault(name, np.full(length, usual))
     if piece["kind"].dtype.kind in "UO":
+        strange = sorted(set(piece["kind"].tolist()) - set(KINDS))
+        if strange:
+            raise TileProbeError(f"intervals are of the kinds {', '.join(KINDS)}, not {strange[0]!r}")
         piece["kind"] = np.array([KINDS.index(kind) for kind in piece["kind"].tolist()], np.uint8)
     return corrected(piece, ("start", "stop"))
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import polars as pl
 
 from tileprobe.ir.machine import Domain, Unit
 from tileprobe.trace.domains import combined
@@ -28,15 +29,30 @@ class Units:
         """The numbers that units have in the trace, by those that the target gave them."""
         found: dict[int, int] = {}
         taken = {row.id for row in self.rows}
-        for unit in units:
+        for unit in parents_first(units):
             key = (machine, unit.id, unit.name)
             if key not in self._numbers:
                 self._numbers[key] = unit.id if unit.id not in taken else max(taken) + 1
                 taken.add(self._numbers[key])
-                parent = None if unit.parent is None else found[unit.parent]
+                parent = None if unit.parent is None else found.get(unit.parent)
                 self.rows.append(replace(unit, id=self._numbers[key], parent=parent))
             found[unit.id] = self._numbers[key]
         return found
+
+
+def parents_first(units: Sequence[Unit]) -> list[Unit]:
+    """Each unit behind the one that it is a part of, in their order otherwise."""
+    left, ordered = {unit.id: unit for unit in units}, []
+
+    def add(unit: Unit) -> None:
+        del left[unit.id]
+        if unit.parent in left:
+            add(left[unit.parent])
+        ordered.append(unit)
+
+    while left:
+        add(next(iter(left.values())))
+    return ordered
 
 
 @dataclass
@@ -84,15 +100,22 @@ class Making:
             ],
             regions=self.regions,
             units=self.units.rows,
-            edges=joined(self.edges) or None,
-            counters=joined(self.counters) or None,
+            edges=stacked(self.edges),
+            counters=stacked(self.counters),
             domains=self.domains.values(),
             meta={**meta, **self.meta, **({"notes": self.notes} if self.notes else {})},
         )
 
 
+def stacked(pieces: list[Columns]) -> pl.DataFrame | None:
+    """Tables of several targets: what one of them leaves out is null in its rows."""
+    frames = [pl.DataFrame(piece) for piece in pieces]
+    return pl.concat(frames, how="diagonal_relaxed") if frames else None
+
+
 def joined(pieces: list[Columns]) -> Columns:
-    names = pieces[0].keys() if pieces else ()
+    """Intervals of several targets: the columns that all of them have."""
+    names = [name for name in (pieces[0] if pieces else ()) if all(name in piece for piece in pieces)]
     return {name: np.concatenate([piece[name] for piece in pieces]) for name in names}
 
 

@@ -73,6 +73,10 @@ class Session:
         if not self.patterns or skip < 0 or (take is not None and take < 1):
             raise TileProbeError("a session needs a kernel pattern, skip of 0 or more and take of 1 or more")
         self.tools = [load_tool(tool) if isinstance(tool, str) else tool for tool in tools]
+        if not self.tools and plan is None:
+            raise TileProbeError("a session needs a tool or a plan: they say what is probed")
+        if not max_overhead > 0:
+            raise TileProbeError(f"max_overhead is a share of the time such as 0.01, not {max_overhead}")
         self.plan = plan or replace(reduce(or_, (tool.plan() for tool in self.tools)), min_cost=min_cost)
         self.skip, self.take = skip, take
         self.choice = Choice(programs, iterations)

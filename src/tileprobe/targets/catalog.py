@@ -28,9 +28,10 @@ def find(text: str) -> tuple[Target, str]:
     """The target that `text` names, and the machine after the colon ("" when none is given)."""
     given = _FILE.fullmatch(text)
     if given is not None:
-        target = _from_file(given["file"], given["name"])
+        target, machine = _from_file(given["file"], given["name"]), given["machine"] or ""
+        _check_machine(target, machine)
         add_target(target)
-        return target, given["machine"] or ""
+        return target, machine
     name, _, machine = text.partition(":")
     for target in available():
         if name in (target.name, *target.aliases):
@@ -54,16 +55,25 @@ def _check_machine(target: Target, machine: str) -> None:
 
 def _from_file(file: str, name: str) -> Target:
     kind = class_in(file, name, "target")
-    missing = [part for part in _parts() if not hasattr(kind, part)]
+    _check_parts(kind, f"{file}:{name}", later=("clock", "memory"))
+    try:
+        target = kind()
+    except Exception as error:
+        raise TileProbeError(f"{file}:{name} cannot be made: {type(error).__name__}: {error}") from error
+    _check_parts(target, f"{file}:{name}")
+    return target
+
+
+def _check_parts(found: Any, what: str, later: tuple[str, ...] = ()) -> None:
+    """Every target has these; its constructor may make some of them `later`."""
+    missing = [name for name in _parts() if name not in later and not hasattr(found, name)]
     if missing:
-        raise TileProbeError(f"{file}:{name} is no target: it has no {', '.join(missing)}")
-    return kind()
+        raise TileProbeError(f"{what} is no target: it has no {', '.join(missing)}")
 
 
 def _parts() -> list[str]:
-    """What every target has."""
     methods = [name for name, value in vars(Target).items() if callable(value) and not name.startswith("_")]
-    return [*(name for name in Target.__annotations__ if name not in ("clock", "memory")), *methods]
+    return [*Target.__annotations__, *methods]
 
 
 def use(target: str = DEFAULT, **settings: Any) -> AbstractContextManager[Any]:

@@ -96,7 +96,12 @@ def _complete(
         if name not in frame.columns:
             raise TileProbeError(f"{what} needs the column {name!r}; there are {', '.join(frame.columns)}")
     absent = [pl.lit(v, schema[k]).alias(k) for k, v in defaults.items() if k not in frame.columns]
-    return frame.with_columns(absent)
+    unsaid = [
+        pl.col(k).fill_null(v)
+        for k, v in defaults.items()
+        if v is not None and k in frame.columns and frame[k].null_count()
+    ]
+    return frame.with_columns([*absent, *unsaid])
 
 
 def _cast(frame: pl.DataFrame, schema: Mapping[str, Any]) -> pl.DataFrame:

@@ -79,11 +79,17 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
     """The parts of the trace at `path` by the names `Trace` has for them, its tables not yet read."""
     path = Path(path)
     head = _head(path)
-    parts: dict[str, Any] = {
-        name: [from_json(kind, row) for row in head.get(name, [])] for name, kind in SIDE.items()
-    }
+    try:
+        parts: dict[str, Any] = {
+            name: [from_json(kind, row) for row in head.get(name, [])] for name, kind in SIDE.items()
+        }
+    except (TypeError, ValueError, KeyError, AttributeError) as error:
+        raise TileProbeError(f"{path} is a damaged trace: its description cannot be read: {error}") from error
     file = pl.scan_parquet(path)
-    schema = file.collect_schema()
+    try:
+        schema = file.collect_schema()
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise TileProbeError(f"{path} is {_diagnosis(path)}") from error
     if "stream" not in schema:  # written before programs had streams
         file = file.with_columns(pl.lit(0, COLUMNS["stream"]).alias("stream"))
     needed = set(COLUMNS) - {"stream"}
@@ -124,9 +130,11 @@ def _head(path: Path) -> dict[str, Any]:
         head = json.loads(pairs[KEY])
     except ValueError as error:
         raise TileProbeError(f"{path} is a damaged trace: its description is not JSON") from error
+    if not isinstance(head, dict) or not isinstance(head.get("version", 0), int):
+        raise TileProbeError(f"{path} is a damaged trace: its description is not that of a trace")
     if head.get("format") != "tileprobe-trace":
         raise TileProbeError(f"{path} is a {head.get('format')!r} file of TileProbe, not a trace")
-    if head["version"] > VERSION:
+    if head.get("version", 0) > VERSION:
         raise TileProbeError(
             f"{path} has trace version {head['version']}, written by TileProbe {head.get('writer')}; "
             f"this is TileProbe {__version__}, which reads up to version {VERSION}: please upgrade"

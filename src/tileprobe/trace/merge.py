@@ -27,9 +27,10 @@ def merge(traces: Iterable[Trace]) -> Trace:
     edges: list[pl.LazyFrame] = []
     counters: list[pl.LazyFrame] = []
     offset = 0.0
+    known: dict[tuple[str, str, str, int], int] = {}
     for trace in traces:
         kernels, regions = _add_kernels(merged, trace)
-        units = _add_units(merged, trace)
+        units = _add_units(merged, trace, known)
         _add_domains(merged, trace)
         launches = {launch.id: len(merged.launches) + n for n, launch in enumerate(trace.launches)}
         merged.launches += [_shift(launch, launches, kernels, offset) for launch in trace.launches]
@@ -112,16 +113,35 @@ def _twin(merged: Trace, kernel: Kernel, regions: list[Region]) -> int | None:
     return None
 
 
-def _add_units(merged: Trace, trace: Trace) -> dict[int, int]:
-    known = {(unit.kind, unit.name): unit.id for unit in merged.units}
+def _add_units(merged: Trace, trace: Trace, known: dict[tuple[str, str, str, int], int]) -> dict[int, int]:
+    """Units of the same name on the same machine are one; `known` are those of the traces before. A machine with
+    several units of a name has them in the same order each time."""
     ids: dict[int, int] = {}
+    machines = _machines(trace)
+    count: dict[tuple[str, str, str], int] = {}
     for unit in trace.units:
-        found = known.get((unit.kind, unit.name))
+        named = (machines.get(unit.id, ""), unit.kind, unit.name)
+        nth = count[named] = count.get(named, 0) + 1
+        found = known.get((*named, nth))
         ids[unit.id] = len(merged.units) if found is None else found
         if found is None:
+            known[(*named, nth)] = ids[unit.id]
             parent = None if unit.parent is None else ids.get(unit.parent)
             merged.units.append(replace(unit, id=ids[unit.id], parent=parent))
     return ids
+
+
+def _machines(trace: Trace) -> dict[int, str]:
+    """The machine that each unit is a part of: the only one, or the one whose kernels ran on it."""
+    targets = {kernel.id: kernel.target for kernel in trace.kernels}
+    if len(set(targets.values())) == 1:
+        return dict.fromkeys((unit.id for unit in trace.units), next(iter(targets.values())))
+    runs = {launch.id: targets.get(launch.kernel, "") for launch in trace.launches}
+    both = trace.scan().select("launch", "unit").unique().sort("launch", "unit").collect()
+    found: dict[int, str] = {}
+    for launch, unit in both.iter_rows():
+        found.setdefault(unit, runs.get(launch, ""))
+    return found
 
 
 def _add_domains(merged: Trace, trace: Trace) -> None:
