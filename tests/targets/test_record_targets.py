@@ -192,3 +192,36 @@ def test_units_of_two_targets_have_numbers_of_their_own():
     launch = {launch.id: launch.kernel for launch in trace.launches}
     for row in trace.intervals.iter_rows(named=True):
         assert regions[row["region"]] == launch[row["launch"]]
+
+
+def test_kernels_of_two_machines_may_have_the_same_key():
+    one, other = Kernel(Two()), Kernel(Two(), name="second", machine="other")
+    with tileprobe.profile(alternate=False, programs="all") as session:
+        one.launch(2, 1000)
+        other.launch(2, 1000)
+    assert [(k.name, k.target) for k in session.trace.kernels] == [("both", "two"), ("second", "other")]
+
+
+class Broken(Exception):
+    pass
+
+
+def _raises(*_):
+    raise Broken("the device is gone")
+
+
+def test_a_launch_goes_on_without_its_memory_or_its_clock():
+    """The user's program needs neither; what is wrong is said."""
+    full, dead = Kernel(Two(), name="full"), Kernel(Two(), name="dead", key=8)
+    full.target.memory.take = _raises
+    dead.target.clock.start = _raises
+    with tileprobe.profile(alternate=False, programs="all") as session:
+        full.launch(2, 1000)
+        dead.launch(2, 1000)
+        Kernel(Two(), key=9).launch(2, 1000)
+    assert [kernel.name for kernel in session.trace.kernels if session.trace.kernel_launches(kernel.id)]
+    for name in ("full", "dead"):
+        assert session.problems[name] == f"{name} could not be probed: the device is gone"
+        assert not [
+            i for i in session.trace.launches if session.trace.kernels[i.kernel].name == name and i.probed
+        ]

@@ -102,7 +102,7 @@ def _units_in(making: Making, seen: Observed, row: KernelRow, columns: list[Colu
     numbers = np.unique(np.concatenate([piece["unit"] for piece in columns])) if columns else np.zeros(0, int)
     units = target.units(numbers.tolist())
     timer = target.clock.timer
-    if timer is None:
+    if timer is None or not columns:
         return units
     groups = [[seen.launches[n] for n in group] for group in _groups(seen.launches)]
     streams = [rows for runs in groups for rows in _rows(runs, row.clock, timer)]

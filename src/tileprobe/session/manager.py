@@ -26,7 +26,7 @@ class Manager:
     def __init__(self) -> None:
         self.sessions: list[Session] = []
         self.works: dict[Any, Work] = {}
-        self.clocks: dict[str, Target] = {}  # targets whose clocks have been started
+        self.clocks: dict[int, Target] = {}  # targets whose clocks have been started
         self.lock = threading.RLock()
 
     # -- sessions --------------------------------------------------------------------------------------------
@@ -56,10 +56,7 @@ class Manager:
             found = [session for session in self.sessions if session.selects(kernel.name)]
             if not found:
                 return None
-            if kernel.target.name not in self.clocks:
-                self.clocks[kernel.target.name] = kernel.target
-                kernel.target.clock.start()
-            key = (kernel.key, grid, tuple(map(id, found)))
+            key = (kernel.machine, kernel.key, grid, tuple(map(id, found)))
             work = self.works.setdefault(key, Work(kernel, grid))
             dose = work.next_dose(all(session.alternate for session in found))
             if dose != PLAIN and all(session.spent() for session in found):
@@ -72,7 +69,11 @@ class Manager:
         def done(recorded: Recorded) -> None:
             self._done(work, sessions, recorded)
 
-        variant = None if dose == PLAIN else self._variant(work, sessions, dose)
+        variant = (
+            None
+            if dose == PLAIN or not self._started(kernel, sessions)
+            else self._variant(work, sessions, dose)
+        )
         if variant is None or (variant.layout is None and kernel.target.takes == "record"):
             return Watch(kernel, grid, done)
         sampling = None
@@ -80,8 +81,30 @@ class Manager:
             programs = grid[0] * grid[1] * grid[2]
             sampling = first.choice.sampling(programs, work.recorded, work.stride)
             sampling = sampling.within(variant.layout, programs, first.launch_bytes)
+        try:
+            watch = Watch(kernel, grid, done, variant, sampling, dose=dose, plain=plain, room=first.intervals)
+        except Exception as error:  # no memory for records
+            self._say(kernel, sessions, error)
+            return Watch(kernel, grid, done)
         work.recorded += 1
-        return Watch(kernel, grid, done, variant, sampling, dose=dose, plain=plain, room=first.intervals)
+        return watch
+
+    def _started(self, kernel: Kernel, sessions: list[Session]) -> bool:
+        """Whether the target's clock runs; it is started when it is first needed."""
+        target = kernel.target
+        if id(target) not in self.clocks:
+            try:
+                target.clock.start()
+            except Exception as error:
+                self._say(kernel, sessions, error)
+                return False
+            self.clocks[id(target)] = target
+        return True
+
+    def _say(self, kernel: Kernel, sessions: list[Session], error: Exception) -> None:
+        """What cannot be probed is not: the user's program goes on, and the report says why."""
+        for session in sessions:
+            session.problems[kernel.name] = f"{kernel.name} could not be probed: {error}"
 
     def _variant(self, work: Work, sessions: list[Session], dose: int) -> Variant | None:
         """The kernel with the probes of all these sessions; compiled when it is first asked for."""
@@ -97,7 +120,6 @@ class Manager:
         return work.variants[dose]
 
     def _compiled(self, kernel: Kernel, pipeline: str, sessions: list[Session]) -> Variant | None:
-        """What cannot be probed is not: the user's program goes on, and the report says why."""
         try:
             with sessions[-1].progress.compiling(kernel.name):
                 variant = kernel.compile(pipeline)
@@ -105,8 +127,7 @@ class Manager:
                 kernel.target.capabilities.check(variant.layout, kernel.machine)
             return variant
         except Exception as error:
-            for session in sessions:
-                session.problems[kernel.name] = f"{kernel.name} could not be probed: {error}"
+            self._say(kernel, sessions, error)
             return None
 
     def _done(self, work: Work, sessions: list[Session], recorded: Recorded) -> None:
