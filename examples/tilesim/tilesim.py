@@ -126,7 +126,11 @@ class Launcher:
         timeline = Timeline(MACHINES[self.target.chosen], variant.regions)
         watch.start()
         run = parse(variant.ir["probe"]), launch.grid, launch.args, launch.extents
-        interpret(*run, begin=timeline.begin, after=timeline.after)
+        try:
+            interpret(*run, begin=timeline.begin, after=timeline.after)
+        except BaseException:
+            watch.abort()
+            raise
         cores = [Unit(n, f"core {n}") for n in range(MACHINES[self.target.chosen].cores)]
         columns = {name: np.array(column, np.int64) for name, column in timeline.rows.items()}
         duration_ns = max(timeline.free) * 1e9 / CLOCK_HZ

@@ -21,7 +21,8 @@ _added: dict[str, Any] = {}  # targets that were named by a file
 
 
 @lru_cache(maxsize=1)
-def _installed() -> dict[str, Any]:
+def installed() -> dict[str, Any]:
+    """The targets of installed packages by their names."""
     found: dict[str, Any] = {}
     for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
         try:
@@ -35,7 +36,7 @@ def _installed() -> dict[str, Any]:
 
 def targets() -> dict[str, Any]:
     """Every target by its name; what it can do is `tileprobe.targets.base.Target`."""
-    return {**_installed(), **_added}
+    return {**installed(), **_added}
 
 
 def add_target(target: Any) -> None:

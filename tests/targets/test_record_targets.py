@@ -225,3 +225,25 @@ def test_a_launch_goes_on_without_its_memory_or_its_clock():
         assert not [
             i for i in session.trace.launches if session.trace.kernels[i.kernel].name == name and i.probed
         ]
+
+
+def test_a_launch_that_raises_gives_its_buffer_back():
+    kernel = Kernel(Two())
+    with tileprobe.profile(alternate=False, programs="all") as session:
+        watch = launches.observer(kernel, (2, 1, 1), 0)
+        watch.start()
+        watch.abort()
+        kernel.launch(2, 1000)
+    assert len(session.trace.launches) == 1
+    assert [kept.given_back for kept in kernel.target.memory.held.values() if kept.words.ndim == 2] == [
+        True,
+        True,
+    ]
+
+
+def test_a_nested_session_says_whose_choices_were_taken(capsys):
+    kernel = Kernel(Two())
+    with tileprobe.profile(alternate=False, programs="all"), tileprobe.profile(programs="0") as inner:
+        kernel.launch(4, 1000)
+    inner.report()
+    assert "recorded as the session around this one asks" in capsys.readouterr().out

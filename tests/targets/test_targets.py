@@ -181,6 +181,13 @@ def test_a_file_without_the_class_is_said(tmp_path):
         find(f"{file}:Half")
 
 
+def test_a_file_does_not_replace_an_installed_target(tmp_path):
+    file = tmp_path / "mine.py"
+    file.write_text((EXAMPLE / "tilesim.py").read_text().replace('name = "tilesim"', 'name = "cpu"'))
+    with pytest.raises(TileProbeError, match="there is a target 'cpu' already"):
+        find(f"{file}:TileSim")
+
+
 def test_settings_of_another_target_are_refused():
     with pytest.raises(TileProbeError, match="threads: no setting of the target 'cuda'"):
         tileprobe.use("cuda", threads=2)

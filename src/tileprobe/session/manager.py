@@ -64,7 +64,13 @@ class Manager:
             return self._watch(work, found, dose, plain)
 
     def _watch(self, work: Work, sessions: list[Session], dose: int, plain: int) -> Watch:
+        """Of nested sessions the outermost chooses; the others say so if they would have chosen otherwise."""
         kernel, grid, first = work.kernel, work.grid, sessions[0]
+        for session in sessions[1:]:
+            if session.choices() != first.choices():
+                session.problems[""] = (
+                    "recorded as the session around this one asks: programs, iterations, records and room are its"
+                )
 
         def done(recorded: Recorded) -> None:
             self._done(work, sessions, recorded)

@@ -117,6 +117,10 @@ class Watch:
     def exact(self, parts: Sequence[Exact]) -> None:
         self.recorded.exact = tuple(parts)
 
+    def abort(self) -> None:
+        if self._buffer is not None:
+            self._buffer.give_back()
+
     def stop(self) -> None:
         recorded = self.recorded
         recorded.duration_ns = time.perf_counter_ns() - recorded.start_ns

@@ -102,6 +102,10 @@ class Session:
             return False
         return self.skip < count and (self.take is None or count <= self.skip + self.take)
 
+    def choices(self) -> tuple[Any, ...]:
+        """What of a launch is recorded, and how."""
+        return self.choice, self.records, self.intervals, self.launch_bytes
+
     def spent(self) -> bool:
         return self._bytes >= self.total_bytes
 

@@ -254,6 +254,10 @@ class Watch(Protocol):
 
     def stop(self) -> None: ...
 
+    def abort(self) -> None:
+        """In place of `stop` when the launch ended with an exception of its own: nothing is kept of it."""
+        ...
+
     def exact(self, parts: Sequence[Exact]) -> None:
         """Called before `stop` by a target that takes probes."""
         ...

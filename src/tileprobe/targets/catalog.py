@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from tileprobe.errors import TileProbeError
-from tileprobe.plugins import add_target, broken, class_in, targets
+from tileprobe.plugins import add_target, broken, class_in, installed, targets
 from tileprobe.targets.base import Target
 
 _FILE = re.compile(r"(?P<file>.+\.py):(?P<name>\w+)(?::(?P<machine>.+))?")
@@ -30,6 +30,8 @@ def find(text: str) -> tuple[Target, str]:
     if given is not None:
         target, machine = _from_file(given["file"], given["name"]), given["machine"] or ""
         _check_machine(target, machine)
+        if target.name in installed():
+            raise TileProbeError(f"{text}: there is a target {target.name!r} already; give it another name")
         add_target(target)
         return target, machine
     name, _, machine = text.partition(":")

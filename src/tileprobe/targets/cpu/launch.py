@@ -98,6 +98,10 @@ class Launcher:
             status = pool.current().run(function, launch, gx * gy * gz, running._scratch_bytes)
             if watch is not None:
                 watch.stop()
+        except BaseException:  # Ctrl-C: programs that ran have ended, the others are given up
+            if watch is not None:
+                watch.abort()
+            raise
         finally:
             if self._prints:
                 ctypes.CDLL(None).fflush(None)
