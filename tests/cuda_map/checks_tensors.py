@@ -248,6 +248,25 @@ def operators_registered_for_cuda():
     raises(NotImplementedError, "checks::twice", lambda: torch.ops.checks.twice(torch.ones(2)))
 
 
+def operators_of_torch_replaced_for_cuda():
+    """As libraries do that bring kernels for torch's own operators."""
+    seen = []
+
+    def silu(x):
+        seen.append(x.device.type)
+        out = torch.empty_like(x)
+        add_one[(1,)](x, out, x.numel(), BLOCK=16)
+        return out
+
+    x = torch.zeros(3, device="cuda")
+    library = torch.library.Library("aten", "IMPL")
+    library.impl("silu", silu, "CUDA")
+    assert torch.nn.functional.silu(x).tolist() == [1, 1, 1]
+    library._destroy()
+    assert torch.nn.functional.silu(x).tolist() == [0, 0, 0]
+    assert seen == ["cuda"]
+
+
 def custom_operators_for_cuda():
     @torch.library.custom_op("checks::plus", mutates_args=(), device_types="cuda")
     def plus(x: torch.Tensor) -> torch.Tensor:

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import pytest
 
@@ -139,6 +140,21 @@ def test_exec_runs_without_a_session(tmp_path):
     )
     done = run(code, "-m", "tileprobe", "exec", tmp_path=tmp_path)
     assert (done.returncode, done.stdout.strip()) == (7, "300.0"), done.stderr
+
+
+def test_another_target_under_the_map(tmp_path):
+    """A simulated machine in a file of its own takes tensors on `cuda` too, and gives its name to them."""
+    target = f"{Path(__file__).parents[2] / 'examples' / 'tilesim' / 'tilesim.py'}:TileSim"
+    code = (
+        KERNEL
+        + """
+    x = torch.ones(100, device="cuda")
+    scale_kernel[(1,)](x, 100, BLOCK=128)
+    print(x.sum().item(), torch.cuda.get_device_name())
+    """
+    )
+    done = run(code, "-m", "tileprobe", "exec", "--target", target, tmp_path=tmp_path)
+    assert done.stdout.strip() == "300.0 tilesim (tileprobe)", done.stderr
 
 
 def test_exec_can_leave_torch_alone(tmp_path):
