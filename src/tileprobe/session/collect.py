@@ -1,10 +1,12 @@
 """Observed launches become a trace.
 
-In come `Recorded` launches as they end; out goes one `Trace`, with the launches of all targets under one numbering.
+In come `Recorded` launches as they end, and for every launch that was seen, recorded or not, a word that it ran; out
+goes one `Trace`, with the launches of all targets under one numbering and the works that they repeat.
 """
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +14,7 @@ from tileprobe.session.decoding import CALIBRATING, add_recorded
 from tileprobe.session.exact import add_exact
 from tileprobe.session.making import Making
 from tileprobe.session.recorded import Recorded
+from tileprobe.session.tally import Ran, work_of
 from tileprobe.targets.base import Kernel, Variant
 from tileprobe.trace.trace import Trace
 
@@ -24,6 +27,7 @@ class Observed:
     variant: Variant
     launches: list[Recorded] = field(default_factory=list)
     dosed: list[Recorded] = field(default_factory=list)
+    works: dict[Hashable, Ran] = field(default_factory=dict)
 
 
 @dataclass
@@ -31,18 +35,56 @@ class Collected:
     """By compiled kernel, in the order they were first seen."""
 
     kernels: dict[Any, Observed] = field(default_factory=dict)
+    works: dict[Hashable, Ran] = field(default_factory=dict)
+
+    def saw(
+        self,
+        kernel: Kernel,
+        work: Hashable,
+        grid: tuple[int, ...],
+        arguments: str = "",
+        unrecorded: bool = False,
+    ) -> None:
+        """A launch of `work` runs, whether or not it is looked at; `unrecorded` when there is no room left for it."""
+        mine = self.works.setdefault(work, Ran(_code(kernel), grid, arguments))
+        mine.ran += 1
+        mine.unrecorded += unrecorded
 
     def add(self, kernel: Kernel, variant: Variant, recorded: Recorded, calibration: bool) -> None:
-        seen = self.kernels.setdefault((kernel.machine, kernel.name, variant.key), Observed(kernel, variant))
+        key = kernel.machine, kernel.name, variant.key
+        seen = self.kernels.setdefault(key, Observed(kernel, variant))
+        work = work_of(recorded)
+        ran = self.works.get(work)
+        if ran is not None and ran.variant not in (None, key):
+            ran.ran -= 1  # probed otherwise than before, as another session began or ended
+            ran = None
+        mine = seen.works.setdefault(work, ran or Ran(_code(kernel), recorded.grid))
+        mine.variant = key
+        mine.add(recorded, calibration)
         if not calibration:
             seen.launches.append(recorded)
         elif len(seen.dosed) < CALIBRATING:
             seen.dosed.append(recorded)
+
+    def unrecorded(self, seen: Observed) -> list[Ran]:
+        """The works of a kernel of which nothing was recorded."""
+        code = _code(seen.kernel)
+        return [ran for ran in self.works.values() if ran.variant is None and ran.kernel == code]
+
+
+def _code(kernel: Kernel) -> Hashable:
+    return kernel.machine, kernel.name, kernel.key
 
 
 def build_trace(collected: Collected, meta: dict[str, Any]) -> Trace:
     making = Making()
     for seen in collected.kernels.values():
         add = add_exact if seen.kernel.target.takes == "probe" else add_recorded
+        kernel = len(making.kernels)
         add(making, seen)
+        if len(making.kernels) > kernel:
+            rest = [
+                ran.row(len(making.works) + n, kernel) for n, ran in enumerate(collected.unrecorded(seen))
+            ]
+            making.works += rest
     return making.trace(meta)

@@ -15,6 +15,7 @@ from tileprobe.ir.machine import Clock, GlobalTimer, Unit
 from tileprobe.ir.sampling import Every
 from tileprobe.session.making import Columns, Making, corrected, renumber
 from tileprobe.session.recorded import Recorded
+from tileprobe.session.tally import work_of
 from tileprobe.session.works import PROBED
 from tileprobe.trace.blocks import Rows, read_rows
 from tileprobe.trace.cursor import read as read_pushed
@@ -37,7 +38,11 @@ def add_recorded(making: Making, seen: Observed) -> None:
     making.kernels.append(row)
     making.notes += [f"{row.name}: {note}" for note in (*seen.variant.notes, *_unkept(seen.launches))]
     first_region = making.add_regions(row.id, seen.variant.regions)
-    made = [_launch(len(making.launches) + n, row.id, run) for n, run in enumerate(seen.launches)]
+    works = making.add_works(row.id, seen.works)
+    made = [
+        _launch(len(making.launches) + n, row.id, works[work_of(run)], run)
+        for n, run in enumerate(seen.launches)
+    ]
     columns: list[Columns] = []
     edges: list[Columns] = []
     for group in _groups(seen.launches):
@@ -84,7 +89,7 @@ def _unkept(runs: list[Recorded]) -> list[str]:
     return []
 
 
-def _launch(launch: int, kernel: int, run: Recorded) -> Launch:
+def _launch(launch: int, kernel: int, work: int, run: Recorded) -> Launch:
     return Launch(
         id=launch,
         kernel=kernel,
@@ -93,6 +98,8 @@ def _launch(launch: int, kernel: int, run: Recorded) -> Launch:
         duration_ns=float(run.duration_ns),
         probed=run.probed,
         sampling={} if run.sampling is None else run.sampling.to_json(),
+        work=work,
+        preempted_ns=None if run.waited_ns is None else float(run.waited_ns),
     )
 
 
@@ -131,6 +138,7 @@ def _kernel_row(number: int, seen: Observed, calibration: Calibration) -> Kernel
         ir=dict(seen.variant.ir),
         layout=None if layout is None else layout.to_json(),
         calibration=known,
+        signature=getattr(seen.kernel, "signature", ""),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from tileprobe.errors import TileProbeError
 from tileprobe.ir.machine import Clock, Unit
 from tileprobe.session.making import Columns, Making, corrected, renumber
+from tileprobe.session.tally import work_of
 from tileprobe.targets.base import Exact
 from tileprobe.trace.model import KINDS, Launch, Losses
 from tileprobe.trace.model import Kernel as KernelRow
@@ -28,18 +29,27 @@ def add_exact(making: Making, seen: Observed) -> None:
     silent = sum(not run.exact for run in seen.launches)
     if silent:
         making.notes.append(f"{name}: the target said nothing of what happened in {silent} of its launches")
-    kernels: dict[Any, tuple[int, int]] = {}  # part and its regions -> its kernel, its first region
+    # part and its regions -> its kernel, its first region, its works
+    kernels: dict[Any, tuple[int, int, dict[Hashable, int]]] = {}
     for run in seen.launches:
         for part in run.exact:
             key = part.part, tuple(part.regions)
             if key not in kernels:
                 number = len(making.kernels)
                 making.kernels.append(_exact_row(number, seen, part))
-                kernels[key] = number, making.add_regions(number, part.regions)
-            kernel, first = kernels[key]
+                works = making.add_works(number, seen.works)
+                kernels[key] = number, making.add_regions(number, part.regions), works
+            kernel, first, works = kernels[key]
             losses = Losses(part.kept, part.sampled_out, part.lost)
             launch = Launch(
-                len(making.launches), kernel, part.grid, float(run.start_ns), part.duration_ns, losses=losses
+                len(making.launches),
+                kernel,
+                part.grid,
+                float(run.start_ns),
+                part.duration_ns,
+                losses=losses,
+                work=works[work_of(run)],
+                preempted_ns=0.0,
             )
             making.launches.append(launch)
             units = making.units.add(seen.kernel.machine, part.units or (Unit(0, seen.kernel.machine),))
@@ -104,4 +114,5 @@ def _exact_row(number: int, seen: Observed, part: Exact) -> KernelRow:
         first_line=seen.kernel.source.first_line,
         source=seen.kernel.source.text,
         ir={} if part.part else dict(seen.variant.ir),
+        signature=getattr(seen.kernel, "signature", ""),
     )

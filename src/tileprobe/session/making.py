@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -10,9 +10,10 @@ import numpy as np
 import polars as pl
 
 from tileprobe.ir.machine import Domain, Unit
+from tileprobe.session.tally import Ran
 from tileprobe.trace.domains import combined
 from tileprobe.trace.model import Kernel as KernelRow
-from tileprobe.trace.model import Launch, Region
+from tileprobe.trace.model import Launch, Region, Work
 from tileprobe.trace.trace import Trace
 
 Columns = dict[str, np.ndarray]
@@ -66,6 +67,7 @@ class Making:
     intervals: list[Columns] = field(default_factory=list)
     edges: list[Columns] = field(default_factory=list)
     counters: list[Columns] = field(default_factory=list)
+    works: list[Work] = field(default_factory=list)
     domains: dict[str, Domain] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     meta: dict[str, Any] = field(default_factory=dict)
@@ -78,6 +80,12 @@ class Making:
             for r in regions
         ]
         return first
+
+    def add_works(self, kernel: int, works: Mapping[Hashable, Ran]) -> dict[Hashable, int]:
+        """Adds the works of a kernel; returns their numbers."""
+        numbers = {key: len(self.works) + n for n, key in enumerate(works)}
+        self.works += [ran.row(numbers[key], kernel) for key, ran in works.items()]
+        return numbers
 
     def add_domain(self, domain: Domain) -> None:
         """What another kernel's records say of the same clock narrows its offset down further."""
@@ -103,6 +111,7 @@ class Making:
             edges=stacked(self.edges),
             counters=stacked(self.counters),
             domains=self.domains.values(),
+            works=self.works,
             meta={**meta, **self.meta, **({"notes": self.notes} if self.notes else {})},
         )
 

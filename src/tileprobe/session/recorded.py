@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,6 +37,9 @@ class Recorded:
     epoch: int = 0
     dose: int = 0  # how often each record was written; 0 without probes
     exact: tuple[Exact, ...] = ()
+    work: Hashable = None  # what it repeats: the same for launches of one work; None: told by the grid
+    waited_ns: int | None = None  # what the operating system took from its programs; None where not known
+    session_ns: int = 0  # time that the session itself took for it, in Python
 
     @property
     def programs(self) -> int:

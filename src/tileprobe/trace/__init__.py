@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         Losses,
         Region,
         Unit,
+        Work,
     )
     from tileprobe.trace.trace import Trace
 
@@ -38,6 +39,7 @@ __all__ = [
     "Region",
     "Trace",
     "Unit",
+    "Work",
 ]
 
 

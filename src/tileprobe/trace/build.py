@@ -23,6 +23,7 @@ _DEFAULTS: dict[str, Any] = {
     "iteration": -1,
     "outer": 0,
     "value": None,
+    "weight": 1.0,
 }
 _EDGE_DEFAULTS: dict[str, Any] = {
     "launch": 0,

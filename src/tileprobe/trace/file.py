@@ -26,6 +26,7 @@ from tileprobe.trace.model import (
     Launch,
     Region,
     Unit,
+    Work,
     from_json,
     to_json,
 )
@@ -42,10 +43,12 @@ SIDE: dict[str, type] = {
     "regions": Region,
     "units": Unit,
     "domains": Domain,
+    "works": Work,
 }
 TABLES = ("interval", "edge", "counter")  # in the order in which their rows come
 TABLE_DTYPE = pl.Enum(TABLES)
 DISCRIMINATOR = "table"
+_SINCE = {"stream": 0, "weight": 1.0}  # columns that older files lack, and what holds for them
 
 
 def write(path: str | os.PathLike[str], trace: Trace) -> None:
@@ -90,9 +93,9 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
         schema = file.collect_schema()
     except (OSError, pl.exceptions.PolarsError) as error:
         raise TileProbeError(f"{path} is {_diagnosis(path)}") from error
-    if "stream" not in schema:  # written before programs had streams
-        file = file.with_columns(pl.lit(0, COLUMNS["stream"]).alias("stream"))
-    needed = set(COLUMNS) - {"stream"}
+    since = {name: usual for name, usual in _SINCE.items() if name not in schema}
+    file = file.with_columns(pl.lit(usual, COLUMNS[name]).alias(name) for name, usual in since.items())
+    needed = set(COLUMNS) - set(since)
     if DISCRIMINATOR in schema:
         needed |= {f"edge.{name}" for name in EDGES} | {f"counter.{name}" for name in COUNTERS}
     missing = sorted(needed - set(schema))

@@ -14,12 +14,13 @@ import polars as pl
 from tileprobe.errors import TileProbeError
 from tileprobe.trace.model import Kernel, Launch, Region
 from tileprobe.trace.trace import Trace
+from tileprobe.trace.works import with_works
 
 
 def merge(traces: Iterable[Trace]) -> Trace:
     """See `Trace.merge`. Corrected times of each trace follow the previous one's, so that a timeline of
     runs from different processes shows them side by side and not on top of each other."""
-    traces = list(traces)
+    traces = [with_works(trace) for trace in traces]
     if not traces:
         raise TileProbeError("merge needs at least one trace")
     merged = Trace(pl.DataFrame(), [], [], [], [], _meta(traces))
@@ -33,7 +34,12 @@ def merge(traces: Iterable[Trace]) -> Trace:
         units = _add_units(merged, trace, known)
         _add_domains(merged, trace)
         launches = {launch.id: len(merged.launches) + n for n, launch in enumerate(trace.launches)}
-        merged.launches += [_shift(launch, launches, kernels, offset) for launch in trace.launches]
+        works = {work.id: len(merged.works) + n for n, work in enumerate(trace.works)}
+        merged.works += [replace(w, id=works[w.id], kernel=kernels[w.kernel]) for w in trace.works]
+        merged.launches += [
+            _shift(replace(launch, work=works[launch.work]), launches, kernels, offset)
+            for launch in trace.launches
+        ]
         ids = {"launch": launches, "region": regions, "unit": units}
         frames.append(_renumber(trace.scan(), ids, ("start_ns", "stop_ns"), offset))
         ends = {f"{end}_{name}": ids[name] for end in ("from", "to") for name in ("region", "unit")}

@@ -37,6 +37,9 @@ COLUMNS: dict[str, Any] = {
     "start_ns": pl.Float64,  # corrected for the cost of the probes, from the origin of the trace
     "stop_ns": pl.Float64,
     "value": pl.Float64,  # payload, null when there is none
+    # How many executions it stands for within its launch: itself, and those that sampling left out or that had no
+    # room. Whatever sums or counts uses it; a figure with other weights than 1 is an estimate.
+    "weight": pl.Float32,
 }
 
 # What an edge says: `to` could not go on before `from`.
@@ -97,6 +100,7 @@ __all__ = [
     "Losses",
     "Region",
     "Unit",
+    "Work",
     "from_json",
     "to_json",
 ]
@@ -129,6 +133,7 @@ class Kernel:
     layout: dict[str, Any] | None = None  # Layout.to_json()
     calibration: dict[str, Any] = field(default_factory=dict)  # Calibration.to_json(), and measured overhead
     streams: tuple[str, ...] = ()  # names of the streams of a program, where it has several
+    signature: str = ""  # the specialisation in short: "x: *fp32, n: i32, BLOCK=128, num_warps=4"
 
 
 @dataclass(frozen=True)
@@ -143,6 +148,27 @@ class Launch:
     probed: bool = True
     sampling: dict[str, Any] = field(default_factory=dict)
     losses: Losses = Losses()
+    work: int = 0  # Work.id, where the trace has works
+    preempted_ns: float | None = (
+        None  # what the operating system took from its programs; None where not known
+    )
+
+
+@dataclass(frozen=True)
+class Work:
+    """What is repeated: launches of one kernel over one grid with the same arguments. Those that were recorded stand
+    for all that ran."""
+
+    id: int
+    kernel: int = 0
+    grid: tuple[int, ...] = (1,)
+    arguments: str = ""  # for people: "n=4096, causal=True; x 1024x64 f32"
+    ran: int = 0  # every launch that the session saw, looked at or not
+    probed: int = 0  # of these, with records kept
+    plain: int = 0  # timed without probes
+    dosed: int = 0  # with each record written several times, to learn its cost
+    unrecorded: int = 0  # left unprobed because the session's room for records was spent
+    session_us: float | None = None  # median time that the session itself took for a probed launch, in Python
 
 
 def to_json(item: Any) -> dict[str, Any]:

@@ -20,7 +20,8 @@ from tileprobe.ir.layout import Layout
 from tileprobe.trace import file
 from tileprobe.trace.build import empty, make_counters, make_edges, make_intervals
 from tileprobe.trace.clocks import Clocks
-from tileprobe.trace.model import COUNTERS, EDGES, Domain, Kernel, Launch, Losses, Region, Unit
+from tileprobe.trace.model import COUNTERS, EDGES, Domain, Kernel, Launch, Losses, Region, Unit, Work
+from tileprobe.trace.works import of_launches
 
 Columns = Mapping[str, Any] | pl.DataFrame
 
@@ -39,6 +40,7 @@ class Trace:
     domains: list[Domain] = field(default_factory=list)
     edge_frame: pl.DataFrame | pl.LazyFrame = field(default_factory=lambda: empty(EDGES))
     counter_frame: pl.DataFrame | pl.LazyFrame = field(default_factory=lambda: empty(COUNTERS))
+    works: list[Work] = field(default_factory=list)  # empty in old files: `works.with_works`
 
     @staticmethod
     def build(
@@ -52,6 +54,7 @@ class Trace:
         edges: Columns | None = None,
         counters: Columns | None = None,
         domains: Iterable[Domain] = (),
+        works: Iterable[Work] = (),
     ) -> Trace:
         """A trace from columns (arrays, lists or frames).
 
@@ -76,6 +79,7 @@ class Trace:
             domains,
             empty(EDGES) if edges is None else make_edges(edges, clocks),
             empty(COUNTERS) if counters is None else make_counters(counters),
+            list(works),
         )
 
     # -- reading ------------------------------------------------------------------------------------------
@@ -201,11 +205,14 @@ class Trace:
     ) -> Trace:
         """A trace with only the intervals that match. `kernel`, `region` and `kind` (of region) are patterns
         such as `*attn*`; `where` is any Polars expression over the columns. An edge stays when both its ends
-        do; counters, which are about lines and not about intervals, stay with their launch."""
+        do; counters, which are about lines and not about intervals, stay with their launch. Launches that are
+        asked for by number stand for no others."""
         kept = [k for k in self.kernels if kernel is None or fnmatch.fnmatchcase(k.name, kernel)]
         ids = {k.id for k in kept}
         wanted = None if launches is None else set(launches)
         runs = [r for r in self.launches if r.kernel in ids and (wanted is None or r.id in wanted)]
+        works = [work for work in self.works if work.kernel in ids]
+        works = works if wanted is None else of_launches(works, runs)
         regions = [r for r in self.regions if r.kernel in ids]
         if region is not None:
             regions = [r for r in regions if fnmatch.fnmatchcase(r.name, region)]
@@ -234,6 +241,7 @@ class Trace:
             kernels=kept,
             launches=runs,
             regions=regions,
+            works=works,
             edge_frame=_like(self.edge_frame, edges),
             counter_frame=_like(self.counter_frame, counters),
         )
