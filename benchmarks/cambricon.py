@@ -8,7 +8,6 @@ fitted.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 from dataclasses import dataclass, replace
@@ -17,6 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks._common import RESULTS
+from tileprobe.files import write_json
 from tileprobe.targets.cambricon.baselines import FLEXGEN_DRAM, FLEXGEN_SSD, offload
 from tileprobe.targets.cambricon.compile import Options
 from tileprobe.targets.cambricon.machine import Machine, load_machine
@@ -271,8 +271,7 @@ def main() -> int:
     if args.sensitivity:
         run_sensitivity(console, document["sensitivity"])
     fast = run_speed(console, document["speed"])
-    RESULTS.mkdir(exist_ok=True)
-    (RESULTS / "cambricon.json").write_text(json.dumps(document, indent=1) + "\n")
+    write_json(RESULTS / "cambricon.json", document, make_folder=True)
     return 0 if mean < MEAN_LIMIT and fast else 1
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -16,6 +15,7 @@ from fuzz.judge import KINDS, Judge, Verdict
 from fuzz.program import Program
 from fuzz.script import write
 from fuzz.shrink import shrink
+from tileprobe.files import write_json
 
 
 @dataclass(frozen=True)
@@ -52,8 +52,7 @@ class Outcome:
         return "\n".join(lines)
 
     def save(self, path: Path) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(asdict(self), indent=1) + "\n")
+        write_json(path, asdict(self), make_folder=True)
 
 
 def smallest(program: Program, verdict: Verdict, seconds: float) -> tuple[Case, Verdict]:

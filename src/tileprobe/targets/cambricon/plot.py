@@ -7,6 +7,7 @@ from pathlib import Path
 import polars as pl
 
 from tileprobe.errors import TileProbeError
+from tileprobe.files import replacing
 
 LABELS = {
     "tokens_per_s": "tokens/s",
@@ -46,12 +47,9 @@ def plot_sweep(frame: pl.DataFrame, axes: list[str], column: str, path: Path) ->
         xs = part[x].to_list() if numeric else [str(v) for v in part[x].to_list()]
         plot.plot(xs, part[column].to_list(), marker="o", linewidth=1.6, markersize=4.5, label=label or None)
     _dress(plot, good, x, column, bool(numeric), bool(rest))
-    temporary = path.with_name(f".{path.name}.tmp")
     try:
-        figure.savefig(temporary, dpi=150, format="png")
-        temporary.replace(path)
-    except OSError as error:
-        raise TileProbeError(f"cannot write {path}: {error.strerror or error}") from None
+        with replacing(path) as temporary:
+            figure.savefig(temporary, dpi=150, format="png")
     finally:
         pyplot.close(figure)
     return path
