@@ -207,6 +207,13 @@ def test_nobody_else_writes_files():
     source = Path(__file__).resolve().parents[1] / "src" / "tileprobe"
     found = []
     for path in source.rglob("*.py"):
-        words = ("os.replace(", ".replace(path)", ".write_text(", ".write_bytes(", ".rename(path)", "shutil.move(")
+        words = (
+            "os.replace(",
+            ".replace(path)",
+            ".write_text(",
+            ".write_bytes(",
+            ".rename(path)",
+            "shutil.move(",
+        )
         found += [f"{path.name}: {word}" for word in words if word in path.read_text(encoding="utf-8")]
     assert found == ["files.py: os.replace("]
