@@ -16,10 +16,12 @@ import numpy as np
 
 from tileprobe.session.choices import Choice
 from tileprobe.session.recorded import Recorded, Watch, used_words
-from tileprobe.session.works import Work
+from tileprobe.session.thinning import Thinning
 from tileprobe.targets.base import Kernel, Variant, launches
 from tileprobe.targets.cpu import clock_source, pool
 from tileprobe.tools.plan import Plan
+
+LEARNT = 16  # launches of each sort, before the number of programs to record is settled
 
 
 @dataclass
@@ -30,13 +32,16 @@ class Side:
     plan: Plan | None = None
     choice: Choice = field(default_factory=lambda: Choice("all"))
     copies: int = 1
-    thin: float | None = None  # as sessions do it: leave out programs until records take this share
-    stride: int = 1
+    thinning: Thinning | None = None  # as in sessions: leaves out programs until probes take an allowed share
     work: Callable[[], Any] | None = None
     runs: int = 0
     times_ns: list[int] = field(default_factory=list)
     recorded: list[Recorded] = field(default_factory=list)
     variants: dict[Any, Variant] = field(default_factory=dict)
+
+    @property
+    def stride(self) -> int:
+        return 1 if self.thinning is None else self.thinning.stride
 
 
 class _Timed(Watch):
@@ -46,10 +51,14 @@ class _Timed(Watch):
 
     def stop(self) -> None:
         self.cpu_ns = time.thread_time_ns() - self.cpu_ns
+
+    def read(self) -> Recorded:
+        """What was recorded. Not read by `stop`: the next launch would find the caches full of it."""
         if self.parameters:
             blocks = self._buffer.read()
             self.recorded.used = used_words(blocks)
             self.recorded.words = blocks[:, self.recorded.used]
+        return self.recorded
 
 
 class Turns:
@@ -65,6 +74,8 @@ class Turns:
         side = self.side
         if self.again and self.watch is not None:
             return self.watch
+        if self.watch is not None:
+            self.watch.abort()  # its buffer is used again, as in a session
         done: Callable[[Recorded], None] = lambda recorded: None  # noqa: E731
         if side.plan is None:
             self.watch = _Timed(kernel, grid, done)
@@ -84,21 +95,24 @@ class Turns:
         assert self.watch is not None
         side.runs += 1
         side.times_ns.append(self.watch.cpu_ns)
-        recorded = self.watch.recorded
-        if recorded.words is not None and again and len(side.recorded) < self.keep:
-            side.recorded.append(replace(recorded))
-        if side.thin is not None and side.runs == 1:
-            _thin(side, self.kernel, self.watch)
+        if self.watch.parameters and again and len(side.recorded) < self.keep:
+            side.recorded.append(replace(self.watch.read()))
 
 
-def _thin(side: Side, kernel: Kernel, watch: _Timed) -> None:
-    recorded = watch.recorded
-    assert recorded.words is not None
-    assert side.thin is not None
-    work = Work(kernel, (len(recorded.words), 1, 1))
-    cost_ns = clock_source.floor_ticks() * 1e9 / clock_source.rate_hz()
-    work.thin(recorded.kept(), len(recorded.words), cost_ns, watch.cpu_ns, side.thin)
-    side.stride = work.stride
+def learn(turn: Turns, plain: Side, side: Side, work: Callable[[], Any]) -> None:
+    """Finds how many programs to leave out, from as many launches as a session sees in its beginning."""
+    thinning = side.thinning
+    assert thinning is not None
+    floor_ns = clock_source.floor_ticks() * 1e9 / clock_source.rate_hz()
+    for _ in range(LEARNT):
+        turn.run(plain, work)
+        thinning.plain(plain.times_ns[-1])
+        turn.run(side, work)
+        assert turn.watch is not None
+        recorded = turn.watch.read()
+        assert recorded.words is not None
+        thinning.guess(recorded.kept(), len(recorded.words), floor_ns, workers=1)
+        thinning.probed(side.times_ns[-1], len(recorded.words), recorded.programs)
 
 
 @contextmanager
@@ -126,6 +140,9 @@ def alternate(
     order = np.random.default_rng(0)
     for side in sides:
         turn.run(side, work)
+    for side in sides:
+        if side.thinning is not None:
+            learn(turn, sides[0], side, work)
     for side in sides:
         side.times_ns.clear()
         side.recorded.clear()

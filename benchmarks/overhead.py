@@ -1,8 +1,9 @@
 """What profiling costs: six kernels with and without probes, in turns; and one record against its floor.
 
 Sides: the default tool as a session runs it, the densest instrumentation (every stage, loop and iteration of
-every program), 1 % of the programs. Goals: default under 2 % in the mean and none over 5 %, densest under
-8.2 % in the mean, sampling under 0.5 %.
+every program), 1 % of the programs, and the default tool with each record written three times, as on a core whose
+clock is that much slower to read. Goals: default under 1 % in the mean and none over 2 %, with dear records as well;
+densest under 8.2 % in the mean, sampling under 0.5 %.
 
 Where a process's stack and buffers lie moves a kernel's time by some percent, whatever it does: the figures
 are medians over several processes.
@@ -28,10 +29,11 @@ from benchmarks._common import in_process, save
 from benchmarks._probed import Side, alternate, medians, turns, typical
 from tileprobe.session.choices import Choice
 from tileprobe.session.session import WORTHWHILE
+from tileprobe.session.thinning import Thinning
 from tileprobe.targets.cpu import clock_source as clock
 from tileprobe.tools.regions import Regions
 
-DEFAULT_MEAN, DEFAULT_MOST, DENSE_MEAN, SAMPLED_MEAN = 2.0, 5.0, 8.2, 0.5
+DEFAULT_MEAN, DEFAULT_MOST, DENSE_MEAN, SAMPLED_MEAN = 1.0, 2.0, 8.2, 0.5
 SESSION_SHARE = 0.01  # what a session lets records take
 
 
@@ -64,9 +66,10 @@ def sides() -> list[Side]:
     usual = replace(plan, min_cost=WORTHWHILE)
     return [
         Side("plain"),
-        Side("default", usual, thin=SESSION_SHARE),
+        Side("default", usual, thinning=Thinning(SESSION_SHARE)),
         Side("dense", plan),
         Side("sampled", usual, Choice("1%")),
+        Side("dear", usual, copies=3, thinning=Thinning(SESSION_SHARE)),
     ]
 
 
@@ -84,6 +87,7 @@ def measure(name: str, work: Callable[[], Any], seconds: float) -> dict[str, Any
             float(np.median(side.times_ns)) / float(np.median(mine[0].times_ns)) - 1.0
         )
         row[f"{side.name}_records"] = records
+        row[f"{side.name}_stride"] = side.stride
     row["record_ns"] = (typical(mine[2].times_ns) - base) / max(row["dense_records"], 1)
     return row
 
@@ -100,6 +104,8 @@ def show(rows: list[dict[str, Any]], goals: list[dict[str, Any]]) -> None:
         "default",
         "dense",
         "1 % of programs",
+        "dear records",
+        "every n-th",
         "records (dense)",
         "ns a record",
         "rounds",
@@ -108,7 +114,9 @@ def show(rows: list[dict[str, Any]], goals: list[dict[str, Any]]) -> None:
     for row in rows:
         table.add_row(
             row["kernel"], f"{row['plain_us']:.0f} us", f"{row['default_percent']:.2f}",
-            f"{row['dense_percent']:.2f}", f"{row['sampled_percent']:.2f}", f"{row['dense_records']:,}",
+            f"{row['dense_percent']:.2f}", f"{row['sampled_percent']:.2f}",
+            f"{row['dear_percent']:.2f}", f"{row['default_stride']} / {row['dear_stride']}",
+            f"{row['dense_records']:,}",
             f"{row['record_ns']:.1f}", str(row["launches"]),
         )  # fmt: skip
     console.print(table)
@@ -126,6 +134,8 @@ def goals_of(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         ("default tool, largest, %", max(row["default_percent"] for row in rows), DEFAULT_MOST),
         ("densest, mean, %", mean("dense"), DENSE_MEAN),
         ("1 % of the programs, mean, %", mean("sampled"), SAMPLED_MEAN),
+        ("dear records, mean, %", mean("dear"), DEFAULT_MEAN),
+        ("dear records, largest, %", max(row["dear_percent"] for row in rows), DEFAULT_MOST),
     ]
     return [{"what": what, "value": value, "goal": goal, "ok": value < goal} for what, value, goal in found]
 

@@ -1,0 +1,66 @@
+"""How many programs are recorded follows from what recording them is seen to cost."""
+
+import random
+
+import pytest
+
+from tileprobe.session.thinning import UNKNOWN, Thinning
+
+PROGRAMS, PLAIN_NS, ALLOWED = 1000, 1e6, 0.01
+
+
+def session(cost_ns, launches, *, floor_ns=10.0, records=8, noise=0.0, seed=0):
+    """Launches in turns, on a machine where recording a program takes `cost_ns`; returns the strides in use."""
+    rng = random.Random(seed)
+    thinning, strides = Thinning(ALLOWED), []
+    for _ in range(launches):
+        thinning.plain(PLAIN_NS * (1 + rng.gauss(0, noise)))
+        recorded = PROGRAMS // thinning.stride
+        strides.append(thinning.stride)
+        took = PLAIN_NS * (1 + rng.gauss(0, noise)) + cost_ns * recorded
+        thinning.guess(records * recorded, recorded, floor_ns, workers=1)
+        thinning.probed(took, recorded, PROGRAMS)
+    return strides
+
+
+def overhead(cost_ns, stride):
+    return cost_ns * (PROGRAMS // stride) / PLAIN_NS
+
+
+def test_the_first_launch_is_recorded_whole_and_the_second_goes_by_the_guess():
+    guess_ns = UNKNOWN * 10.0 * (8 + 2)
+    strides = session(cost_ns=100.0, launches=2)
+    assert strides[0] == 1
+    assert overhead(guess_ns, strides[1]) <= ALLOWED < overhead(guess_ns, strides[1] - 1)
+
+
+@pytest.mark.parametrize("cost_ns", [20.0, 100.0, 200.0, 600.0, 3000.0])
+def test_whatever_recording_costs_the_share_is_kept(cost_ns):
+    """600 and 3000 ns are far above the guess of 200 ns: a core whose clock is slow, stages no longer fused."""
+    last = session(cost_ns, launches=40)[-1]
+    assert overhead(cost_ns, last) <= ALLOWED
+
+
+def test_a_cost_below_the_guess_lets_more_programs_be_recorded():
+    strides = session(cost_ns=20.0, launches=40)
+    assert strides[-1] < strides[1]
+    assert overhead(20.0, strides[-1] - 1) > ALLOWED  # as many as fit
+
+
+def test_noise_is_not_taken_for_a_cost():
+    """Launches that scatter by 5 % say nothing about a cost of 2 %: the guess stays."""
+    ends = [session(cost_ns=150.0, launches=30, noise=0.05, seed=seed) for seed in range(20)]
+    guessed = ends[0][1]
+    assert sum(strides[-1] > 3 * guessed for strides in ends) <= 1
+    assert all(overhead(150.0, strides[-1]) <= 2 * ALLOWED for strides in ends)
+
+
+def test_a_stride_is_never_longer_than_the_launch():
+    assert session(cost_ns=1e9, launches=20)[-1] <= PROGRAMS
+
+
+def test_programs_on_several_workers_cost_a_launch_less():
+    one, two = Thinning(ALLOWED), Thinning(ALLOWED)
+    one.guess(8000, PROGRAMS, 10.0, workers=1)
+    two.guess(8000, PROGRAMS, 10.0, workers=2)
+    assert one.cost_ns() == 2 * two.cost_ns()  # type: ignore[operator]
