@@ -57,6 +57,11 @@ def source_location(op: Operation | BlockArgument) -> Loc | None:
     return Loc(found.file, found.line, found.column, found.name, frames[index + 1 :])
 
 
+def user_frames(loc: Attribute) -> tuple[tuple[str, int], ...]:
+    """File and line of a location, then of the lines that called it; frames of Triton's library are left out."""
+    return tuple((frame.file, frame.line) for frame in _frames(loc, None) if not _is_library(frame.file))
+
+
 def call_chain(op: Operation | BlockArgument) -> tuple[Loc, ...]:
     """Every frame of `op`'s location, innermost first, library frames included."""
     return _frames(op.location, None)

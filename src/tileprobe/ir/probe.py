@@ -14,6 +14,7 @@ buffer and no clock here: `probe-to-record` and a target's lowering bring those.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -26,6 +27,7 @@ from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 from xdsl.utils.exceptions import VerifyException
 
 from tileprobe.ir.nesting import check_nesting
+from tileprobe.ir.parts import Frame, Part, read_parts
 
 
 @irdl_op_definition
@@ -42,6 +44,16 @@ class RegionOp(IRDLOperation):
     last_line = opt_prop_def(IntAttr)
     lines = opt_prop_def(ArrayAttr[IntAttr])  # the lines one by one, when they are not all from first to last
     estimate = opt_prop_def(UnitAttr)
+    parts = opt_prop_def(
+        StringAttr
+    )  # what its own time is made of, as JSON: [[share, kind, [[file, line], ...]], ...]
+
+    @property
+    def own_parts(self) -> tuple[Part, ...]:
+        return () if self.parts is None else read_parts(json.loads(self.parts.data))
+
+    def set_parts(self, parts: Sequence[Part]) -> None:
+        self.parts = StringAttr(json.dumps(parts)) if parts else None
 
     @staticmethod
     def of(
@@ -101,6 +113,7 @@ class RegionOp(IRDLOperation):
             printer.print_string(f" lines [{', '.join(str(line.data) for line in self.lines)}]")
         if self.estimate is not None:
             printer.print_string(" estimate")
+        _print_parts(printer, self.own_parts)
         printer.print_op_attributes(self.attributes)
 
     @classmethod
@@ -125,8 +138,35 @@ class RegionOp(IRDLOperation):
             op.last_line = IntAttr(last)  # as written: the verifier judges it
         if parser.parse_optional_keyword("estimate"):
             op.estimate = UnitAttr()
+        if parser.parse_optional_keyword("parts"):
+            op.set_parts(
+                parser.parse_comma_separated_list(parser.Delimiter.SQUARE, lambda: _parse_part(parser))
+            )
         op.attributes |= parser.parse_optional_attr_dict()
         return op
+
+
+def _print_parts(printer: Printer, parts: Sequence[Part]) -> None:
+    """` parts [0.75 "exp" at "helpers.py":9 at "attn.py":34, 0.25 "load" at "attn.py":33]`."""
+    for n, part in enumerate(parts):
+        printer.print_string(f"{', ' if n else ' parts ['}{part.share} ")
+        printer.print_string_literal(part.kind)
+        for file, line in part.frames:
+            printer.print_string(" at ")
+            printer.print_string_literal(file)
+            printer.print_string(f":{line}")
+    if parts:
+        printer.print_string("]")
+
+
+def _parse_part(parser: Parser) -> Part:
+    share, kind = float(parser.parse_number()), parser.parse_str_literal()
+    frames: list[Frame] = []
+    while parser.parse_optional_keyword("at"):
+        file = parser.parse_str_literal()
+        parser.parse_punctuation(":")
+        frames.append((file, parser.parse_integer()))
+    return Part(share, kind, tuple(frames))
 
 
 class ProbeOp(IRDLOperation):

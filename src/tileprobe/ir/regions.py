@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from xdsl.ir import Operation
 
+from tileprobe.ir.parts import Part, read_parts
 from tileprobe.ir.probe import RegionOp
 
 
@@ -27,6 +28,11 @@ class Region:
     depth: int = 0
     lines: tuple[int, ...] = ()  # one by one, when they are not all from first to last
     estimate: bool = False  # its share of a fused stage is an estimate, not a measurement
+    parts: tuple[Part, ...] = ()  # what its own time is made of, by line and kind of operation: an estimate
+
+    def __post_init__(self) -> None:
+        if self.parts and not isinstance(self.parts[0], Part):
+            object.__setattr__(self, "parts", read_parts(self.parts))
 
     @property
     def all_lines(self) -> tuple[int, ...]:
@@ -68,6 +74,7 @@ def regions_of(kernel: Operation, kernel_id: int = 0, first_id: int = 0) -> list
                 depth=depth[number],
                 lines=tuple(line.data for line in op.lines) if op.lines is not None else (),
                 estimate=op.estimate is not None,
+                parts=op.own_parts,
             )
         )
     return found

@@ -8,7 +8,7 @@ implements it is instrumented without a change there. `ScfStructure` serves any 
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -17,7 +17,8 @@ from xdsl.ir import Operation, OpResult, Region, SSAValue
 
 from tileprobe.errors import TileProbeError
 from tileprobe.ir.accessors import attr_value, op_name
-from tileprobe.ir.locations import source_location
+from tileprobe.ir.locations import user_frames
+from tileprobe.ir.parts import Frame, Spot
 from tileprobe.ir.tokens import WAIT, End, Tokens, is_copy
 
 
@@ -122,6 +123,14 @@ class Structure(Protocol):
         """Roughly how many elementary operations a stage runs; None when it is not known."""
         return None
 
+    def frames(self, op: Operation) -> tuple[Frame, ...]:
+        """The line of an op, and those that called the function it stands in; the last is the kernel's own."""
+        return ()
+
+    def costs(self, op: Operation) -> Mapping[Spot, float]:
+        """What the time of a stage is made of, by kind of operation and line; empty when that is not known."""
+        return {}
+
     def is_free(self, op: Operation) -> bool:
         """Whether an op costs nothing worth a clock reading: constants, scalar address arithmetic."""
         ...
@@ -203,8 +212,19 @@ class ScfStructure(Structure):
         if isinstance(written, str) and ":" in written:
             file, numbers = written.rsplit(":", 1)
             return Lines(file, frozenset(int(n) for n in numbers.split(",")))
-        place = source_location(op)
-        return None if place is None else Lines(place.file, frozenset([place.line]))
+        frames = user_frames(op.location)  # the kernel's own line, where it calls a function
+        return Lines(frames[-1][0], frozenset([frames[-1][1]])) if frames else None
+
+    def frames(self, op: Operation) -> tuple[Frame, ...]:
+        found = user_frames(op.location)
+        lines = None if found else self.lines(op)
+        return found if lines is None else ((lines.file, lines.first),)
+
+    def costs(self, op: Operation) -> Mapping[Spot, float]:
+        frames = user_frames(op.location)
+        if not frames or not self.kinds(op):
+            return {}  # its lines, if it has any written at it, are all that is known
+        return {("+".join(self.kinds(op)), frames): self.cost(op) or 1.0}
 
     def is_free(self, op: Operation) -> bool:
         name = op_name(op)

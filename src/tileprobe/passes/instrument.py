@@ -7,7 +7,8 @@ operations get one region a pair of issue and wait; what software pipelining mov
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections import defaultdict
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 
 from xdsl.context import Context
@@ -17,12 +18,15 @@ from xdsl.passes import ModulePass
 
 from tileprobe.ir.accessors import attr_value
 from tileprobe.ir.blocks import exits, insert_first
+from tileprobe.ir.parts import Part, Spot, parts_of
 from tileprobe.ir.probe import DoneOp, IssueOp, ProbeOp, RegionOp, StartOp, StopOp, WaitOp
 from tileprobe.ir.registry import structure
 from tileprobe.ir.structure import Lines, Pair, Shift, Structure
 from tileprobe.passes.select import MARK, SCOPES, marks
 
 _RANGES = ("kernel", "loop", "iteration", "scope")
+CONTROL = 24.0  # what entering a region or one round of a loop costs, in elementary operations of a stage
+ROUNDS = 8  # of a loop inside a region, where nobody knows how often it goes round
 LOOP = "probe.loop"  # on a loop that something was peeled off: the number by which probes name it
 
 
@@ -53,6 +57,7 @@ class _Range:
     kind: str
     lines: Lines | None
     shift: Shift = field(default_factory=Shift)
+    op: Operation | None = None  # the one op that it is about
 
 
 @dataclass
@@ -62,6 +67,9 @@ class _Instrumenter:
     named: dict[tuple[int | None, str], int] = field(default_factory=dict)
     paired: dict[Hashable, int] = field(default_factory=dict)  # the region of an asynchronous operation
     peeled: dict[Operation, list[ProbeOp]] = field(default_factory=dict)  # loop -> what was peeled off it
+    spent: dict[int, defaultdict[Spot, float]] = field(
+        default_factory=dict
+    )  # region -> what its own time goes to
 
     def run(self, kernel: Operation) -> None:
         parent = None
@@ -69,9 +77,11 @@ class _Instrumenter:
         blocks = list(body.blocks)
         if "kernel" in marks(kernel):
             symbol = str(attr_value(kernel, "sym_name") or "kernel")
-            parent = self._declare(symbol, "kernel", None, self._lines_below(kernel))
+            parent = self._declare(symbol, "kernel", None, self._lines_below(kernel), kernel)
         for block in blocks:
             self._block(block, parent, ())
+        for region in self.regions:
+            region.set_parts(_worth_saying(region, parts_of(self.spent.get(region.region.data, {}))))
         if parent is not None:
             _enclose(body, parent)
         for region in reversed(self.regions):
@@ -89,8 +99,9 @@ class _Instrumenter:
             for probe in self.peeled[loop]:
                 probe.peeled = IntAttr(number)
 
-    def _block(self, block: Block, parent: int | None, scopes: tuple[str, ...]) -> None:
-        """Wraps the chosen ops of one block, then looks into them. `scopes` are open already."""
+    def _block(self, block: Block, parent: int | None, scopes: tuple[str, ...], times: int = 1) -> None:
+        """Wraps the chosen ops of one block, then looks into them. `scopes` are open already; `times` is how often
+        the block runs in its region."""
         ops = [op for op in block.ops if not isinstance(op, RegionOp)]
         ranges = self._scope_ranges(ops, scopes)
         ranges += [found for n, op in enumerate(ops) if (found := self._own_range(n, op)) is not None]
@@ -102,7 +113,7 @@ class _Instrumenter:
         stops: list[tuple[int, ProbeOp]] = []
         for found in ranges:
             outer, names = around[found.first]
-            region = self._declare(found.name, found.kind, outer, found.lines)
+            region = self._declare(found.name, found.kind, outer, found.lines, found.op)
             block.insert_op_before(self._shifted(StartOp, region, found.shift), ops[found.first])
             stops.append((found.last, self._shifted(StopOp, region, found.shift)))
             inside = (*names, found.name) if found.kind == "scope" else names
@@ -114,21 +125,32 @@ class _Instrumenter:
             block.insert_op_before(stop, after) if after else block.add_op(stop)
         for n, op in enumerate(ops):
             self._asynchronous(block, op, around[n][0])
-            if not self.how.kinds(op):
-                self._inside(op, *around[n])
+            if self.how.kinds(op):
+                self._spend(around[n][0], self.how.costs(op), times)
+            else:
+                self._inside(op, *around[n], times)
 
-    def _inside(self, op: Operation, parent: int | None, scopes: tuple[str, ...]) -> None:
+    def _spend(self, region: int | None, costs: Mapping[Spot, float], times: int) -> None:
+        """What runs without a probe of its own is a part of the region around it."""
+        if region is not None:
+            mine = self.spent.setdefault(region, defaultdict(float))
+            for spot, cost in costs.items():
+                mine[spot] += times * cost
+
+    def _inside(self, op: Operation, parent: int | None, scopes: tuple[str, ...], times: int) -> None:
         loop = self.how.loop(op)
         if loop is None:
             for region in op.regions:
                 for block in region.blocks:
-                    self._block(block, parent, scopes)
+                    self._block(block, parent, scopes, times)
             return
-        inner = parent
+        inner, rounds = parent, times * (ROUNDS if loop.trip is None else loop.trip)
         if "iteration" in marks(op):
-            inner = self._declare("iteration", "iteration", parent, self._lines_below(op))
+            inner, rounds = self._declare("iteration", "iteration", parent, self._lines_below(op), op), 1
+        else:
+            self._spend(parent, {("loop", self.how.frames(op)): CONTROL}, rounds)
         for block in loop.body.blocks:
-            self._block(block, inner, scopes)
+            self._block(block, inner, scopes, rounds)
         if inner is not parent and inner is not None:
             _enclose(loop.body, inner)
 
@@ -136,11 +158,15 @@ class _Instrumenter:
         if "loop" in marks(op):
             own, below = self.how.lines(op), self._lines_below(op)
             line = own.first if own else below.first if below else None
-            return _Range(n, n, "loop" if line is None else f"loop @ {line}", "loop", below)
+            frames = self.how.frames(op)
+            name = "loop" if line is None else f"loop @ {line}"
+            if len(frames) > 1:  # in a function that the kernel calls on that line
+                name += f" in {frames[0][0].rsplit('/', 1)[-1]}:{frames[0][1]}"
+            return _Range(n, n, name, "loop", below, op=op)
         if "stage" in marks(op):
             kinds, lines = self.how.kinds(op), self.how.lines(op)
             name = " + ".join(kinds) + _suffix(lines)
-            return _Range(n, n, name, "+".join(kinds), lines, self.how.shift(op))
+            return _Range(n, n, name, "+".join(kinds), lines, self.how.shift(op), op)
         return None
 
     def _scope_ranges(self, ops: list[Operation], known: tuple[str, ...]) -> list[_Range]:
@@ -186,7 +212,9 @@ class _Instrumenter:
             self.peeled.setdefault(shift.peeled, []).append(made)
         return made
 
-    def _declare(self, name: str, kind: str, parent: int | None, lines: Lines | None) -> int:
+    def _declare(
+        self, name: str, kind: str, parent: int | None, lines: Lines | None, op: Operation | None = None
+    ) -> int:
         if kind == "scope" and (parent, name) in self.named:
             return self.named[parent, name]  # a scope in pieces is one region
         number = len(self.regions)
@@ -195,6 +223,8 @@ class _Instrumenter:
         # Of a loop the range says enough; of a stage the lines that went into it are to be known.
         single = lines.scattered if lines and kind not in _RANGES else ()
         self.regions.append(RegionOp.of(number, name, kind, parent, *where, single))
+        if op is not None and kind in _RANGES and (frames := self.how.frames(op)):
+            self._spend(number, {(kind, frames): CONTROL}, 1)
         return number
 
     def _lines_below(self, op: Operation) -> Lines | None:
@@ -211,6 +241,17 @@ class _Instrumenter:
                 for inner in block.ops:
                     found = _union(found, self._all_lines(inner))
         return found
+
+
+def _worth_saying(region: RegionOp, parts: tuple[Part, ...]) -> tuple[Part, ...]:
+    """A single part says nothing that the region's own kind and line do not."""
+    if len(parts) != 1 or region.file is None or region.first_line is None or region.last_line is None:
+        return parts
+    kind, only = region.kind.data, ((region.file.data, region.first_line.data),)
+    one_line = kind in _RANGES or region.first_line == region.last_line
+    return (
+        () if parts[0].frames == only and one_line and (kind in _RANGES or parts[0].kind == kind) else parts
+    )
 
 
 def _union(a: Lines | None, b: Lines | None) -> Lines | None:

@@ -16,9 +16,10 @@ from xdsl.passes import ModulePass
 
 from tileprobe.errors import TileProbeError
 from tileprobe.ir.accessors import attr_value
+from tileprobe.ir.parts import Frame
 from tileprobe.ir.registry import structure
 from tileprobe.ir.scopes import scopes_in
-from tileprobe.ir.structure import Lines, Structure
+from tileprobe.ir.structure import Structure
 
 MARK = "probe.select"  # kernel, loop, iteration, stage, issue, wait
 SCOPES = "probe.scopes"  # names of the user scopes an op lies in, outermost first
@@ -30,6 +31,9 @@ class _Scope:
     first: int
     last: int
     file: str | None = None  # None: given by hand, of any file
+
+    def holds(self, place: Frame) -> bool:
+        return self.file in (None, place[0]) and self.first <= place[1] <= self.last
 
 
 @dataclass(frozen=True)
@@ -70,7 +74,7 @@ class SelectPass(ModulePass):
                 _mark_scopes(inner, how, named)
 
     def _select(self, op: Operation, how: Structure, ranges: list[tuple[int, int]]) -> None:
-        if ranges and not _touches(how.lines(op), ranges):
+        if ranges and not _touches(op, how, ranges):
             return
         if how.loop(op) is not None:
             if self.loops:
@@ -111,26 +115,45 @@ def _outside_stages(op: Operation, how: Structure) -> list[Operation]:
 def _written_scopes(kernel: Operation, how: Structure) -> list[_Scope]:
     """The user's scopes in the files that the kernel's stages come from."""
     files = {lines.file for op in kernel.walk() if (lines := how.lines(op)) is not None}
+    files |= {file for op in kernel.walk() for file, _ in how.frames(op)}
     return [_Scope(s.name, s.first, s.last, file) for file in sorted(files) for s in scopes_in(file)]
 
 
 def _mark_scopes(op: Operation, how: Structure, scopes: list[_Scope]) -> None:
-    """A stage lies in a scope when most of its lines do: one fused across the border counts once."""
-    lines = how.lines(op)
-    if lines is None or not (how.kinds(op) or how.loop(op)):
+    """A stage lies in a scope when most of what it costs does: one fused across the border counts once. The scope
+    may be in a function that the kernel calls, or around the call."""
+    if not scopes or not (how.kinds(op) or how.loop(op)):
         return
+    costs = _places(op, how)
+    whole = sum(costs.values())
     inside = [
         (scope.first - scope.last, scope.name)
         for scope in scopes
-        if scope.file in (None, lines.file)
-        and 2 * sum(scope.first <= n <= scope.last for n in lines.numbers) > len(lines.numbers)
+        if 2 * sum(cost for frames, cost in costs.items() if any(map(scope.holds, frames))) > whole
     ]
     if inside:
         op.attributes[SCOPES] = ArrayAttr([StringAttr(name) for _, name in sorted(inside)])
 
 
-def _touches(lines: Lines | None, ranges: list[tuple[int, int]]) -> bool:
-    return lines is not None and any(first <= n <= last for n in lines.numbers for first, last in ranges)
+def _places(op: Operation, how: Structure) -> dict[tuple[Frame, ...], float]:
+    """Where an op's time goes: by cost where that is known, else evenly over its lines."""
+    found: dict[tuple[Frame, ...], float] = {}
+    for (_, frames), cost in how.costs(op).items() if how.kinds(op) else ():
+        found[frames] = found.get(frames, 0.0) + cost
+    if found:
+        return found
+    if how.loop(op) is not None and (frames := how.frames(op)):
+        return {frames: 1.0}
+    lines = how.lines(op)
+    return {} if lines is None else {((lines.file, number),): 1.0 for number in lines.numbers}
+
+
+def _touches(op: Operation, how: Structure, ranges: list[tuple[int, int]]) -> bool:
+    lines = how.lines(op)
+    numbers = {line for frames in _places(op, how) for _, line in frames} | (
+        set(lines.numbers) if lines else set()
+    )
+    return any(first <= n <= last for n in numbers for first, last in ranges)
 
 
 def _range(text: str) -> tuple[int, int]:

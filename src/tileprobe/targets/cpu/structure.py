@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
+from collections.abc import Mapping
 
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
-from tileprobe.ir.accessors import op_name
+from tileprobe.ir.accessors import attr_value, op_name
+from tileprobe.ir.locations import user_frames
+from tileprobe.ir.parts import Frame, Spot
 from tileprobe.ir.structure import ScfStructure
+from tileprobe.targets.cpu.costs import SCALAR, combine_cost, nest_costs
 from tileprobe.targets.cpu.dialect import STAGES, BufferType, DotOp, NestOp
+
+UNKNOWN_ROUNDS = 8  # of a loop in a function that is called, where nobody knows how often it goes round
+DEEPEST = 8  # calls of calls that are followed
 
 
 class TileStructure(ScfStructure):
@@ -28,6 +37,49 @@ class TileStructure(ScfStructure):
         if op_name(op) == "tt.call":
             return None  # whatever the function does
         return 1.0 if self.kinds(op) else None
+
+    def costs(self, op: Operation) -> Mapping[Spot, float]:
+        if isinstance(op, NestOp):
+            return nest_costs(op)
+        frames = user_frames(op.location)
+        if not frames or not self.kinds(op):
+            return {}
+        if op_name(op) == "tt.call":
+            return self._called(op, frames, DEEPEST) or {("call", frames): 1.0}
+        each = combine_cost(op.regions[0].block) if op.regions else 1.0
+        scale = each if isinstance(op, STAGES) else SCALAR
+        return {("+".join(self.kinds(op)), frames): scale * (self.cost(op) or 1.0)}
+
+    def _called(self, call: Operation, around: tuple[Frame, ...], depth: int) -> defaultdict[Spot, float]:
+        """What the function costs that is called here (one that Triton did not inline), its lines before the call's."""
+        found: defaultdict[Spot, float] = defaultdict(float)
+        above = call.parent_op()
+        while above is not None and not isinstance(above, ModuleOp):
+            above = above.parent_op()
+        name = attr_value(call, "callee")
+        function = next((f for f in above.ops if attr_value(f, "sym_name") == name), None) if above else None
+        for op in function.walk() if function is not None and depth else ():
+            if not self.kinds(op) or self._in_stage(op):
+                continue
+            inner = user_frames(op.location)
+            nested = op_name(op) == "tt.call"
+            costs = self._called(op, inner, depth - 1) if nested else self.costs(op)
+            for (kind, frames), cost in costs.items():
+                found[(kind, (*frames, *around))] += cost * self._rounds(op)
+        return found
+
+    def _in_stage(self, op: Operation) -> bool:
+        above = op.parent_op()
+        return above is not None and (bool(self.kinds(above)) or self._in_stage(above))
+
+    def _rounds(self, op: Operation) -> int:
+        """How often the loops around an op go round."""
+        above = op.parent_op()
+        if above is None:
+            return 1
+        loop = self.loop(above)
+        here = 1 if loop is None else UNKNOWN_ROUNDS if loop.trip is None else loop.trip
+        return here * self._rounds(above)
 
     def is_free(self, op: Operation) -> bool:
         return op_name(op) in ("tile.alloc", "tile.view", "tile.table") or super().is_free(op)

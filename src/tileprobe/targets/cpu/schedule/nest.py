@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from xdsl.dialects.builtin import ArrayAttr, IntAttr, StringAttr
+from xdsl.dialects.builtin import ArrayAttr, FusedLoc, IntAttr, LocationAttr, NoneAttr, StringAttr
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from tileprobe.targets.cpu.dialect import BufferType, NestOp, ReadOp, ViewOp, WriteOp, YieldOp
@@ -55,6 +55,7 @@ class NestBuilder:
         self.pending: dict[SSAValue, int] = {}  # reduction result -> number of the reduction
         self.axis: int | None = None
         self.reductions: list[tuple[str, SSAValue, SSAValue | None]] = []  # combination, value, buffer
+        self.reduced_at: list[LocationAttr] = []  # where each of them stands in the source
         self.stores = False
         self.loaded: list[tuple[SSAValue, bool]] = []  # pointers loaded from; at the nest's own point?
         self.stored: list[SSAValue] = []  # and those that were stored to
@@ -176,7 +177,9 @@ class NestBuilder:
         return True
 
     def finish(self) -> NestOp:
-        self.block.add_op(YieldOp.create(operands=[value for _, value, _ in self.reductions]))
+        last = YieldOp.create(operands=[value for _, value, _ in self.reductions])
+        last.location = FusedLoc(tuple(self.reduced_at), NoneAttr())
+        self.block.add_op(last)
         into = [buffer for _, _, buffer in self.reductions if buffer is not None]
         scalars = [value.type for _, value, buffer in self.reductions if buffer is None]
         properties: dict[str, Attribute] = {"shape": ArrayAttr([IntAttr(d) for d in self.domain])}

@@ -67,6 +67,7 @@ def lower_reduce(low: FunctionLowering, op: Operation) -> None:
     buffer = low.alloc(shape_of(result), result.type.element_type) if is_tensor(result) else None  # type: ignore[attr-defined]
     nest.pending[result] = len(nest.reductions)
     nest.reductions.append((kind, nest.value(source), buffer))
+    nest.reduced_at.append(op.location)
     if buffer is not None:
         low.buffers[result] = buffer
         nest.written[result] = buffer
