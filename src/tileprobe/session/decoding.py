@@ -159,8 +159,8 @@ def _groups(runs: list[Recorded]) -> list[list[int]]:
 def _calibration(seen: Observed) -> Calibration:
     """The cost of a record in this kernel, from launches that wrote each record more than once."""
     once = [run for run in seen.launches if run.words is not None]
-    chosen = {run.grid for run in seen.dosed}
-    doses = {PROBED: [run for run in once if run.grid in chosen][-CALIBRATING:]}
+    chosen = {work_of(run) for run in seen.dosed}
+    doses = {PROBED: [run for run in once if work_of(run) in chosen][-CALIBRATING:]}
     doses |= {run.dose: [other for other in seen.dosed if other.dose == run.dose] for run in seen.dosed}
     if len(doses) < 2 or not all(doses.values()):
         return Calibration()

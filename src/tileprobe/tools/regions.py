@@ -1,14 +1,20 @@
 """regions: where the time of a kernel goes, as a tree: count, total, self, mean, p50, p95, share, source.
 
-Streams of one partition are put together. A kernel with several partitions has one tree for each, under its name."""
+Totals and counts are scaled to all launches, programs and iterations that ran; what was recorded of them, and how far
+off the total may be, stand beside. Streams of one partition are put together. A kernel with several partitions has
+one tree for each, under its name.
+"""
 
 from __future__ import annotations
+
+from math import isfinite
 
 import polars as pl
 
 from tileprobe.tools.plan import Plan
 from tileprobe.tools.result import Column, Finding, Result, Table
-from tileprobe.tools.streams import Partition, partitions, with_partition
+from tileprobe.tools.streams import Partition, partitions
+from tileprobe.tools.times import Times, how_sure, region_times
 from tileprobe.trace import Kernel, Region, Trace
 
 DURATION = pl.col("stop_ns") - pl.col("start_ns")
@@ -46,26 +52,12 @@ class Regions:
         return result
 
 
-def region_times(trace: Trace) -> pl.DataFrame:
-    """Count, total and quantiles of each region's intervals, by partition, in one pass over the trace. The time of
-    an asynchronous operation is what the program waited for it."""
-    timed = trace.scan().filter(pl.col("kind").is_in(["region", "wait", "mark", "value"]))
-    grouped = with_partition(trace, timed).group_by("partition", "region")
-    return grouped.agg(
-        pl.len().alias("count"),
-        DURATION.sum().alias("total_ns"),
-        DURATION.mean().alias("mean_ns"),
-        DURATION.quantile(0.5).alias("p50_ns"),
-        DURATION.quantile(0.95).alias("p95_ns"),
-    ).collect(engine="streaming")
-
-
-def region_tree(trace: Trace, kernel: Kernel, times: pl.DataFrame | None = None) -> pl.DataFrame:
+def region_tree(trace: Trace, kernel: Kernel, times: Times | None = None) -> pl.DataFrame:
     """One row a region of the kernel, parents before children; regions that never ran are left out. With several
     partitions the regions of each follow a row of kind `partition`, which is their sum."""
     times = region_times(trace) if times is None else times
     measured: dict[int, dict[int, dict]] = {}
-    for row in times.iter_rows(named=True):
+    for row in times.frame.iter_rows(named=True):
         measured.setdefault(row["partition"], {})[row["region"]] = row
     regions = trace.kernel_regions(kernel.id)
     parts = partitions(trace, kernel)
@@ -78,7 +70,20 @@ def region_tree(trace: Trace, kernel: Kernel, times: pl.DataFrame | None = None)
     whole = _whole(rows)
     for row in rows:
         row["share"] = row["total_ns"] / whole if whole else 0.0
+    _add_intervals(trace, kernel, times, rows, int(len(parts) > 1))
     return pl.DataFrame(rows, schema=SCHEMA)
+
+
+def _add_intervals(trace: Trace, kernel: Kernel, times: Times, rows: list[dict], top: int) -> None:
+    mine = [row for row in rows if row["kind"] != "partition"]
+    keys = [(row["partition"], row["region"]) for row in mine]
+    sure = how_sure(trace, kernel, times, keys, [row["depth"] == top for row in mine])
+    for row, error, of_whole in zip(mine, sure.total_ns.tolist(), sure.share.tolist()):
+        known = isfinite(error)
+        row["low_ns"] = max(0.0, row["total_ns"] - error) if known else None
+        row["high_ns"] = row["total_ns"] + error if known else None
+        row["share_error"] = of_whole if isfinite(of_whole) else None
+        row["basis"] = sure.basis
 
 
 def _rows(regions: list[Region], measured: dict[int, dict], depth: int) -> list[dict]:
@@ -95,14 +100,15 @@ def _rows(regions: list[Region], measured: dict[int, dict], depth: int) -> list[
         if around is not None:
             rows[around]["self_ns"] = max(0.0, rows[around]["self_ns"] - time["total_ns"])
         rows[region.id] = {
-            "region": region.id,
             "name": region.name,
             "kind": region.kind,
             "source": region.source,
             "depth": depth if around is None else rows[around]["depth"] + 1,
             "self_ns": time["total_ns"],
-            "estimate": region.estimate,
-            **{key: time[key] for key in ("count", "total_ns", "mean_ns", "p50_ns", "p95_ns")},
+            "recorded": min(1.0, time["recorded_ns"] / time["total_ns"]) if time["total_ns"] else 1.0,
+            **{key: time[key] for key in _MEASURED},
+            "count": round(time["count"]),
+            "estimate": region.estimate or time["estimate"],
         }
     return list(rows.values())
 
@@ -124,20 +130,34 @@ def whole_ns(frame: pl.DataFrame) -> float:
     return float(frame.filter(pl.col("depth") == 0)["total_ns"].sum())
 
 
+_MEASURED = (
+    *("partition", "region", "total_ns", "recorded_ns", "recorded_count", "mean_ns", "p50_ns", "p95_ns"),
+    *("taken_ns", "interrupted"),
+)
 SCHEMA = {
+    "partition": pl.Int64,
     "region": pl.UInt32,
     "name": pl.String,
     "kind": pl.String,
     "source": pl.String,
     "depth": pl.Int32,
     "count": pl.Int64,
+    "recorded_count": pl.Int64,
     "total_ns": pl.Float64,
+    "low_ns": pl.Float64,  # 95 % interval of the total; null where nothing can be said
+    "high_ns": pl.Float64,
+    "recorded_ns": pl.Float64,
+    "recorded": pl.Float64,  # the share of the total that was recorded
     "self_ns": pl.Float64,
     "mean_ns": pl.Float64,
     "p50_ns": pl.Float64,
     "p95_ns": pl.Float64,
     "share": pl.Float64,
-    "estimate": pl.Boolean,
+    "share_error": pl.Float64,  # half its 95 % interval
+    "estimate": pl.Boolean,  # stands for executions that were not recorded, or is a share of a fused stage
+    "taken_ns": pl.Float64,  # by the operating system; not in the total
+    "interrupted": pl.Int64,  # intervals of which it took something
+    "basis": pl.String,  # what the interval is from: "launches", "programs", or "" where there is none
 }
 
 

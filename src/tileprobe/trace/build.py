@@ -24,6 +24,8 @@ _DEFAULTS: dict[str, Any] = {
     "outer": 0,
     "value": None,
     "weight": 1.0,
+    "fit": 1.0,
+    "taken_ns": 0.0,
 }
 _EDGE_DEFAULTS: dict[str, Any] = {
     "launch": 0,

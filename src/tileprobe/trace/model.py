@@ -40,6 +40,10 @@ COLUMNS: dict[str, Any] = {
     # How many executions it stands for within its launch: itself, and those that sampling left out or that had no
     # room. Whatever sums or counts uses it; a figure with other weights than 1 is an estimate.
     "weight": pl.Float32,
+    # What its time is multiplied by beside the weight, so that iterations that stand for others fill the time of
+    # their loop, which is measured whole.
+    "fit": pl.Float32,
+    "taken_ns": pl.Float32,  # of its time, what the operating system took; figures are without it
 }
 
 # What an edge says: `to` could not go on before `from`.

@@ -1,0 +1,190 @@
+"""The times of regions, summed up: scaled to all that ran, with what was recorded and how sure it is beside them.
+
+In comes a trace; out go `Times`, one row a region and partition, and for a kernel's rows the 95 % intervals of their
+totals and shares. The samples of an interval are the launches of a work. A work that was recorded once has the programs
+of that launch as its samples: programs that differ by design make such an interval wide.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from tileprobe.tools.figures import (
+    LASTED,
+    NORMAL,
+    STANDS,
+    TIME,
+    Spread,
+    spread_of_total,
+    together,
+    weighted_quantile,
+)
+from tileprobe.tools.streams import with_partition
+from tileprobe.trace import Kernel, Trace
+from tileprobe.trace.works import standing_for, with_works
+
+Key = tuple[int, int]  # partition and region
+
+
+@dataclass
+class Times:
+    """`frame` is what a report shows; the others are the samples behind it."""
+
+    frame: pl.DataFrame  # a row a partition and region
+    launches: pl.DataFrame  # a row a partition, region and launch, with its time within the launch
+    programs: pl.DataFrame  # the same for each program, of launches that are the only ones of their work
+    standing: dict[int, float]  # launch -> launches that it stands for
+    recorded: dict[int, int]  # launch -> programs of which there are intervals
+
+
+@dataclass
+class Sure:
+    """How sure the rows of a kernel are: half the widths of 95 % intervals, infinite where nothing can be said."""
+
+    total_ns: np.ndarray
+    share: np.ndarray
+    basis: str  # what the samples were: "launches", "programs" where a work was recorded once, or "" for none
+
+
+def region_times(trace: Trace) -> Times:
+    """The time of an asynchronous operation is what the program waited for it."""
+    standing = standing_for(trace)
+    timed = trace.scan().filter(pl.col("kind").is_in(["region", "wait", "mark", "value"]))
+    timed = with_partition(trace, timed).with_columns(LASTED.alias("lasted"), TIME.alias("ns"))
+    launches = _launches(timed)
+    scaled = _scaled(launches, standing)
+    found = scaled.join(_quantiles(trace, timed, standing), on=["partition", "region"], how="left")
+    recorded = trace.scan().group_by("launch").agg(pl.col("program").n_unique()).collect(engine="streaming")
+    alone = [launch for launch, count in _siblings(trace).items() if count == 1]
+    programs = (
+        timed.filter(pl.col("launch").is_in(alone))
+        .group_by("partition", "region", "launch", "program")
+        .agg(pl.col("ns").sum())
+        .collect(engine="streaming")
+    )
+    return Times(found, launches, programs, standing, dict(recorded.iter_rows()))
+
+
+def _siblings(trace: Trace) -> dict[int, int]:
+    """For each probed launch how many of its work were probed."""
+    works: dict[int, list[int]] = {}
+    for launch in with_works(trace).launches:
+        if launch.probed:
+            works.setdefault(launch.work, []).append(launch.id)
+    return {launch: len(mine) for mine in works.values() for launch in mine}
+
+
+def _launches(timed: pl.LazyFrame) -> pl.DataFrame:
+    estimate = (pl.col("weight") != 1) | (pl.col("fit") != 1)
+    raw = (pl.col("stop") - pl.col("start")) * STANDS * pl.col("fit")
+    grouped = timed.group_by("partition", "region", "launch").agg(
+        pl.col("ns").sum(),
+        STANDS.sum().alias("count"),
+        pl.col("lasted").sum().alias("recorded_ns"),
+        pl.len().alias("recorded_count"),
+        raw.sum().alias("raw_ticks"),
+        (pl.col("taken_ns") * STANDS * pl.col("fit")).cast(pl.Float64).sum().alias("taken_ns"),
+        (pl.col("taken_ns") > 0).sum().alias("interrupted"),
+        estimate.any().alias("estimate"),
+    )
+    return grouped.sort("partition", "region", "launch").collect(engine="streaming")
+
+
+def _scaled(launches: pl.DataFrame, standing: dict[int, float]) -> pl.DataFrame:
+    """Launches summed up, each for as many as it stands for."""
+    factor = pl.col("launch").replace_strict(standing, default=1.0, return_dtype=pl.Float64)
+    rows = launches.with_columns(factor.alias("launches"))
+    each = pl.col("launches")
+    summed = rows.group_by("partition", "region", maintain_order=True).agg(
+        (pl.col("ns") * each).sum().alias("total_ns"),
+        (pl.col("count") * each).sum().alias("count"),
+        (pl.col("raw_ticks") * each).sum(),
+        (pl.col("taken_ns") * each).sum(),
+        pl.col("recorded_ns").sum(),
+        pl.col("recorded_count").sum(),
+        pl.col("interrupted").sum(),
+        pl.col("estimate").any(),
+    )
+    return summed.with_columns((pl.col("total_ns") / pl.col("count")).alias("mean_ns"))
+
+
+def _quantiles(trace: Trace, timed: pl.LazyFrame, standing: dict[int, float]) -> pl.DataFrame:
+    names = {"p50_ns": 0.5, "p95_ns": 0.95}
+    low, high = (
+        trace.scan().select(pl.col("weight").min(), pl.col("weight").max().alias("most")).collect().row(0)
+    )
+    if low == high and len(set(standing.values())) < 2:  # all stand for as much
+        found = [pl.col("lasted").quantile(share).alias(name) for name, share in names.items()]
+    else:
+        factor = pl.col("launch").replace_strict(standing, default=1.0, return_dtype=pl.Float64)
+        timed = timed.with_columns((STANDS * factor).alias("stands"))
+        found = [weighted_quantile("lasted", "stands", share).alias(name) for name, share in names.items()]
+    return timed.group_by("partition", "region").agg(found).collect(engine="streaming")
+
+
+# -- how sure ---------------------------------------------------------------------------------------------
+
+
+def how_sure(trace: Trace, kernel: Kernel, times: Times, keys: Sequence[Key], top: Sequence[bool]) -> Sure:
+    """Of rows of one kernel. `top` says which of them hang from nothing: shares are of their sum."""
+    works: dict[int, list[int]] = {}
+    for launch in with_works(trace).launches:
+        if launch.kernel == kernel.id and launch.probed:
+            works.setdefault(launch.work, []).append(launch.id)
+    if not works or not keys:
+        return Sure(np.full(len(keys), math.inf), np.full(len(keys), math.inf), "")
+    total = _column(times, keys, "total_ns")
+    whole = total[np.asarray(top, bool)].sum()
+    share = total / whole if whole else np.zeros(len(keys))
+    parts: list[Spread] = []
+    shares: list[Spread] = []
+    for launches in works.values():
+        samples = _samples(times, keys, launches)
+        rest = samples - share[:, None] * samples[np.asarray(top, bool)].sum(axis=0)
+        parts.append(spread_of_total(samples, times.standing[launches[0]]))
+        shares.append(spread_of_total(rest, times.standing[launches[0]]))
+    basis = "programs" if any(len(launches) == 1 for launches in works.values()) else "launches"
+    known = all(np.isfinite(part.variance).all() for part in parts)
+    systematic = NORMAL * _correction(kernel, times, keys) * _doubt(kernel)
+    width = np.hypot(together(parts).half_width(), systematic)
+    of_whole = together(shares).half_width() / whole if whole else np.full(len(keys), math.inf)
+    return Sure(width, of_whole, basis if known else "")
+
+
+def _samples(times: Times, keys: Sequence[Key], launches: list[int]) -> np.ndarray:
+    """The time of each row in each launch, or in each program of the only one."""
+    place = {key: n for n, key in enumerate(keys)}
+    alone = len(launches) == 1
+    frame = times.programs if alone else times.launches
+    by = "program" if alone else "launch"
+    frame = frame.filter(pl.col("launch").is_in(launches)).select("partition", "region", by, "ns")
+    columns = {one: n for n, one in enumerate(frame[by].unique(maintain_order=True).to_list())}
+    count = max(len(columns), times.recorded.get(launches[0], 0) if alone else len(launches))
+    samples = np.zeros((len(keys), count))  # what a region is not in took it no time there
+    for partition, region, one, ns in frame.iter_rows():
+        if (partition, region) in place:
+            samples[place[partition, region], columns[one]] = ns
+    return samples
+
+
+def _column(times: Times, keys: Sequence[Key], name: str) -> np.ndarray:
+    table = {(p, r): value for p, r, value in times.frame.select("partition", "region", name).iter_rows()}
+    return np.array([table[key] for key in keys], float)
+
+
+def _correction(kernel: Kernel, times: Times, keys: Sequence[Key]) -> np.ndarray:
+    """What replay took out of each row, in nanoseconds."""
+    raw = _column(times, keys, "raw_ticks") * 1e9 / kernel.clock.hz
+    return np.abs(raw - _column(times, keys, "total_ns") - _column(times, keys, "taken_ns"))
+
+
+def _doubt(kernel: Kernel) -> float:
+    """How far off the cost of a record may be, as a share of it: the same everywhere, so it does not average out."""
+    known = kernel.calibration
+    cost, error = float(known.get("cost_ticks") or 0.0), float(known.get("error_ticks") or 0.0)
+    return min(error / cost, 1.0) if cost > 0 and known.get("doses") else 0.0
