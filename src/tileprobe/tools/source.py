@@ -11,6 +11,7 @@ import polars as pl
 from tileprobe.tools.plan import Plan
 from tileprobe.tools.regions import region_times, region_tree, whole_ns
 from tileprobe.tools.result import Column, Result, Table
+from tileprobe.tools.times import Times
 from tileprobe.trace import Kernel, Trace
 
 COLUMNS = [
@@ -39,7 +40,7 @@ class Source:
         return result
 
 
-def line_times(trace: Trace, kernel: Kernel, times: pl.DataFrame | None = None) -> pl.DataFrame:
+def line_times(trace: Trace, kernel: Kernel, times: Times | None = None) -> pl.DataFrame:
     """One row a line of the kernel's source: number, text, nanoseconds, share, whether it is an estimate.
     Lines of functions that the kernel calls follow at the end."""
     text = {(kernel.first_line or 1) + n: line for n, line in enumerate(kernel.source.splitlines())}

@@ -48,12 +48,8 @@ SIDE: dict[str, type] = {
 TABLES = ("interval", "edge", "counter")  # in the order in which their rows come
 TABLE_DTYPE = pl.Enum(TABLES)
 DISCRIMINATOR = "table"
-_SINCE = {
-    "stream": 0,
-    "weight": 1.0,
-    "fit": 1.0,
-    "taken_ns": 0.0,
-}  # columns that older files lack, and what holds for them
+# columns that older files lack, and what holds for them
+_SINCE = {"stream": 0, "weight": 1.0, "fit": 1.0, "taken_ns": 0.0}
 
 
 def write(path: str | os.PathLike[str], trace: Trace) -> None:
