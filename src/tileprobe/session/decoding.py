@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tileprobe.ir.functions import Function, functions_called
 from tileprobe.ir.machine import Clock, GlobalTimer, Unit
 from tileprobe.ir.sampling import Every
 from tileprobe.session.making import Columns, Making, corrected, renumber
@@ -138,6 +139,9 @@ def _kernel_row(number: int, seen: Observed, calibration: Calibration) -> Kernel
         ir=dict(seen.variant.ir),
         layout=None if layout is None else layout.to_json(),
         calibration=known,
+        functions=functions_called(
+            seen.variant.regions, Function(seen.kernel.name, source.file, source.first_line, source.text)
+        ),
         signature=getattr(seen.kernel, "signature", ""),
     )
 

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import polars as pl
 
+from tileprobe.ir.functions import Function
 from tileprobe.ir.machine import Clock, Domain, Unit
 from tileprobe.ir.regions import Region
 
@@ -137,6 +138,7 @@ class Kernel:
     layout: dict[str, Any] | None = None  # Layout.to_json()
     calibration: dict[str, Any] = field(default_factory=dict)  # Calibration.to_json(), and measured overhead
     streams: tuple[str, ...] = ()  # names of the streams of a program, where it has several
+    functions: tuple[Function, ...] = ()  # that it calls, where time is spent in them
     signature: str = ""  # the specialisation in short: "x: *fp32, n: i32, BLOCK=128, num_warps=4"
 
 
@@ -188,6 +190,8 @@ def from_json(kind: type[T], row: dict[str, Any]) -> T:
     values = {key: value for key, value in row.items() if key in known}
     if "clock" in values:
         values["clock"] = Clock(**values["clock"])
+    if "functions" in values:
+        values["functions"] = tuple(Function(**row) for row in values["functions"])
     if "losses" in values:
         values["losses"] = Losses(**values["losses"])
     for name in ("grid", "lines", "streams"):
