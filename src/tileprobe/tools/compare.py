@@ -1,117 +1,207 @@
 """Two traces side by side, region by region, with the noise of each: what changed, and what may be chance.
 
-A region's time in one launch is one sample. The difference of the medians is held against the noise of the
-samples; with fewer than three launches on a side there is no telling, and the result says so.
+Kernels and regions are matched by structure and code (`tools/matching.py`). A region's time in one launch, over the
+programs of that launch, is one sample. Launches are held against launches of the same work (the same grid and
+arguments) of the other trace; the difference of the medians is held against the noise of the samples; with fewer than
+three launches on a side there is no telling, and the result says so.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import polars as pl
 
-from tileprobe.tools.regions import DURATION
+from tileprobe.tools.matching import Matched, code_of, match_kernels, match_regions
 from tileprobe.tools.result import Column, Finding, Result, Table
-from tileprobe.tools.streams import partitions, with_partition
-from tileprobe.trace import Kernel, Trace
+from tileprobe.tools.signatures import labels
+from tileprobe.tools.streams import partitions
+from tileprobe.tools.times import Times, region_times
+from tileprobe.trace import Kernel, Region, Trace
+from tileprobe.trace.works import with_works
 
 ENOUGH = 3  # launches on each side
 MANY = 10  # launches, from which on the error of a median can be estimated from their spread
 SIGMAS = 3.0  # standard errors, beyond which a difference is no longer called noise
+NAMED = 3  # regions without a partner that are named
 
 COLUMNS = [
     Column("name", "tree", "region"),
-    Column("a_ns", "ns", "A"),
-    Column("b_ns", "ns", "B"),
+    Column("a_ns", "ns", "A", estimate="estimate"),
+    Column("b_ns", "ns", "B", estimate="estimate"),
     Column("change", "change", "change"),
     Column("verdict", "text", ""),
     Column("noise", "noise", "noise"),
 ]
 
+WorkKey = tuple[tuple[int, ...], str]  # grid and arguments
+EVERYTHING: WorkKey = ((), "")
+Samples = dict[WorkKey, np.ndarray]  # by work, a number a launch
+
 
 def compare(a: Trace, b: Trace) -> Result:
-    """Regions are matched by kernel and by the path of names to them."""
+    """Every kernel that both traces have is a table, whatever its specialisation."""
     result = Result("compare")
-    left, right = _samples(a), _samples(b)
-    kernels = [k.name for k in a.kernels if any(k.name == other.name for other in b.kernels)]
-    for name in dict.fromkeys(kernels):
-        paths = [p for p in left if p[0] == name and p in right]
-        rows = [_row(path, left[path], right[path]) for path in paths]
-        if rows:
-            result.tables.append(Table(name, pl.DataFrame(rows, infer_schema_length=None), COLUMNS))
-            result.findings += _finding(name, rows)
-        missing = [p for p in (*left, *right) if p[0] == name and (p in left) != (p in right)]
-        if missing:
-            names = ", ".join(p[-1] for p in missing[:3]) + (" ..." if len(missing) > 3 else "")
-            result.findings.append(
-                Finding(f"{name}: only in one of the two: {names}", data={"count": len(missing)})
-            )
-    for trace, other, side in ((a, b, "A"), (b, a, "B")):
-        alone = sorted({k.name for k in trace.kernels} - {k.name for k in other.kernels})
+    left, right = _Side(a), _Side(b)
+    kernels = match_kernels(left.trace, right.trace)
+    for mine, other in kernels.pairs:
+        _compare_kernels(result, left, mine, right, other)
+    for side, alone, letter in ((left, kernels.only_a, "A"), (right, kernels.only_b, "B")):
         if alone:
-            result.findings.append(Finding(f"only in {side}: {', '.join(alone)}"))
+            names = ", ".join(sorted(side.labels[kernel.id] for kernel in alone))
+            result.findings.append(Finding(f"only in {letter}: {names}"))
     return result
 
 
-def _samples(trace: Trace) -> dict[tuple[str, ...], np.ndarray]:
-    """For each path (kernel, region, region ...) the time that a program, or each of its streams, spent there: one
-    number a launch. Partitions have paths of their own."""
-    timed = trace.scan().filter(pl.col("kind").is_in(["region", "wait"]))
-    grouped = with_partition(trace, timed).group_by("partition", "region", "launch")
-    frame = grouped.agg(
-        DURATION.sum().alias("ns"), pl.struct("program", "stream").n_unique().alias("streams")
-    )
-    frame = frame.sort("partition", "region", "launch").collect(engine="streaming")
-    times = dict(frame.group_by("partition", "region", maintain_order=True))
-    found: dict[tuple[str, ...], np.ndarray] = {}
-    for kernel in trace.kernels:
-        for number, partition in enumerate(partitions(trace, kernel)):
-            for region, path in _paths(trace, kernel, partition.name).items():
-                if (number, region) in times:
-                    part = times[number, region]
-                    found[path] = (part["ns"] / part["streams"]).to_numpy()
-    return found
+class _Side:
+    """One of the two traces, and what is read off it once."""
+
+    def __init__(self, trace: Trace) -> None:
+        self.trace = with_works(trace)
+        self.times: Times = region_times(self.trace)
+        self.labels = labels(self.trace.kernels)
+        self.works = {work.id: (work.grid, work.arguments) for work in self.trace.works}
+        self.table = {
+            key[:2]: frame
+            for key, frame in self.times.launches.partition_by(
+                "partition", "region", as_dict=True, maintain_order=True
+            ).items()
+        }
+
+    def launches(self, kernel: Kernel) -> dict[WorkKey, list[int]]:
+        found: dict[WorkKey, list[int]] = {}
+        for launch in self.trace.launches:
+            if launch.kernel == kernel.id and launch.probed:
+                found.setdefault(self.works[launch.work], []).append(launch.id)
+        return found
+
+    def ran(self, kernel: Kernel) -> dict[WorkKey, int]:
+        found: dict[WorkKey, int] = {}
+        for work in self.trace.works:
+            if work.kernel == kernel.id:
+                found[work.grid, work.arguments] = found.get((work.grid, work.arguments), 0) + work.ran
+        return found
+
+    def streams(self, kernel: Kernel, partition: int) -> dict[int, float]:
+        """How many programs, or streams of them, each launch had in a partition."""
+        roots = [r.id for r in self.trace.kernel_regions(kernel.id) if r.parent is None]
+        found: dict[int, float] = {}
+        for root in roots:
+            frame = self.table.get((partition, root))
+            for launch, count in frame.select("launch", "count").iter_rows() if frame is not None else ():
+                found[launch] = max(found.get(launch, 0.0), count)
+        return found
 
 
-def _paths(trace: Trace, kernel: Kernel, partition: str) -> dict[int, tuple[str, ...]]:
-    """The names from the kernel to each region; two regions of one name under one parent are told apart by a space.
-    The outermost regions of a partition carry its name."""
-    paths: dict[int, tuple[str, ...]] = {}
-    for region in trace.kernel_regions(kernel.id):
-        before = None if region.parent is None else paths.get(region.parent)
-        name = f"{partition}: {region.name}" if partition and before is None else region.name
-        path = (*(before or (kernel.name,)), name)
-        while path in paths.values():
-            path = (*path[:-1], path[-1] + " ")
-        paths[region.id] = path
-    return paths
+@dataclass
+class _Pair:
+    """Two kernels that are the same, and the works by which they are compared."""
+
+    left: _Side
+    a: Kernel
+    right: _Side
+    b: Kernel
+
+    def __post_init__(self) -> None:
+        self.runs_a: dict[WorkKey, list[int]] = self.left.launches(self.a)
+        self.runs_b: dict[WorkKey, list[int]] = self.right.launches(self.b)
+        common = [work for work in self.runs_a if work in self.runs_b]
+        self.same_work = bool(common)
+        if not common:  # nothing to be held against itself: all launches together
+            common = [EVERYTHING]
+            self.runs_a = {EVERYTHING: [n for runs in self.runs_a.values() for n in runs]}
+            self.runs_b = {EVERYTHING: [n for runs in self.runs_b.values() for n in runs]}
+        enough = [w for w in common if min(len(self.runs_a[w]), len(self.runs_b[w])) >= ENOUGH]
+        self.works = enough or common
+        ran_a, ran_b = self.left.ran(self.a), self.right.ran(self.b)
+        counts = [ran_a.get(w, 0) + ran_b.get(w, 0) or 1 for w in self.works]
+        self.shares = [count / sum(counts) for count in counts]
+
+    def samples(
+        self, side: _Side, runs: dict[WorkKey, list[int]], key: tuple[int, int], streams: dict
+    ) -> Samples:
+        """A region's time in a program. A launch in which it did not run took no time there."""
+        frame = side.table.get(key)
+        times = dict(frame.select("launch", "ns").iter_rows()) if frame is not None else {}
+        return {
+            work: np.array([times.get(n, 0.0) / (streams.get(n) or 1.0) for n in runs[work]])
+            for work in self.works
+        }
 
 
-def _row(path: tuple[str, ...], a: np.ndarray, b: np.ndarray) -> dict:
-    before, after = float(np.median(a)), float(np.median(b))
+def _compare_kernels(result: Result, left: _Side, a: Kernel, right: _Side, b: Kernel) -> None:
+    pair = _Pair(left, a, right, b)
+    regions = match_regions(left.trace, a, right.trace, b)
+    rows: list[dict] = []
+    parts_a, parts_b = partitions(left.trace, a), partitions(right.trace, b)
+    for number, part in enumerate(parts_b):
+        names = [p.name for p in parts_a]
+        if part.name in names:
+            rows += _rows(pair, regions, names.index(part.name), number, part.name)
+    title = right.labels[b.id]
+    if rows:
+        result.tables.append(Table(title, pl.DataFrame(rows, infer_schema_length=None), COLUMNS, b.id))
+        result.findings += _verdicts(title, rows)
+    result.findings += _remarks(title, pair, regions)
+
+
+def _rows(pair: _Pair, regions: Matched[Region], part_a: int, part_b: int, name: str) -> list[dict]:
+    streams_a, streams_b = pair.left.streams(pair.a, part_a), pair.right.streams(pair.b, part_b)
+    depths: dict[int, int] = {}
+    rows: list[dict] = []
+    for mine, other in regions.pairs:
+        keys = (part_a, mine.id), (part_b, other.id)
+        if keys[0] not in pair.left.table or keys[1] not in pair.right.table:
+            continue
+        above = other.parent
+        parents = {r.id: r.parent for r in pair.right.trace.regions}
+        while above is not None and above not in depths:
+            above = parents.get(above)
+        depths[other.id] = 0 if above is None else depths[above] + 1
+        a = pair.samples(pair.left, pair.runs_a, keys[0], streams_a)
+        b = pair.samples(pair.right, pair.runs_b, keys[1], streams_b)
+        label = f"{name}: {other.name}" if name and not depths[other.id] else other.name
+        frames = [pair.left.table[keys[0]], pair.right.table[keys[1]]]
+        rows.append(
+            {
+                "name": label,
+                "a_name": mine.name,
+                "depth": depths[other.id],
+                **_figures(a, b, pair),
+                "estimate": any(bool(frame["estimate"].any()) for frame in frames),
+            }
+        )
+    return rows
+
+
+def _figures(a: Samples, b: Samples, pair: _Pair) -> dict:
+    before = sum(share * float(np.median(a[work])) for work, share in zip(pair.works, pair.shares))
+    after = sum(share * float(np.median(b[work])) for work, share in zip(pair.works, pair.shares))
     change = after / before - 1.0 if before else 0.0
-    noise = _noise(a, b, before)
+    spreads = [_spread_ns(a[work], b[work]) for work in pair.works]
+    known = [share * spread for share, spread in zip(pair.shares, spreads) if spread is not None]
+    noise = float(np.hypot.reduce(known)) / before if before and len(known) == len(spreads) else None
     return {
-        "name": path[-1].strip(),
-        "depth": len(path) - 2,
         "a_ns": before,
         "b_ns": after,
         "change": change,
         "noise": noise,
         "verdict": _verdict(change, noise),
-        "launches_a": len(a),
-        "launches_b": len(b),
+        "launches_a": sum(len(a[work]) for work in pair.works),
+        "launches_b": sum(len(b[work]) for work in pair.works),
     }
 
 
-def _noise(a: np.ndarray, b: np.ndarray, before: float) -> float | None:
-    """The change that may be chance, as a share; None if unknown. With few launches it is the range that
-    either side covers by itself, with many it is SIGMAS standard errors of the difference of the medians."""
-    if min(len(a), len(b)) < ENOUGH or not before:
+def _spread_ns(a: np.ndarray, b: np.ndarray) -> float | None:
+    """The change that may be chance; None if unknown. With few launches it is the range that either side covers by
+    itself, with many it is SIGMAS standard errors of the difference of the medians."""
+    if min(len(a), len(b)) < ENOUGH:
         return None
     if min(len(a), len(b)) < MANY:
-        return float(max(np.ptp(a), np.ptp(b)) / before)
+        return float(max(np.ptp(a), np.ptp(b)))
     errors = [1.4826 * np.median(np.abs(x - np.median(x))) * np.sqrt(np.pi / 2 / len(x)) for x in (a, b)]
-    return float(SIGMAS * np.hypot(*errors) / before)
+    return float(SIGMAS * np.hypot(*errors))
 
 
 def _verdict(change: float, noise: float | None) -> str:
@@ -122,18 +212,37 @@ def _verdict(change: float, noise: float | None) -> str:
     return "slower" if change > 0 else "faster"
 
 
-def _finding(name: str, rows: list[dict]) -> list[Finding]:
+def _verdicts(name: str, rows: list[dict]) -> list[Finding]:
     whole = max((row for row in rows if row["depth"] == rows[0]["depth"]), key=lambda row: row["a_ns"])
     if whole["noise"] is None:
         text = f"{name}: too few launches to tell a change from noise; {ENOUGH} on each side are needed"
         return [Finding(text, "warning", {"launches": [whole["launches_a"], whole["launches_b"]]})]
+    data = {"change": whole["change"], "noise": whole["noise"]}
     if whole["verdict"] == "within noise":
-        return [
-            Finding(
-                f"{name}: no change beyond the noise of {100 * whole['noise']:.1f} %",
-                data={"change": whole["change"]},
-            )
-        ]
+        return [Finding(f"{name}: no change beyond the noise of {100 * whole['noise']:.1f} %", data=data)]
     change, noise = abs(100 * whole["change"]), 100 * whole["noise"]
-    text = f"{name}: B is {change:.1f} % {whole['verdict']} than A, noise {noise:.1f} %"
-    return [Finding(text, data={"change": whole["change"], "noise": whole["noise"]})]
+    return [Finding(f"{name}: B is {change:.1f} % {whole['verdict']} than A, noise {noise:.1f} %", data=data)]
+
+
+def _remarks(name: str, pair: _Pair, regions: Matched[Region]) -> list[Finding]:
+    """What a reader must know of the two sides: what differs about them besides their times."""
+    found: list[Finding] = []
+    if pair.a.signature != pair.b.signature and pair.a.signature and pair.b.signature:
+        found.append(Finding(f"{name}: the signatures differ: A {pair.a.signature}; B {pair.b.signature}"))
+    if pair.a.target != pair.b.target:
+        found.append(Finding(f"{name}: A ran on {pair.a.target}, B on {pair.b.target}", "warning"))
+    if code_of(pair.a.source) != code_of(pair.b.source):
+        found.append(Finding(f"{name}: the code differs; regions that did not change are matched first"))
+    if not pair.same_work and pair.runs_a and pair.runs_b:
+        found.append(
+            Finding(
+                f"{name}: no grid with the same arguments is in both: different work is compared", "warning"
+            )
+        )
+    for letter, alone in (("A", regions.only_a), ("B", regions.only_b)):
+        if alone:
+            names = ", ".join(region.name for region in alone[:NAMED]) + (
+                " ..." if len(alone) > NAMED else ""
+            )
+            found.append(Finding(f"{name}: only in {letter}: {names}", data={"count": len(alone)}))
+    return found

@@ -15,6 +15,9 @@ class Column:
     name: str
     form: str = "text"
     title: str = ""
+    estimate: str = ""  # a column that says of each row whether this figure is an estimate
+    low: str = ""  # columns with the bounds of its 95 % interval, null where there is none
+    high: str = ""
 
 
 @dataclass
@@ -34,6 +37,7 @@ class Finding:
     text: str
     level: str = "info"  # info, or warning when something is wrong with the measurement or the kernel
     data: dict[str, Any] = field(default_factory=dict)
+    kernel: int | None = None  # the kernel it is about, if it is about one: shown with it
 
 
 @dataclass

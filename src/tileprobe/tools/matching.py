@@ -1,0 +1,172 @@
+"""Which kernel and which region of one trace is which of another: by structure and by code, never by line number.
+
+In come two traces; out go pairs of kernels and pairs of regions, and what has no partner. A comment, a blank line or a
+function above a kernel moves its lines and changes nothing here. Where the code did change, what is the same on both
+sides is matched first, and what lies between by kind and order.
+"""
+
+from __future__ import annotations
+
+import ast
+import textwrap
+from collections import Counter
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
+from difflib import SequenceMatcher
+from typing import Generic, TypeVar
+
+from tileprobe.trace import Kernel, Region, Trace
+
+T = TypeVar("T")
+
+
+@dataclass
+class Matched(Generic[T]):
+    pairs: list[tuple[T, T]] = field(default_factory=list)
+    only_a: list[T] = field(default_factory=list)
+    only_b: list[T] = field(default_factory=list)
+
+
+def code_of(source: str) -> str:
+    """A kernel's source without comments, blank lines and layout: the same text for the same code."""
+    try:
+        return ast.unparse(ast.parse(textwrap.dedent(source)))
+    except (SyntaxError, ValueError, RecursionError):
+        return "\n".join(line for line in map(_code_line, source.splitlines()) if line)
+
+
+def _code_line(line: str) -> str:
+    """A line without its comment; a `#` in a string takes part of the line along, on both sides alike."""
+    return " ".join(line.split("#")[0].split())
+
+
+# -- kernels ----------------------------------------------------------------------------------------------
+
+
+def match_kernels(a: Trace, b: Trace) -> Matched[Kernel]:
+    """Specialisations of one name are paired by signature and code; a single one that is left on either side is
+    taken for the same kernel with another signature."""
+    found: Matched[Kernel] = Matched()
+    names = dict.fromkeys(kernel.name for kernel in (*a.kernels, *b.kernels))
+    for name in names:
+        left = [kernel for kernel in a.kernels if kernel.name == name]
+        right = [kernel for kernel in b.kernels if kernel.name == name]
+        for key in _kernel_keys(a, b):
+            _pair(left, right, key, found.pairs)
+        if len(left) == len(right) == 1:
+            found.pairs.append((left.pop(), right.pop()))
+        found.only_a += left
+        found.only_b += right
+    order = {kernel.id: n for n, kernel in enumerate(a.kernels)}
+    found.pairs.sort(key=lambda pair: order[pair[0].id])
+    return found
+
+
+def _kernel_keys(a: Trace, b: Trace) -> list[Callable[[Kernel], Hashable | None]]:
+    """From the strictest on; None means that a kernel takes no part."""
+    structures = {id(k): _structure(trace, k) for trace in (a, b) for k in trace.kernels}
+    codes = {id(k): code_of(k.source) for trace in (a, b) for k in trace.kernels}
+    return [
+        lambda k: (k.target, k.signature, codes[id(k)], structures[id(k)]),
+        lambda k: (k.target, k.signature, codes[id(k)]) if k.signature else None,
+        lambda k: (k.target, k.signature) if k.signature else None,
+        lambda k: k.signature or None,
+        lambda k: structures[id(k)] if not k.signature else None,
+    ]
+
+
+def _structure(trace: Trace, kernel: Kernel) -> tuple[tuple[str, int], ...]:
+    return tuple((region.kind, region.depth) for region in trace.kernel_regions(kernel.id))
+
+
+def _pair(
+    left: list[Kernel], right: list[Kernel], key: Callable[[Kernel], Hashable | None], pairs: list
+) -> None:
+    for kernel in list(left):
+        mine = key(kernel)
+        other = next((k for k in right if mine is not None and key(k) == mine), None)
+        if other is not None:
+            pairs.append((kernel, other))
+            left.remove(kernel)
+            right.remove(other)
+
+
+# -- regions ----------------------------------------------------------------------------------------------
+
+
+def match_regions(a: Trace, kernel_a: Kernel, b: Trace, kernel_b: Kernel) -> Matched[Region]:
+    """Trees are compared level by level; what moved from one level to another is found by its code alone."""
+    left, right = _Tree(a, kernel_a), _Tree(b, kernel_b)
+    found: Matched[Region] = Matched()
+    _match_level(left, right, None, None, found.pairs)
+    taken_a, taken_b = ({pair[side].id for pair in found.pairs} for side in (0, 1))
+    rest_a = [region for region in left.order if region.id not in taken_a]
+    rest_b = [region for region in right.order if region.id not in taken_b]
+    found.pairs += _moved(left, right, rest_a, rest_b)
+    taken_a, taken_b = ({pair[side].id for pair in found.pairs} for side in (0, 1))
+    found.only_a = [region for region in rest_a if region.id not in taken_a]
+    found.only_b = [region for region in rest_b if region.id not in taken_b]
+    place = {region.id: n for n, region in enumerate(right.order)}
+    found.pairs.sort(key=lambda pair: place[pair[1].id])
+    return found
+
+
+class _Tree:
+    """The regions of a kernel, and by what each is known."""
+
+    def __init__(self, trace: Trace, kernel: Kernel) -> None:
+        self.order = trace.kernel_regions(kernel.id)
+        known = {region.id for region in self.order}
+        self.children: dict[int | None, list[Region]] = {}
+        for region in self.order:
+            above = region.parent if region.parent in known else None
+            self.children.setdefault(above, []).append(region)
+        first = kernel.first_line or 1
+        self.text = {first + n: _code_line(line) for n, line in enumerate(kernel.source.splitlines())}
+
+    def kind(self, region: Region) -> tuple[str, str]:
+        """What a region does, and what a user called it."""
+        return region.kind, "" if region.kind == "kernel" else region.name.split(" @ ")[0]
+
+    def code(self, region: Region) -> tuple[Hashable, ...]:
+        """The same with its lines of code; of a loop, which is known by what is in it, only its own."""
+        if region.kind in ("kernel", "iteration"):
+            return self.kind(region)
+        numbers = region.all_lines[:1] if region.kind == "loop" else region.all_lines
+        return (*self.kind(region), tuple(line for n in numbers if (line := self.text.get(n, ""))))
+
+
+def _match_level(a: _Tree, b: _Tree, above_a: int | None, above_b: int | None, pairs: list) -> None:
+    left, right = a.children.get(above_a, []), b.children.get(above_b, [])
+    for mine, other in _aligned(left, right, a.code, b.code, a.kind, b.kind):
+        pairs.append((mine, other))
+        _match_level(a, b, mine.id, other.id, pairs)
+
+
+def _aligned(
+    left: Sequence[Region], right: Sequence[Region], *keys: Callable[[Region], Hashable]
+) -> list[tuple[Region, Region]]:
+    """Pairs in order: those with equal first keys, and between them those with equal second keys, ..."""
+    if not keys or not left or not right:
+        return []
+    first, second, *rest = keys
+    blocks = SequenceMatcher(
+        None, [first(region) for region in left], [second(region) for region in right], autojunk=False
+    ).get_matching_blocks()
+    found: list[tuple[Region, Region]] = []
+    i = j = 0
+    for block in blocks:  # the last one is empty and lies behind the ends
+        found += _aligned(left[i : block.a], right[j : block.b], *rest)
+        i, j = block.a + block.size, block.b + block.size
+        found += zip(left[block.a : i], right[block.b : j])
+    return found
+
+
+def _moved(a: _Tree, b: _Tree, left: list[Region], right: list[Region]) -> list[tuple[Region, Region]]:
+    count_a, count_b = Counter(map(a.code, left)), Counter(map(b.code, right))
+    by_code = {b.code(region): region for region in right}
+    return [
+        (region, by_code[code])
+        for region in left
+        if (code := a.code(region))[-1] and count_a[code] == count_b[code] == 1 and len(code) > 2
+    ]

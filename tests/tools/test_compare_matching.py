@@ -1,0 +1,188 @@
+"""compare: kernels and regions are matched by structure and code; launches are held against the same work."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from made import FIRST, attention
+
+from tileprobe.tools.compare import compare
+from tileprobe.tools.matching import code_of, match_kernels, match_regions
+from tileprobe.tools.signatures import labels
+from tileprobe.trace import Clock, Kernel, Launch, Region, Trace, Work
+
+
+def moved(trace, by, comment_at=None):
+    """The same kernel `by` lines further down; with a comment line in it at a line of the old text."""
+
+    def line(number):
+        return number + by + (comment_at is not None and number - FIRST >= comment_at) if number else 0
+
+    (kernel,) = trace.kernels
+    text = kernel.source.splitlines()
+    if comment_at is not None:
+        text.insert(comment_at, "        # more words about it")
+    trace.kernels = [replace(kernel, first_line=kernel.first_line + by, source="\n".join(text))]
+    regions = []
+    for region in trace.regions:
+        first, last = line(region.first_line), line(region.last_line)
+        name, at, _ = region.name.partition(" @ ")
+        lines = f"{first}-{last}" if first != last and region.kind != "loop" else f"{first}"
+        regions.append(
+            replace(region, first_line=first, last_line=last, name=f"{name}{at}{lines}" if at else name)
+        )
+    trace.regions = regions
+    return trace
+
+
+@pytest.mark.parametrize("comment_at", [None, 5, 14])
+def test_a_comment_changes_nothing(comment_at):
+    """Seven lines down: the second load is now on the line that the first one had."""
+    before, after = attention(launches=12), moved(attention(launches=12, slow=1.5), 7, comment_at)
+    result = compare(before, after)
+    (table,) = result.tables
+    assert table.frame.height == len(before.regions)
+    by_name = {row["a_name"]: row for row in table.frame.iter_rows(named=True)}
+    assert by_name["dot @ 35"]["verdict"] == "slower"
+    assert by_name["dot @ 35"]["name"] == after.regions[5].name
+    assert by_name["mul + dot @ 41"]["verdict"] == "within noise"
+    assert not [f for f in result.findings if "only in" in f.text or "code differs" in f.text]
+
+
+def spun(duration, signature="", kernel=0, launches=5, name="spin", kinds=("load", "dot")):
+    """A trace of one kernel whose stages take `duration` each."""
+    regions = [Region(0, name, "kernel", None, 0, "k.py", 1, 9)]
+    regions += [
+        Region(n, f"{kind} @ {n + 1}", kind, 0, 0, "k.py", n + 1, n + 1, 1) for n, kind in enumerate(kinds, 1)
+    ]
+    columns = {"launch": [], "region": [], "start": [], "stop": []}
+    for launch in range(launches):
+        begin = 1000 * launch * duration
+        for n in range(len(kinds) + 1):
+            columns["launch"].append(launch)
+            columns["region"].append(n)
+            columns["start"].append(begin + (n - 1) * duration if n else begin)
+            columns["stop"].append(begin + n * duration if n else begin + len(kinds) * duration)
+    source = "def spin(x):\n" + "\n".join(f"    {kind}(x)" for kind in kinds)
+    return Trace.build(
+        columns,
+        kernels=[Kernel(0, name, "cpu", Clock(1e9), "k.py", 1, source, signature=signature)],
+        launches=[Launch(n) for n in range(launches)],
+        regions=regions,
+    )
+
+
+def test_specialisations_of_one_name_are_all_there():
+    small, large = "x: *fp32, BLOCK=64", "x: *fp32, BLOCK=128"
+    a = Trace.merge(spun(100, small), spun(1000, large))
+    b = Trace.merge(spun(2000, large), spun(100, small))  # seen in the other order
+    result = compare(a, b)
+    found = {table.title: table.frame.row(0, named=True) for table in result.tables}
+    assert set(found) == {"spin [BLOCK=64]", "spin [BLOCK=128]"}
+    assert (found["spin [BLOCK=64]"]["a_ns"], found["spin [BLOCK=64]"]["b_ns"]) == (200, 200)
+    assert (found["spin [BLOCK=128]"]["a_ns"], found["spin [BLOCK=128]"]["b_ns"]) == (2000, 4000)
+    assert any("spin [BLOCK=128]: B is 100.0 % slower" in f.text for f in result.findings)
+
+
+def test_specialisations_without_signatures_are_told_apart_by_structure():
+    a = Trace.merge(spun(100), spun(1000, kinds=("load", "exp", "dot")))
+    b = Trace.merge(spun(1000, kinds=("load", "exp", "dot")), spun(100))
+    changes = [row["change"] for table in compare(a, b).tables for row in table.frame.iter_rows(named=True)]
+    assert changes == [0.0] * 7
+    assert [table.title for table in compare(a, b).tables] == ["spin #2", "spin"]
+
+
+def test_another_block_size_is_the_same_kernel():
+    result = compare(spun(100, "BLOCK=64"), spun(50, "BLOCK=128"))
+    assert result.tables[0].frame["change"].to_list() == pytest.approx([-0.5] * 3)
+    assert any("signatures differ: A BLOCK=64; B BLOCK=128" in f.text for f in result.findings)
+    several = compare(spun(100, "BLOCK=64"), Trace.merge(spun(50, "BLOCK=128"), spun(50, "BLOCK=256")))
+    assert several.tables == []  # nobody knows which of them
+    assert any("only in B: spin [BLOCK=128], spin [BLOCK=256]" in f.text for f in several.findings)
+
+
+def test_code_that_was_added_does_not_shift_the_rest():
+    a, b = (
+        spun(100, kinds=("load", "dot", "load", "dot")),
+        spun(100, kinds=("exp", "load", "dot", "load", "max", "dot")),
+    )
+    matched = match_regions(a, a.kernels[0], b, b.kernels[0])
+    assert [(x.name, y.name) for x, y in matched.pairs[1:]] == [
+        ("load @ 2", "load @ 3"),
+        ("dot @ 3", "dot @ 4"),
+        ("load @ 4", "load @ 5"),
+        ("dot @ 5", "dot @ 7"),
+    ]
+    texts = [f.text for f in compare(a, b).findings]
+    assert any("only in B: exp @ 2, max @ 6" in text for text in texts)
+    assert any("code differs" in text for text in texts)
+
+
+def test_a_stage_that_moved_into_a_loop_is_found_by_its_code():
+    a, b = spun(100), spun(100)
+    b.regions = [b.regions[0], Region(3, "loop @ 2", "loop", 0, 0, "k.py", 2, 3, 1), *b.regions[1:]]
+    b.regions[-1] = replace(b.regions[-1], parent=3, depth=2)
+    matched = match_regions(a, a.kernels[0], b, b.kernels[0])
+    assert ("dot @ 3", "dot @ 3") in [(x.name, y.name) for x, y in matched.pairs]
+
+
+def test_code_is_what_is_left_without_comments_and_layout():
+    one = "    def k(x):\n        # a comment\n        y = x+1  # and another\n\n        return (y)\n"
+    other = "def k(x):\n    y = x + 1\n    return y"
+    assert code_of(one) == code_of(other)
+    assert code_of(one) != code_of(other.replace("1", "2"))
+    assert code_of("not (python  # x\n\n  at all") == code_of("not (python\nat  all")
+
+
+def worked(light, heavy, mix, seed=0):
+    """Launches of two works, in the given order: light and heavy calls of one kernel over one grid."""
+    noise = np.random.default_rng(seed).uniform(0.99, 1.01, len(mix))
+    lengths = [round(1000 * (light if work == 0 else heavy) * n) for work, n in zip(mix, noise)]
+    starts = np.concatenate([[0], np.cumsum(lengths)[:-1]])
+    return Trace.build(
+        {"launch": range(len(mix)), "region": [0] * len(mix), "start": starts, "stop": starts + lengths},
+        kernels=[Kernel(0, "k", "cpu", Clock(1e9))],
+        launches=[Launch(n, work=work) for n, work in enumerate(mix)],
+        regions=[Region(0, "k", "kernel")],
+        works=[Work(n, 0, (1,), f"n={n}", mix.count(n), mix.count(n)) for n in (0, 1)],
+    )
+
+
+def test_work_is_held_against_the_same_work():
+    """Two thirds light calls before, two thirds heavy ones after: nothing became slower."""
+    a, b = worked(1, 10, [0, 0, 1] * 8), worked(1, 10, [1, 1, 0] * 8, seed=1)
+    row = compare(a, b).tables[0].frame.row(0, named=True)
+    assert row["verdict"] == "within noise"
+    assert row["change"] == pytest.approx(0, abs=0.02)
+    slower = compare(a, worked(1, 12, [1, 1, 0] * 8)).tables[0].frame.row(0, named=True)
+    assert slower["verdict"] == "slower"
+    assert slower["change"] == pytest.approx(0.18, abs=0.03)
+    other = worked(1, 10, [0, 1] * 8)
+    other.works = [replace(work, arguments=f"n={7 + work.id}") for work in other.works]
+    assert any("different work is compared" in f.text for f in compare(a, other).findings)
+
+
+def test_sampled_programs_do_not_look_faster():
+    """Half of the programs recorded, each standing for two."""
+    whole = attention(launches=6, programs=8)
+    half = whole.filter(programs=range(4))
+    half.frame = half.intervals.with_columns(weight=2.0 * half.intervals["weight"])
+    rows = compare(whole, half).tables[0].frame
+    assert rows["change"].to_list() == pytest.approx([0.0] * rows.height, abs=1e-6)
+    assert rows["estimate"].all()
+
+
+def test_labels():
+    def kernel(n, signature, name="k"):
+        return Kernel(n, name, "cpu", Clock(1e9), signature=signature)
+
+    made = [
+        kernel(0, "x: *fp32, B=1, E=True"),
+        kernel(1, "x: *fp32, B=2, E=True"),
+        kernel(2, "x: *fp32, E=True"),
+    ]
+    assert labels(made) == {0: "k [B=1]", 1: "k [B=2]", 2: "k [x: *fp32, E=True]"}
+    assert labels([*made[:1], kernel(5, "", "other")]) == {0: "k", 5: "other"}
+    assert labels([kernel(0, "B=1"), kernel(1, "B=1")]) == {0: "k [B=1]", 1: "k [B=1] #2"}
+    pairs = match_kernels(spun(1, "B=1"), spun(1, "B=2", name="other"))
+    assert ([k.name for k in pairs.only_a], [k.name for k in pairs.only_b]) == (["spin"], ["other"])
