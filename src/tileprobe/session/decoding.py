@@ -58,10 +58,12 @@ def add_recorded(making: Making, seen: Observed) -> None:
             calibration=calibration if calibration.doses else None,
             clock=row.clock,
             timer=seen.kernel.target.clock.timer,
+            regions=seen.variant.regions,
         )
         for n, losses in zip(group, decoded.losses):
             made[n] = replace(made[n], losses=losses)
         if decoded.columns:
+            decoded.columns["taken_ns"] = decoded.columns.pop("taken") * (1e9 / row.clock.hz)
             columns.append(corrected(decoded.columns, ("start", "stop")))
         if decoded.edges:
             edges.append(corrected(decoded.edges, ("from_tick", "to_tick")))

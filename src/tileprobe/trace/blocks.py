@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tileprobe.errors import TileProbeError
-from tileprobe.ir.layout import BEGIN, EPOCH, GLOBAL_BEGIN, UNIT, Layout, Loop, Slot, Stream
+from tileprobe.ir.layout import BEGIN, EPOCH, GLOBAL_BEGIN, UNIT, Layout, Loop, Slot, Stream, places
 from tileprobe.ir.machine import Clock, GlobalTimer
 from tileprobe.ir.sampling import Sampling
 from tileprobe.trace.timer import in_their_turns
@@ -38,7 +38,9 @@ class Rows:
     unit: np.ndarray
     epoch: np.ndarray
     delays: np.ndarray | None = None  # as `clocks`: ticks that the probes before and at a record took
+    taken: np.ndarray | None = None  # as `clocks`: ticks that the operating system took before a record
     _trips: dict[int, np.ndarray] = field(default_factory=dict)
+    _slots: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.words)
@@ -50,6 +52,30 @@ class Rows:
     def slot(self, slot: Slot, offset: int = 0, source: np.ndarray | None = None) -> np.ndarray:
         source = self.clocks if source is None else source
         return self.view(source, slot.base + offset, self.layout.shape(slot), slot.strides)
+
+    @property
+    def slot_words(self) -> np.ndarray:
+        """For each word of the stream's block the slot whose clock it holds, or -1."""
+        if self._slots is None:
+            self._slots = slot_words(self.layout, self.stream)
+        return self._slots
+
+    @property
+    def recorded_words(self) -> np.ndarray:
+        """Which words hold the clock of a record."""
+        return (self.clocks >= 0) & (self.slot_words >= 0)
+
+    def own_time(self) -> np.ndarray:
+        """The clocks without what probes and the operating system took, counted from each row's first record."""
+        written = self.recorded_words
+        first = np.where(written, self.clocks, np.iinfo(np.int64).max).min(
+            axis=1, initial=np.iinfo(np.int64).max
+        )
+        time = (self.clocks - np.where(written.any(axis=1), first, 0)[:, None]).astype(np.float64)
+        for part in (self.delays, self.taken):
+            if part is not None:
+                time -= part
+        return time
 
     def trips(self, loop: int) -> np.ndarray:
         """Trip counts of a loop over (rows, *outer iterations); 0 where it was not entered."""
@@ -71,6 +97,14 @@ class Rows:
         if self.layout.circular or every.phase < 0:
             return int(self.trips(loop).max(initial=0)) + 1
         return self.layout.loops[loop].capacity * every.stride
+
+
+def slot_words(layout: Layout, stream: Stream) -> np.ndarray:
+    """For each word of a stream's block the slot whose clock it holds, or -1."""
+    slots = np.full(stream.words, -1)
+    for slot in layout.fixed_slots(stream.id):
+        slots[places(slot.base, layout.shape(slot), slot.strides)] = slot.id
+    return slots
 
 
 def strided(

@@ -26,6 +26,7 @@ class Pushed:
     valued: np.ndarray  # whether there is a payload
     lost: np.ndarray  # a row: how many records did not fit, or were overwritten
     delay: np.ndarray | None = None  # ticks that the probes before and at a record took
+    taken: np.ndarray | None = None  # ticks that the operating system took before a record
 
 
 @dataclass

@@ -14,16 +14,19 @@ import numpy as np
 
 from tileprobe.ir.layout import Layout, Slot, Span
 from tileprobe.ir.machine import Clock, GlobalTimer
+from tileprobe.ir.regions import Region
 from tileprobe.ir.sampling import Sampling
 from tileprobe.trace import cursor
 from tileprobe.trace.blocks import Rows, read_rows
 from tileprobe.trace.cursor import Pushed
+from tileprobe.trace.cursor_weights import cursor_weights
 from tileprobe.trace.domains import check_wraps
 from tileprobe.trace.ends import meet
-from tileprobe.trace.losses import count_losses
+from tileprobe.trace.losses import count_losses, standing_programs
 from tileprobe.trace.model import KINDS, Losses
 from tileprobe.trace.replay import Calibration, delay_records
 from tileprobe.trace.timer import Problem
+from tileprobe.trace.weights import Weight, loop_weights
 
 __all__ = ["Decoded", "decode", "read_rows"]
 
@@ -55,6 +58,9 @@ class _Ends:
     outer: np.ndarray
     value: np.ndarray
     delays: tuple[np.ndarray, np.ndarray] | None
+    weight: np.ndarray  # executions that it stands for in its stream instance
+    fit: np.ndarray
+    taken: np.ndarray  # ticks
 
 
 def decode(
@@ -68,6 +74,7 @@ def decode(
     calibration: Calibration | None = None,
     clock: Clock | None = None,
     timer: GlobalTimer | None = None,
+    regions: Sequence[Region] = (),
 ) -> Decoded:
     """Decodes the buffers of launches of one kernel. A calibration adds columns of corrected ticks.
 
@@ -75,7 +82,7 @@ def decode(
     `epochs` gives each launch's epoch, `programs` the size of its grid; `launches` the ids for the `launch`
     column (0, 1, ... if not given). With the rate of the `clock` and a `timer` that the whole machine shares,
     turns of narrow clocks that left no trace are found, and counters that are narrow in the machine itself count
-    on from stream to stream.
+    on from stream to stream. The kernel's `regions` say which spans are loops that nobody counts the iterations of.
     """
     streams, sizes = read_rows(
         buffers, layout, epochs=epochs, programs=programs, sampling=sampling, clock=clock, timer=timer
@@ -84,15 +91,19 @@ def decode(
     if calibration is not None:
         for rows, segment in zip(streams, pushed):
             delay_records(rows, segment, calibration)
+    weighed = [_weigh(rows, segment, regions) for rows, segment in zip(streams, pushed)]
     pieces, edges = [], []
     for span in layout.spans:
-        ends = _ends(layout, streams, pushed, span)
+        ends = _ends(layout, weighed, span)
         pieces.append(_columns(ends, span))
         if span.kind == "async":
             edges.append(_edges(ends, span))
     ids = np.arange(len(sizes)) if launches is None else np.asarray(launches)
     problems = check_wraps(streams, pushed, clock, timer, ids) if clock and timer else []
     losses = count_losses(streams, pushed, sizes)
+    standing = standing_programs(streams, sizes)
+    for piece in pieces:
+        piece["weight"] *= standing[piece["launch"]]
     return Decoded(_joined(pieces, ids), losses, _joined(edges, ids), problems)
 
 
@@ -104,18 +115,34 @@ def _joined(pieces: list[Columns], ids: np.ndarray) -> Columns:
     return columns
 
 
-def _ends(layout: Layout, streams: list[Rows], pushed: list[Pushed], span: Span) -> _Ends:
+@dataclass
+class _Weighed:
+    """The rows of a stream with the records of its cursor, and what they stand for."""
+
+    rows: Rows
+    pushed: Pushed
+    loops: dict[int, Weight]
+    segment: Weight  # of each record of the cursor
+
+
+def _weigh(rows: Rows, pushed: Pushed, regions: Sequence[Region]) -> _Weighed:
+    loops = loop_weights(rows)
+    return _Weighed(rows, pushed, loops, cursor_weights(rows, pushed, loops, regions))
+
+
+def _ends(layout: Layout, streams: list[_Weighed], span: Span) -> _Ends:
     start, stop = layout.slots[span.start], layout.slots[span.stop]
     if start.cursor:
-        return _pushed(streams[start.stream], pushed[start.stream], span)
+        return _pushed(streams[start.stream], span)
     alike = (span.start_ahead, span.start_peeled) == (span.stop_ahead, span.stop_peeled)
     if start.stream == stop.stream and alike:
         return _beside(streams[start.stream], span)
-    return _apart(streams[start.stream], streams[stop.stream], span)
+    return _apart(streams[start.stream], streams[stop.stream].rows, span)
 
 
-def _beside(rows: Rows, span: Span) -> _Ends:
+def _beside(stream: _Weighed, span: Span) -> _Ends:
     """Both ends in the same iteration: their places are two views of the same shape."""
+    rows = stream.rows
     first, last = (rows.layout.slots[slot] for slot in (span.start, span.stop))
     start, stop = rows.slot(first), rows.slot(last)
     written = (start >= 0) & (stop >= 0)
@@ -128,8 +155,15 @@ def _beside(rows: Rows, span: Span) -> _Ends:
     if rows.delays is not None:
         early, late = (rows.slot(slot, 0, rows.delays) for slot in (first, last))
         delays = pick(early), pick(late)
-    row = pick.axis(0)
-    return _Ends(rows, rows, row, row, pick(start), pick(stop), iteration, outer, value, delays)
+    weight, fit = np.ones(pick.size), np.ones(pick.size)
+    for loop in first.loops:
+        weight *= pick.outer(stream.loops[loop].count)
+        fit *= pick.outer(stream.loops[loop].fit)
+    taken = np.zeros(pick.size)
+    if rows.taken is not None:
+        taken = pick(rows.slot(last, 0, rows.taken) - rows.slot(first, 0, rows.taken))
+    row, begin, end = pick.axis(0), pick(start), pick(stop)
+    return _Ends(rows, rows, row, row, begin, end, iteration, outer, value, delays, weight, fit, taken)
 
 
 class _Pick:
@@ -174,8 +208,9 @@ def _iterations(rows: Rows, span: Span, slot: Slot, pick: _Pick) -> tuple[np.nda
     return pick(rows.trips(span.start_peeled)) + span.start_ahead, outer
 
 
-def _apart(start_rows: Rows, stop_rows: Rows, span: Span) -> _Ends:
+def _apart(stream: _Weighed, stop_rows: Rows, span: Span) -> _Ends:
     """Ends in different iterations, one of them peeled off a loop, or in two streams."""
+    start_rows = stream.rows
     met = meet(start_rows, stop_rows, span)
     slot = start_rows.layout.slots[span.start]
     at, to = (met.start_row, met.start_word), (met.stop_row, met.stop_word)
@@ -186,11 +221,25 @@ def _apart(start_rows: Rows, stop_rows: Rows, span: Span) -> _Ends:
     if start_rows.delays is not None and stop_rows.delays is not None:
         delays = start_rows.delays[at], stop_rows.delays[to]
     start, stop = start_rows.clocks[at], stop_rows.clocks[to]
-    return _Ends(start_rows, stop_rows, at[0], to[0], start, stop, met.iteration, met.outer, value, delays)
+    weight, fit = np.ones(len(at[0])), np.ones(len(at[0]))
+    for depth, loop in enumerate(slot.loops):
+        run = (met.start_row, *met.places[:depth])
+        weight *= stream.loops[loop].count[run]
+        fit *= stream.loops[loop].fit[run]
+    taken = np.zeros(len(at[0]))
+    if start_rows is stop_rows and start_rows.taken is not None:
+        taken = start_rows.taken[to] - start_rows.taken[at]
+    return _Ends(
+        *(start_rows, stop_rows, at[0], to[0], start, stop, met.iteration, met.outer, value, delays),
+        weight=weight,
+        fit=fit,
+        taken=taken,
+    )
 
 
-def _pushed(rows: Rows, pushed: Pushed, span: Span) -> _Ends:
+def _pushed(stream: _Weighed, span: Span) -> _Ends:
     """Both ends in the cursor's segment."""
+    rows, pushed = stream.rows, stream.pushed
     pairs = cursor.pair(rows, pushed, span)
     slot = rows.layout.slots[span.start]
     value = np.full(len(pairs.begin), np.nan)
@@ -199,7 +248,12 @@ def _pushed(rows: Rows, pushed: Pushed, span: Span) -> _Ends:
     row = pushed.row[pairs.begin]
     start, stop = pushed.clock[pairs.begin], pushed.clock[pairs.end]
     delays = None if pushed.delay is None else (pushed.delay[pairs.begin], pushed.delay[pairs.end])
-    return _Ends(rows, rows, row, row, start, stop, pairs.iteration, pairs.outer, value, delays)
+    weight, fit = stream.segment.count[pairs.begin], stream.segment.fit[pairs.begin]
+    taken = np.zeros(len(row))
+    if pushed.taken is not None:
+        taken = pushed.taken[pairs.end] - pushed.taken[pairs.begin]
+    numbers = pairs.iteration, pairs.outer
+    return _Ends(rows, rows, row, row, start, stop, *numbers, value, delays, weight, fit, taken)
 
 
 def _as_float(bits: np.ndarray, slot: Slot) -> np.ndarray:
@@ -221,6 +275,9 @@ def _columns(ends: _Ends, span: Span) -> Columns:
         "start": ends.start,
         "stop": ends.stop,
         "value": ends.value,
+        "weight": ends.weight,
+        "fit": ends.fit,
+        "taken": ends.taken,
     }
     if ends.delays is not None:
         columns["start_corrected"] = ends.start - ends.delays[0]

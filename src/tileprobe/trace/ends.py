@@ -16,8 +16,8 @@ from tileprobe.trace.blocks import Rows
 
 @dataclass
 class Met:
-    """Starts and stops that belong together: row and word of each, logical iteration, and which run of the loop
-    it was."""
+    """Starts and stops that belong together: row and word of each, logical iteration, which run of the loop it was,
+    and the places of the starts in the loops around them."""
 
     start_row: np.ndarray
     start_word: np.ndarray
@@ -25,6 +25,7 @@ class Met:
     stop_word: np.ndarray
     iteration: np.ndarray
     outer: np.ndarray
+    places: list[np.ndarray]
 
 
 @dataclass
@@ -66,7 +67,8 @@ def meet(start_rows: Rows, stop_rows: Rows, span: Span) -> Met:
     for loop, number in zip(start.slot.loops, numbers[:-1]):
         outer = outer * start_rows.span(loop) + number
     iteration = numbers[-1] if numbers else np.full(len(row), -1)
-    return Met(row[found], from_word[found], to_row, to_word, iteration[found], outer[found])
+    places = [index[found] for index in indices]
+    return Met(row[found], from_word[found], to_row, to_word, iteration[found], outer[found], places)
 
 
 def _numbers(end: _End, row: np.ndarray, indices: list[np.ndarray]) -> list[np.ndarray]:

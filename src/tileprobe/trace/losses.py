@@ -42,6 +42,16 @@ def count_losses(streams: Sequence[Rows], pushed: Sequence[Pushed], sizes: Seque
     return [_launch(counts, streams[0].sampling, n, size) for n, size in enumerate(sizes)]
 
 
+def standing_programs(streams: Sequence[Rows], sizes: Sequence[int]) -> np.ndarray:
+    """For each launch how many programs a recorded one stands for."""
+    found = np.ones(len(sizes))
+    for launch, size in enumerate(sizes):
+        programs = np.unique(np.concatenate([rows.program[rows.launch == launch] for rows in streams]))
+        if len(programs):
+            found[launch] = max(size, len(programs)) / len(programs)
+    return found
+
+
 def _counts(rows: Rows, pushed: Pushed) -> _Counts:
     loops: dict[int, _Passes] = {}
     for loop in fixed_loops(rows.layout, rows.stream.id):

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from tileprobe.errors import TileProbeError
-from tileprobe.ir.layout import Layout, Stream, places
+from tileprobe.ir.layout import Layout
 from tileprobe.trace.blocks import Rows, fixed_loops, frames, strided
 from tileprobe.trace.cursor import Pushed
 from tileprobe.trace.ends import meet
@@ -67,18 +67,10 @@ class Calibration:
         )
 
 
-def slot_words(layout: Layout, stream: Stream) -> np.ndarray:
-    """For each word of a stream's block the slot whose clock it holds, or -1."""
-    slots = np.full(stream.words, -1)
-    for slot in layout.fixed_slots(stream.id):
-        slots[places(slot.base, layout.shape(slot), slot.strides)] = slot.id
-    return slots
-
-
 def delay_records(rows: Rows, pushed: Pushed, calibration: Calibration) -> None:
     """Finds how far probes have delayed each record: the cost of all records of its stream instance up to this
     one, but for the first, with which its time begins. Probes of one instance do not delay another."""
-    words = slot_words(rows.layout, rows.stream)
+    words = rows.slot_words
     costs = np.append(calibration.costs(rows.layout), 0.0)  # -1 picks the 0 at the end
     written = (rows.clocks >= 0) & (words >= 0)
     total = np.where(written, costs[words], 0.0)
@@ -185,7 +177,7 @@ def _steps(sums: np.ndarray, row: np.ndarray) -> np.ndarray:
 
 def gaps(rows: Rows) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Ticks from each record to the next in its stream instance, the slot of the later one, and the launch."""
-    words = slot_words(rows.layout, rows.stream)
+    words = rows.slot_words
     row, at = np.nonzero((rows.clocks >= 0) & (words >= 0))
     clock = rows.clocks[row, at]
     same = row[1:] == row[:-1]

@@ -1,0 +1,166 @@
+"""Programs of which only some is recorded: what is there stands for all that happened, in number and in time."""
+
+import os
+import sys
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+sys.path.insert(0, os.path.dirname(__file__))
+from record_executor import launch
+from record_programs import For, Part, Stage, lay_out, programs
+
+from tileprobe.ir.regions import Region
+from tileprobe.ir.sampling import Every, Sampling
+from tileprobe.trace.decode import decode
+
+everys = st.builds(Every, st.integers(1, 4), st.integers(0, 3), st.sampled_from([2**31 - 1, 1, 2]))
+samplings = st.one_of(
+    st.builds(Sampling, everys, st.dictionaries(st.integers(-1, 3), everys, max_size=3)),
+    st.builds(lambda chosen: Sampling(chosen=tuple(chosen)), st.lists(st.integers(0, 6), unique=True)),
+)
+
+
+def read(run, sampling, count, **more):
+    return decode(run.words, run.laid.layout, epochs=[7], programs=count, sampling=sampling, **more)
+
+
+def counts(decoded):
+    columns = decoded.columns
+    return {
+        int(region): float(columns["weight"][columns["region"] == region].sum())
+        for region in np.unique(columns["region"])
+    }
+
+
+def happened(run):
+    """Every execution of a region, recorded or not."""
+    return Counter(region for _, _, region, *_ in run.intervals)
+
+
+@settings(max_examples=150, deadline=None)
+@given(programs(uniform=True, pipes=False, streams=1), samplings, st.integers(1, 5), st.integers(1, 4))
+def test_weights_add_up_to_what_happened(program, sampling, count, blocks):
+    """Whatever sampling leaves out and whatever has no room, in nests of any depth."""
+    run = launch(lay_out(program), sampling, count, blocks)
+    true = happened(run)
+    for region, weight in counts(read(run, sampling, count)).items():
+        assert weight == pytest.approx(true[region])
+
+
+@settings(max_examples=100, deadline=None)
+@given(programs(uniform=True, pipes=False, streams=1, circular=True), samplings, st.integers(1, 4))
+def test_what_was_overwritten_is_stood_for(program, sampling, count):
+    run = launch(lay_out(program, strategy="circular"), sampling, count, count)
+    true = happened(run)
+    for region, weight in counts(read(run, sampling, count)).items():
+        assert weight == pytest.approx(true[region])
+
+
+@settings(max_examples=60, deadline=None)
+@given(programs(roomy=True), st.integers(1, 4))
+def test_what_is_all_there_stands_for_itself(program, count):
+    decoded = read(
+        launch(lay_out(program, cursor_capacity=4000), Sampling(), count, count), Sampling(), count
+    )
+    if decoded.columns:
+        assert (decoded.columns["weight"] == 1).all()
+        assert (decoded.columns["fit"] == 1).all()
+
+
+def nest(trip, capacity, inner=3, vary=0):
+    """A loop in a loop, each with a stage; regions 0 outer loop, 1 stage, 2 inner loop, 3 stage."""
+    body = (Stage(1), For(1, 2, 64, inner, vary, (Stage(3),)))
+    return lay_out([Part(1, (For(0, 0, capacity, trip, 0, body),))])
+
+
+def scaled(decoded):
+    columns = decoded.columns
+    time = (columns["stop"] - columns["start"]) * columns["weight"] * columns["fit"]
+    return {int(r): float(time[columns["region"] == r].sum()) for r in np.unique(columns["region"])}
+
+
+def whole(laid, **how):
+    """The same program with room for everything."""
+    return scaled(read(launch(laid, Sampling(), 1, 1, **how), Sampling(), 1))
+
+
+def test_every_phase_together_is_the_truth():
+    """Iterations that differ, in a loop without records around it: one phase may be off, their mean is not."""
+    laid = lay_out([Part(1, (For(0, 0, 64, 12, 0, (Stage(1), Stage(2))),))])
+    true = whole(laid, seed=4)
+    found = []
+    for phase in range(4):
+        sampling = Sampling(loops={-1: Every(4, phase)})
+        decoded = read(launch(laid, sampling, 1, 1, seed=4), sampling, 1)
+        columns = decoded.columns
+        time = (columns["stop"] - columns["start"]) * columns["weight"]
+        found.append([time[columns["region"] == region].sum() for region in (1, 2)])
+    assert np.mean(found, axis=0) == pytest.approx([true[1], true[2]])
+    assert np.std(found, axis=0).min() > 0
+
+
+@pytest.mark.parametrize(
+    "sampling", [Sampling(), Sampling(loops={0: Every(4, 1)}), Sampling(loops={0: Every(5)})]
+)
+def test_iterations_that_stand_for_others_fill_the_measured_loop(sampling):
+    laid = nest(trip=40, capacity=8)
+    decoded = read(launch(laid, sampling, 1, 1), sampling, 1)
+    time, number = scaled(decoded), counts(decoded)
+    assert number == pytest.approx({0: 1, 1: 40, 2: 40, 3: 120})
+    assert time[1] + time[2] <= time[0]
+    assert time[1] + time[2] > 0.6 * time[0]  # a part of the loop is in none of its stages
+    assert time[3] < time[2]
+
+
+def test_a_loop_that_slows_down_where_nobody_looked_adds_up():
+    """The first 8 of 64 iterations have room, and the others take ten times as long."""
+    laid = lay_out([Part(1, (For(0, 0, 8, 64, 0, (Stage(1),)),))])
+    run = launch(laid, Sampling(), 1, 1)
+    layout = laid.layout
+    stop = layout.slots[laid.slots[0, "stop"]].base
+    recorded = read(run, Sampling(), 1)
+    took = recorded.columns["stop"][recorded.columns["region"] == 1].max() - int(run.words[0, 8])
+    run.words[0, stop] = int(run.words[0, 8]) + int(took * (1 + 70))
+    time = scaled(read(run, Sampling(), 1))
+    plain = scaled(recorded)
+    assert time[1] / time[0] == pytest.approx(plain[1] / plain[0], abs=0.05)
+    assert time[1] > 8 * plain[1]
+
+
+def test_runs_without_a_recorded_iteration_are_stood_for_by_the_others():
+    """Runs of 1 to 3 iterations, of which those behind the second are looked at: short runs have none."""
+    laid = lay_out([Part(1, (For(0, 0, 64, 12, 0, (For(1, 1, 64, 1, 2, (Stage(2),)),)),))])
+    sampling = Sampling(loops={1: Every(3, 1)})
+    run = launch(laid, sampling, 1, 1)
+    decoded = read(run, sampling, 1)
+    assert (decoded.columns["region"] == 2).sum() < 12  # a run of one iteration has no second
+    assert counts(decoded)[2] == pytest.approx(happened(run)[2])
+
+
+# -- loops whose iterations nobody counts ---------------------------------------------------------------------
+
+
+def uncounted(trip, capacity, sampling):
+    """A `while` loop: region 0, and region 1, its iterations."""
+    laid = lay_out([Part(1, (For(0, 0, 64, trip, 0, (Stage(1),), counted=False),))], cursor_capacity=capacity)
+    regions = [Region(0, "loop", "loop"), Region(1, "iteration", "iteration", 0)]
+    run = launch(laid, sampling, 1, 1, step=3)
+    return run, read(run, sampling, 1, regions=regions)
+
+
+@pytest.mark.parametrize("every", [Every(), Every(4), Every(7, 3), Every(count=9)])
+def test_iterations_of_a_while_loop_are_told_by_its_time(every):
+    run, decoded = uncounted(200, 60, Sampling(loops={-1: every}))
+    recorded = (decoded.columns["region"] == 1).sum()
+    assert recorded < 60
+    assert counts(decoded)[1] == pytest.approx(happened(run)[1], rel=0.15)
+
+
+def test_records_that_did_not_fit_are_spread_where_no_region_tells():
+    laid = lay_out([Part(1, (For(0, 0, 64, 100, 0, (Stage(1),), counted=False),))], cursor_capacity=50)
+    run = launch(laid, Sampling(), 1, 1)
+    assert counts(read(run, Sampling(), 1))[1] == pytest.approx(100)
