@@ -43,7 +43,7 @@ def kernel_totals(trace: Trace, times: Times | None = None) -> pl.DataFrame:
     """One row a kernel, by total time. Where a launch's duration is not known, the time of its programs counts."""
     trace = with_works(trace)
     names = labels(trace.kernels)
-    rows = [_row(trace, kernel) | {"name": names[kernel.id]} for kernel in trace.kernels]
+    rows: list[dict] = [{**_row(trace, kernel), "name": names[kernel.id]} for kernel in trace.kernels]
     if any(row["total_ns"] is None for row in rows):  # then compare what all of them have
         times = region_times(trace) if times is None else times
         for row, kernel in zip(rows, trace.kernels):

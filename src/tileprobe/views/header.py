@@ -1,4 +1,4 @@
-"""The head of a kernel's report: what ran, how much of it was recorded, what that cost, and what to be careful about."""
+"""The head of a kernel's report: what ran, how much was recorded, what that cost, and what to be careful about."""
 
 from __future__ import annotations
 

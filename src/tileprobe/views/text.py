@@ -1,6 +1,6 @@
 """Words and numbers as people read them: durations with a unit, counts with separators, shares as bars.
 
-Also what may not reach a terminal: names come from sources and files of others, and a terminal obeys control characters.
+Also what may not reach a terminal: names come from files of others, and a terminal obeys control characters.
 """
 
 from __future__ import annotations
