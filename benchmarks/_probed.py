@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from tileprobe.session.choices import Choice
-from tileprobe.session.recorded import Recorded, Watch, used_words
+from tileprobe.session.recorded import Recorded, Watch
 from tileprobe.session.thinning import Thinning
 from tileprobe.targets.base import Kernel, Variant, launches
 from tileprobe.targets.cpu import clock_source, pool
@@ -54,10 +54,8 @@ class _Timed(Watch):
 
     def read(self) -> Recorded:
         """What was recorded. Not read by `stop`: the next launch would find the caches full of it."""
-        if self.parameters:
-            blocks = self._buffer.read()
-            self.recorded.used = used_words(blocks)
-            self.recorded.words = blocks[:, self.recorded.used]
+        if self._ready is not None:
+            self._read(self._ready)
         return self.recorded
 
 
@@ -70,13 +68,15 @@ class Turns:
         self.again = False
         self.watch: _Timed | None = None
 
-    def observe(self, kernel: Kernel, grid: tuple[int, int, int], plain: int) -> Watch:
+    def observe(
+        self, kernel: Kernel, grid: tuple[int, int, int], plain: int, arguments: tuple[Any, ...] = ()
+    ) -> Watch:
         side = self.side
         if self.again and self.watch is not None:
             return self.watch
         if self.watch is not None:
             self.watch.abort()  # its buffer is used again, as in a session
-        done: Callable[[Recorded], None] = lambda recorded: None  # noqa: E731
+        done: Callable[[Recorded | None], None] = lambda recorded: None  # noqa: E731
         if side.plan is None:
             self.watch = _Timed(kernel, grid, done)
             return self.watch

@@ -16,11 +16,14 @@ class Profile(Session):
         super().__enter__()
         return self
 
-    def report(self, file: Any = None, full: bool = False) -> None:
-        """Prints the tools' findings, with the annotated source. `full` leaves nothing out."""
+    def report(self, file: Any = None) -> None:
+        """Prints the tools' findings, with the annotated source."""
         from tileprobe.views.terminal import make_console, print_report
 
-        print_report(self.trace, self.results(), make_console(file), full)
+        console = make_console(file)
+        print_report(self.trace, self.results(), console)
+        for problem in self.problems.values():
+            console.print(f"! {problem}", markup=False)
 
     def to_json(self) -> dict[str, Any]:
         from tileprobe.views.json_report import trace_to_json
@@ -29,9 +32,12 @@ class Profile(Session):
 
     def _repr_html_(self) -> str:
         """A notebook shows the report."""
-        from tileprobe.views.html import report_html
+        from html import escape
+        from io import StringIO
 
-        return report_html(self.trace, self.results())
+        out = StringIO()
+        self.report(out)
+        return f"<pre>{escape(out.getvalue())}</pre>"
 
 
 def profile(kernels: str | Sequence[str] = "*", **options: Any) -> Profile:

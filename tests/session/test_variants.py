@@ -33,7 +33,7 @@ def observed(monkeypatch):
 def test_clocks_of_both_widths(observed, bits):
     text = PIPELINE.replace("assign-slots{structure=tile", f"assign-slots{{structure=tile clock_bits={bits}")
 
-    def observe(kernel, grid, plain):
+    def observe(kernel, grid, plain, arguments):
         return Watch(kernel, grid, found.append, kernel.compile(text), Sampling(), dose=1, plain=plain)
 
     found = observed(observe)
@@ -58,9 +58,11 @@ def test_a_probed_kernel_without_parameters_does_its_work(observed):
     """Somebody may launch it who knows nothing of records."""
     plain = K.launch(K.loop_kernel, 3, 4)
 
-    def observe(kernel, grid, plain):
-        nothing = lambda: None
-        return SimpleNamespace(variant=kernel.compile(PIPELINE), parameters=0, start=nothing, stop=nothing)
+    def observe(kernel, grid, plain, arguments):
+        nothing = lambda *_: None
+        return SimpleNamespace(
+            variant=kernel.compile(PIPELINE), parameters=0, start=nothing, ended=nothing, stop=nothing
+        )
 
     observed(observe)
     np.testing.assert_array_equal(K.launch(K.loop_kernel, 3, 4), plain)
@@ -70,7 +72,7 @@ def test_a_probed_kernel_without_parameters_does_its_work(observed):
 def test_programs_that_are_left_out_run_in_the_plain_kernel(observed, every):
     """Whatever the stride, the phase and the limit: each program runs once."""
 
-    def observe(kernel, grid, plain):
+    def observe(kernel, grid, plain, arguments):
         variant = kernel.compile(PIPELINE)
         return Watch(kernel, grid, found.append, variant, Sampling(every), dose=1, plain=plain)
 

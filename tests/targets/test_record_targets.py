@@ -239,11 +239,3 @@ def test_a_launch_that_raises_gives_its_buffer_back():
         True,
         True,
     ]
-
-
-def test_a_nested_session_says_whose_choices_were_taken(capsys):
-    kernel = Kernel(Two())
-    with tileprobe.profile(alternate=False, programs="all"), tileprobe.profile(programs="0") as inner:
-        kernel.launch(4, 1000)
-    inner.report()
-    assert "recorded as the session around this one asks" in capsys.readouterr().out

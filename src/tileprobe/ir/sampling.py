@@ -124,9 +124,9 @@ class Sampling:
         wanted = self.wanted(programs)
         if wanted <= blocks:
             return self
-        if self.chosen is not None:
-            return replace(self, chosen=self.chosen[:blocks])
         step = -(-wanted // blocks)
+        if self.chosen is not None:
+            return replace(self, chosen=self.chosen[::step])
         return replace(self, programs=replace(self.programs, stride=self.programs.stride * step))
 
     @staticmethod

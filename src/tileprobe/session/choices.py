@@ -5,14 +5,18 @@ In come the two texts; out goes the `Sampling` of a launch, once the size of its
 
 from __future__ import annotations
 
+import random
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from math import gcd
+from math import isqrt
 
 from tileprobe.errors import TileProbeError
+from tileprobe.ir.layout import Layout
 from tileprobe.ir.sampling import ALL, Every, Sampling
 
 PROGRAMS = "all, auto, 1%, random:16, or numbers such as 0,5,9"
 ITERATIONS = "all, every:4, first:8 or last:8"
+_SHUFFLED = 256  # phases that have their turns one after another
 
 
 @dataclass(frozen=True)
@@ -29,28 +33,66 @@ class Choice:
     def auto(self) -> bool:
         return self.programs == "auto"
 
-    def sampling(self, programs: int, launch: int, stride: int = 1) -> Sampling:
-        """The sampling of the n-th launch. A stride moves on from launch to launch, so that each program has
-        its turn."""
-        found = _programs(self.programs, programs, launch)
+    def sampling(
+        self,
+        programs: int,
+        launch: int,
+        stride: int = 1,
+        *,
+        seed: int | str = 0,
+        room: tuple[Layout, int] | None = None,
+        trips: Mapping[int, tuple[int, int, int]] | None = None,
+    ) -> Sampling:
+        """The sampling of the n-th launch that is recorded: the same for the same seed, and otherwise at random, so
+        that each program and each iteration has its turn whatever the kernel's own pattern is.
+
+        `stride` leaves out programs, `room` is a layout and the bytes for it; `trips` are, of loops that ran more
+        often than there is room for, room and the most and least trips seen."""
+        draw = random.Random(f"{seed}/{launch}")
+        found = _programs(self.programs, programs, draw)
         if stride > 1 and found.chosen is None:
-            found = replace(found, programs=Every(found.programs.stride * stride))
+            found = replace(found, programs=Every(found.programs.stride * odd_prime(stride)))
+        if room is not None:
+            found = found.within(room[0], programs, room[1])
         if found.programs.stride > 1:
-            phase = launch * _spread(found.programs.stride) % found.programs.stride
+            phase = _turn(min(found.programs.stride, programs), launch, f"{seed}/programs")
             found = replace(found, programs=replace(found.programs, phase=phase))
-        return replace(found, loops={-1: _iterations(self.iterations)})
+        every = _iterations(self.iterations)
+        loops = {
+            loop: _covering(every, seen, launch, f"{seed}/{loop}") for loop, seen in (trips or {}).items()
+        }
+        return replace(found, loops={-1: every, **loops})
 
 
-def _spread(stride: int) -> int:
-    """A step through all phases that spreads them evenly however few there are: near the golden ratio, and
-    without a factor in common."""
-    step = max(1, int(stride * 0.618))
-    while gcd(step, stride) != 1:
-        step += 1
-    return step
+def odd_prime(least: int) -> int:
+    """The next stride in which no pattern of the kernel's own (every second program, every eighth iteration) can hide:
+    with a factor in common, a launch would see one part of the pattern only."""
+    number = max(3, least | 1)
+    while any(number % by == 0 for by in range(3, isqrt(number) + 1, 2)):
+        number += 2
+    return number
 
 
-def _programs(text: str, programs: int, launch: int) -> Sampling:
+def _turn(phases: int, launch: int, seed: str) -> int:
+    """The phase of a launch. All have their turn before one comes again, each time in another order."""
+    if phases > _SHUFFLED:
+        return random.Random(f"{seed}/{launch}").randrange(phases)
+    order = list(range(phases))
+    random.Random(f"{seed}/{launch // max(phases, 1)}").shuffle(order)
+    return order[launch % phases] if phases else 0
+
+
+def _covering(every: Every, seen: tuple[int, int, int], launch: int, seed: str) -> Every:
+    """Iterations over the whole length of a loop, as many as there is room for. No run of the loop shall be without
+    any, so that the shortest run bounds the phase."""
+    room, most, least = seen
+    if every.count != ALL or every.phase:
+        return every  # the first or the last ones are asked for
+    stride = every.stride if -(-most // every.stride) <= room else odd_prime(-(-most // room))
+    return Every(stride, _turn(min(stride, least), launch, seed))
+
+
+def _programs(text: str, programs: int, draw: random.Random) -> Sampling:
     if text in ("all", "auto", ""):
         return Sampling()
     if text.endswith("%"):
@@ -62,7 +104,7 @@ def _programs(text: str, programs: int, launch: int) -> Sampling:
         count = _number(text[7:], int, text, PROGRAMS)
         if not count:
             raise TileProbeError(f"{text} records nothing; write {PROGRAMS}")
-        return Sampling.random(programs, count, seed=launch)
+        return Sampling.random(programs, count, seed=draw.getrandbits(32))
     return Sampling(chosen=tuple(sorted({_number(part, int, text, PROGRAMS) for part in text.split(",")})))
 
 

@@ -1,6 +1,6 @@
 """Observed launches become a trace.
 
-In come `Recorded` launches as they end, and for every launch that was seen, recorded or not, a word that it ran; out
+In come `Recorded` launches, and for every launch that was seen, recorded or not, a word that it ran; out
 goes one `Trace`, with the launches of all targets under one numbering and the works that they repeat.
 """
 
@@ -43,11 +43,12 @@ class Collected:
         work: Hashable,
         grid: tuple[int, ...],
         arguments: str = "",
-        unrecorded: bool = False,
+        unrecorded: int = 0,
+        times: int = 1,
     ) -> None:
-        """A launch of `work` runs, whether or not it is looked at; `unrecorded` when there is no room left for it."""
+        """Launches of `work` ran, looked at or not; of `unrecorded` ones there was no room for the records."""
         mine = self.works.setdefault(work, Ran(_code(kernel), grid, arguments))
-        mine.ran += 1
+        mine.ran += times
         mine.unrecorded += unrecorded
 
     def add(self, kernel: Kernel, variant: Variant, recorded: Recorded, calibration: bool) -> None:

@@ -1,33 +1,45 @@
 """Between launches and sessions: decides for every launch which variant runs and who gets its records.
 
-All sessions that are on share one manager. Nested sessions that want the same launch share its records, made
-with the plans of all of them together.
+All sessions that are on share one manager. Nested sessions that want launches recorded alike share their records, made
+with the plans of all of them together. Where they want them otherwise, a launch is recorded as one of them asks: the
+innermost that has nothing of that work yet, then one that is drawn. For the others it has run, and no more: what they
+read is what they asked for. One that would be left with nothing borrows what there is, and says so.
 """
 
 from __future__ import annotations
 
+import random
 import threading
+import time
 from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING, Any
 
 from tileprobe.session import hooks
-from tileprobe.session.recorded import Recorded, Watch
-from tileprobe.session.works import PLAIN, PROBED, Work
+from tileprobe.session.flights import Flight, Looking
+from tileprobe.session.places import Places
+from tileprobe.session.recorded import Ready, Recorded, Watch
+from tileprobe.session.works import LEFT_OUT, PLAIN, PROBED
 from tileprobe.targets.base import Kernel, Target, Variant
 
 if TYPE_CHECKING:
     from tileprobe.session.session import Session
 
 
-_THINNED = 4  # launches from which a work learns how many programs to leave out
+_LAST_LAUNCHES_S = 10.0  # a session that ends waits so long for launches of other threads
 
 
 class Manager:
     def __init__(self) -> None:
         self.sessions: list[Session] = []
-        self.works: dict[Any, Work] = {}
+        self.variants: dict[Any, Variant | None] = {}  # of kernels, by pipeline; None: could not be probed
+        self.places: dict[int, Places] = {}  # by layout
         self.clocks: dict[int, Target] = {}  # targets whose clocks have been started
         self.lock = threading.RLock()
+        self.idle = threading.Condition(self.lock)
+        self.flights: set[Flight] = set()  # launches under way
+        self.draw = random.Random(0)
+        self.company: frozenset[int] = frozenset()  # what the sessions that are on probe
 
     # -- sessions --------------------------------------------------------------------------------------------
 
@@ -36,64 +48,102 @@ class Manager:
             if not self.sessions:
                 hooks.install(self.observe)
             self.sessions.append(session)
-            self.works.clear()  # each session counts launches from its own start
+            self._company()
+
+    def _company(self) -> None:
+        self.company = frozenset(session.made_with for session in self.sessions)
 
     def leave(self, session: Session) -> None:
+        """No launch is looked at from here on; those of other threads that are under way are waited for."""
         with self.lock:
+            if session not in self.sessions:
+                return
             self.sessions.remove(session)
-            self.works.clear()
+            self._company()
             if not self.sessions:
                 hooks.remove()
+            me = threading.get_ident()
+            self.idle.wait_for(
+                lambda: not any(f.thread != me and f.concerns(session) for f in self.flights),
+                _LAST_LAUNCHES_S,
+            )
+            if not self.sessions:
+                self.variants.clear()
+                self.places.clear()
 
     # -- launches --------------------------------------------------------------------------------------------
 
-    def observe(self, kernel: Kernel, grid: tuple[int, int, int], plain: int) -> Watch | None:
+    def observe(
+        self, kernel: Kernel, grid: tuple[int, int, int], plain: int, arguments: tuple[Any, ...] = (), /
+    ) -> Watch | None:
         """Asked by the launcher before each launch."""
+        began = time.perf_counter_ns()
         if hooks.local.tuning:
             return None
         hooks.watch_tuning()
         with self.lock:
-            found = [session for session in self.sessions if session.selects(kernel.name)]
-            if not found:
+            looking: list[Looking] = []
+            for session in self.sessions:
+                work = session.saw(kernel, grid, arguments, self.company)
+                if work is not None:
+                    looking.append(Looking(session, work, session.draw(work)))
+            if all(one.dose == LEFT_OUT for one in looking):
                 return None
-            key = (kernel.machine, kernel.key, grid, tuple(map(id, found)))
-            work = self.works.setdefault(key, Work(kernel, grid))
-            dose = work.next_dose(all(session.alternate for session in found))
-            if dose != PLAIN and all(session.spent() for session in found):
-                dose = PLAIN
-            return self._watch(work, found, dose, plain)
+            flight = Flight(self._landed, looking)
+            wanting = [one for one in looking if one.dose > PLAIN]
+            watch = self._recorded(kernel, grid, plain, flight, wanting, began) if wanting else None
+            self.flights.add(flight)
+            return watch or Watch(kernel, grid, flight)
 
-    def _watch(self, work: Work, sessions: list[Session], dose: int, plain: int) -> Watch:
-        """Of nested sessions the outermost chooses; the others say so if they would have chosen otherwise."""
-        kernel, grid, first = work.kernel, work.grid, sessions[0]
-        for session in sessions[1:]:
-            if session.choices() != first.choices():
-                session.problems[""] = (
-                    "recorded as the session around this one asks: programs, iterations, records and room are its"
-                )
-
-        def done(recorded: Recorded) -> None:
-            self._done(work, sessions, recorded)
-
-        variant = (
-            None
-            if dose == PLAIN or not self._started(kernel, sessions)
-            else self._variant(work, sessions, dose)
-        )
+    def _recorded(
+        self,
+        kernel: Kernel,
+        grid: tuple[int, int, int],
+        plain: int,
+        flight: Flight,
+        wanting: list[Looking],
+        began: int,
+    ) -> Watch | None:
+        """A launch with records; None if there can be none."""
+        sessions = [one.session for one in flight.looking]
+        leader = self._leader(wanting)
+        if not self._started(kernel, sessions):
+            return None
+        variant = flight.variant = self._variant(kernel, sessions, leader.session, PROBED)
+        if leader.dose != PROBED and variant is not None:
+            variant = self._variant(kernel, sessions, leader.session, leader.dose)
         if variant is None or (variant.layout is None and kernel.target.takes == "record"):
-            return Watch(kernel, grid, done)
-        sampling = None
-        if variant.layout is not None:
-            programs = grid[0] * grid[1] * grid[2]
-            sampling = first.choice.sampling(programs, work.recorded, work.stride)
-            sampling = sampling.within(variant.layout, programs, first.launch_bytes)
+            return None
         try:
-            watch = Watch(kernel, grid, done, variant, sampling, dose=dose, plain=plain, room=first.intervals)
+            ready = self._ready(leader, variant, grid, plain)
+            watch = Watch(
+                kernel, grid, flight, variant, dose=leader.dose, room=leader.session.intervals, ready=ready,
+                began_ns=began,
+            )  # fmt: skip
         except Exception as error:  # no memory for records
             self._say(kernel, sessions, error)
-            return Watch(kernel, grid, done)
-        work.recorded += 1
+            return None
+        flight.led_by(leader)
         return watch
+
+    def _leader(self, wanting: list[Looking]) -> Looking:
+        """The one as whose a launch is recorded."""
+        if len(wanting) == 1:
+            return wanting[0]
+        first = [one for one in wanting if not one.work.recorded]
+        return first[-1] if first else self.draw.choice(wanting)
+
+    def _ready(
+        self, leader: Looking, variant: Variant, grid: tuple[int, int, int], plain: int
+    ) -> Ready | None:
+        layout, session = variant.layout, leader.session
+        if layout is None:
+            return None
+        if id(layout) not in self.places:
+            self.places[id(layout)] = Places(layout)
+        places = self.places[id(layout)]
+        programs = grid[0] * grid[1] * grid[2]
+        return leader.work.ready(session.choice, places, programs, plain, session.room(leader.work))
 
     def _started(self, kernel: Kernel, sessions: list[Session]) -> bool:
         """Whether the target's clock runs; it is started when it is first needed."""
@@ -112,18 +162,27 @@ class Manager:
         for session in sessions:
             session.problems[kernel.name] = f"{kernel.name} could not be probed: {error}"
 
-    def _variant(self, work: Work, sessions: list[Session], dose: int) -> Variant | None:
-        """The kernel with the probes of all these sessions; compiled when it is first asked for."""
-        if dose not in work.variants:
-            plan = reduce(lambda a, b: a | b, (session.plan for session in sessions))
-            capacity = max(session.capacity for session in sessions)
-            target = work.kernel.target
-            records = {**target.records, **sessions[0].records}
-            text = plan.pipeline(
-                target.structure, level=target.takes, capacity=capacity, copies=dose, records=records
+    def _variant(self, kernel: Kernel, sessions: list[Session], leader: Session, dose: int) -> Variant | None:
+        """The kernel with the probes of all these sessions, compiled when it is first asked for; records are as the
+        leader has them."""
+        key = (
+            kernel.machine,
+            kernel.key,
+            dose,
+            leader.made_with,
+            *(session.made_with for session in sessions),
+        )
+        if key not in self.variants:
+            target = kernel.target
+            text = reduce(or_, (session.plan for session in sessions)).pipeline(
+                target.structure,
+                level=target.takes,
+                capacity=leader.capacity,
+                copies=dose,
+                records={**target.records, **leader.records},
             )
-            work.variants[dose] = self._compiled(work.kernel, text, sessions)
-        return work.variants[dose]
+            self.variants[key] = self._compiled(kernel, text, sessions)
+        return self.variants[key]
 
     def _compiled(self, kernel: Kernel, pipeline: str, sessions: list[Session]) -> Variant | None:
         try:
@@ -136,23 +195,24 @@ class Manager:
             self._say(kernel, sessions, error)
             return None
 
-    def _done(self, work: Work, sessions: list[Session], recorded: Recorded) -> None:
+    def _landed(self, flight: Flight, recorded: Recorded | None) -> None:
+        """A launch is over: what it left goes to those whose it is."""
         with self.lock:
-            variant = work.variants.get(PROBED)
-            fresh = recorded.dose == PROBED and work.recorded <= _THINNED
-            if fresh and sessions[0].choice.auto and recorded.words is not None:
-                self._thin(work, sessions[0], recorded)
-            if variant is None:
-                return  # not probed: a plain launch alone says nothing
-            for session in sessions:
-                session.add(work.kernel, variant, recorded, calibration=recorded.dose > PROBED)
-
-    def _thin(self, work: Work, session: Session, recorded: Recorded) -> None:
-        assert recorded.words is not None
-        target = work.kernel.target
-        cost_ns = target.clock.floor_ticks() * 1e9 / target.clock.hz()
-        busy_ns = recorded.duration_ns * min(target.workers(), max(recorded.programs, 1))
-        work.thin(recorded.kept(), len(recorded.words), cost_ns, busy_ns, session.max_overhead)
+            self.flights.discard(flight)
+            self.idle.notify_all()
+            if recorded is None:
+                return
+            leader = flight.leader
+            if leader is not None and recorded.dose == PROBED:
+                leader.work.learn(recorded)
+            for session, work in flight.sharing():
+                if leader is not None and work is not leader.work:
+                    work.follow(leader.work)
+                elif session.choice.auto:
+                    work.settle(recorded, session.max_overhead)
+                session.add(work, flight.variant, recorded)
+            for session, work in flight.borrowing():
+                session.borrow(work, flight.variant, recorded)
 
 
 manager = Manager()

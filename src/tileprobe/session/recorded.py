@@ -1,13 +1,14 @@
 """One observed launch: the buffer its programs record into, and what is left of it afterwards.
 
-A `Watch` goes along with a launch: it owns the parameter block and the buffer while the kernel runs. What it
-leaves is a `Recorded`: the words that were written, or the intervals of a machine that knows them exactly, with all
-that decoding needs.
+A `Watch` goes along with a launch: it owns the parameter block and the buffer while the kernel runs. What launches with
+the same sampling have in common is made once (`Ready`). What a watch leaves is a `Recorded`: the words that were
+written, or the intervals of a machine that knows them exactly, with all that decoding needs.
 """
 
 from __future__ import annotations
 
 import itertools
+import math
 import time
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
@@ -16,14 +17,16 @@ from typing import Any
 import numpy as np
 
 from tileprobe.ir.layout import Layout
-from tileprobe.ir.sampling import Sampling
-from tileprobe.targets.base import Exact, Kernel, Variant
+from tileprobe.ir.sampling import BUFFER, LAUNCH_EPOCH, Sampling
+from tileprobe.session.places import Places, Used
+from tileprobe.targets.base import Exact, Kernel, Memory, Variant
 
 _epochs = itertools.count(1)
-_EPOCH_BITS = 31  # an epoch shares a word with a trip count
+_EPOCH_MASK = (1 << 31) - 1  # an epoch shares a word with a trip count
+_OBJECT_BYTES = 512  # of a launch, whatever it recorded
 
 
-@dataclass
+@dataclass(slots=True)
 class Recorded:
     """A launch that is over. Without probes there are no words and no intervals, only a duration."""
 
@@ -40,10 +43,13 @@ class Recorded:
     work: Hashable = None  # what it repeats: the same for launches of one work; None: told by the grid
     waited_ns: int | None = None  # what the operating system took from its programs; None where not known
     session_ns: int = 0  # time that the session itself took for it, in Python
+    trips: tuple[
+        tuple[int, int, int, int], ...
+    ] = ()  # of loops beyond their room: loop, room, most, least trips
 
     @property
     def programs(self) -> int:
-        return int(np.prod(self.grid))
+        return math.prod(self.grid)
 
     @property
     def probed(self) -> bool:
@@ -53,7 +59,8 @@ class Recorded:
     def nbytes(self) -> int:
         """What keeping it takes."""
         columns = [np.asarray(column) for part in self.exact for column in part.columns.values()]
-        return sum(c.nbytes for c in columns) + (0 if self.words is None else self.words.nbytes)
+        words = 0 if self.words is None else self.words.nbytes
+        return _OBJECT_BYTES + words + sum(column.nbytes for column in columns)
 
     def kept(self) -> int:
         """How many records there are."""
@@ -70,6 +77,31 @@ class Recorded:
         return blocks
 
 
+class Ready:
+    """Sampling and parameters of launches that are recorded alike; all but the buffer and the epoch."""
+
+    def __init__(self, memory: Memory, places: Places, sampling: Sampling, programs: int, plain: int) -> None:
+        """`plain` is the address of the kernel without records, where programs go that are left out."""
+        self.memory, self.places, self.sampling = memory, places, sampling
+        self.blocks = max(1, sampling.wanted(programs))
+        table = sampling.program_map(programs, self.blocks)
+        self.table = None if table is None else memory.put(table)
+        self.words = sampling.parameters(
+            places.layout,
+            buffer=0,
+            epoch=0,
+            programs=programs,
+            blocks=self.blocks,
+            program_map=0 if self.table is None else self.table.address,
+            plain=plain,
+        )
+
+    def parameters(self, buffer: int, epoch: int) -> Any:
+        words = self.words.copy()
+        words[BUFFER], words[LAUNCH_EPOCH] = buffer, epoch
+        return self.memory.put(words)
+
+
 class Watch:
     """Handed to the launcher: what to run, where its parameters are, and when it starts and stops."""
 
@@ -77,45 +109,48 @@ class Watch:
         self,
         kernel: Kernel,
         grid: tuple[int, int, int],
-        done: Callable[[Recorded], None],
+        done: Callable[[Recorded | None], None],
         variant: Variant | None = None,
         sampling: Sampling | None = None,
         *,
         dose: int = 0,
         plain: int = 0,
         room: int = 0,
+        ready: Ready | None = None,
+        began_ns: int = 0,
     ) -> None:
-        """`plain` is the address of the kernel without records, where programs go that are left out; `room` is how
-        many exact intervals are kept."""
+        """`done` gets what was recorded, or None if the launch did not come to its end. `plain` is the address of the
+        kernel without records; `room` is how many exact intervals are kept; `began_ns` is when the session was asked,
+        if its own time counts."""
         layout = None if variant is None else variant.layout
+        if ready is None and layout is not None and sampling is not None:
+            memory, programs = kernel.target.memory, math.prod(grid)
+            ready = Ready(memory, Places(layout), sampling, programs, plain)
         self.variant, self.sampling, self.parameters, self.room = variant, sampling, 0, room
         self.recorded = Recorded(grid, layout=layout, sampling=sampling, dose=dose)
-        self._done = done
+        self._done, self._ready = done, ready
         self._buffer: Any = None
-        if layout is not None and sampling is not None:
-            self._open(kernel, layout, sampling, plain)
+        self._ended = False
+        if ready is not None:
+            self._open(ready)
+        if began_ns:
+            self.recorded.session_ns = time.perf_counter_ns() - began_ns
+        self._timed = bool(began_ns)
 
-    def _open(self, kernel: Kernel, layout: Layout, sampling: Sampling, plain: int) -> None:
-        memory, recorded = kernel.target.memory, self.recorded
-        blocks = max(1, sampling.wanted(recorded.programs))
-        recorded.epoch = next(_epochs) & ((1 << _EPOCH_BITS) - 1)
-        self._buffer = memory.take(blocks, layout.block_words)
-        table = sampling.program_map(recorded.programs, blocks)
-        self._table = None if table is None else memory.put(table)
-        words = sampling.parameters(
-            layout,
-            buffer=self._buffer.address,
-            epoch=recorded.epoch,
-            programs=recorded.programs,
-            blocks=blocks,
-            program_map=0 if self._table is None else self._table.address,
-            plain=plain,
-        )
-        self._parameters = memory.put(words)
+    def _open(self, ready: Ready) -> None:
+        self.sampling = self.recorded.sampling = ready.sampling
+        self.recorded.epoch = next(_epochs) & _EPOCH_MASK
+        self._buffer = ready.memory.take(ready.blocks, ready.places.layout.block_words)
+        self._parameters = ready.parameters(self._buffer.address, self.recorded.epoch)
         self.parameters = self._parameters.address
 
     def start(self) -> None:
         self.recorded.start_ns = time.perf_counter_ns()
+
+    def ended(self, taken_ns: int | None = None) -> None:
+        now, recorded = time.perf_counter_ns(), self.recorded
+        recorded.duration_ns = now - recorded.start_ns if recorded.start_ns else 0
+        recorded.waited_ns, self._ended = taken_ns, True
 
     def exact(self, parts: Sequence[Exact]) -> None:
         self.recorded.exact = tuple(parts)
@@ -123,19 +158,27 @@ class Watch:
     def abort(self) -> None:
         if self._buffer is not None:
             self._buffer.give_back()
+        self._done(None)
 
     def stop(self) -> None:
-        recorded = self.recorded
-        recorded.duration_ns = time.perf_counter_ns() - recorded.start_ns
-        if self._buffer is not None:
-            blocks = self._buffer.read()
-            recorded.used = used_words(blocks)
-            recorded.words = blocks[:, recorded.used]
-            self._buffer.give_back(recorded.used)
-        self._done(recorded)
+        if not self._ended:
+            self.ended()
+        began = time.perf_counter_ns()
+        if self._ready is not None:
+            used = self._read(self._ready)
+            self._buffer.give_back(used.parts)
+        self._done(self.recorded)
+        if self._timed:
+            self.recorded.session_ns += time.perf_counter_ns() - began
 
-
-def used_words(blocks: np.ndarray) -> np.ndarray:
-    """The words of a block that hold something in any of the blocks: most loops run less often than there is
-    room for, and a session keeps the records of many launches."""
-    return np.flatnonzero(np.bitwise_or.reduce(blocks, axis=0))
+    def _read(self, ready: Ready) -> Used:
+        blocks, places, recorded = self._buffer.read(), ready.places, self.recorded
+        most = places.most(blocks)
+        used = places.used(blocks, most, ready.sampling)
+        recorded.words, recorded.used = used.copied(blocks), used.words
+        recorded.trips = tuple(
+            (loop.id, loop.capacity, trips, places.least(blocks, loop))
+            for loop, trips in zip(places.loops, most)
+            if trips > loop.capacity or (trips and ready.sampling.loop(loop.id).stride > 1)
+        )
+        return used

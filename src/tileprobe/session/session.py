@@ -9,7 +9,7 @@ from __future__ import annotations
 import fnmatch
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
 from operator import or_
@@ -18,11 +18,16 @@ from typing import Any
 from tileprobe import __version__
 from tileprobe.errors import TileProbeError
 from tileprobe.ir.layout_check import BUFFERS, GRANULARITIES, STRATEGIES
+from tileprobe.session.arguments import WORKS
+from tileprobe.session.budget import Budget
 from tileprobe.session.choices import Choice
-from tileprobe.session.collect import Collected, build_trace
+from tileprobe.session.collect import build_trace
+from tileprobe.session.gathering import gather
 from tileprobe.session.manager import manager
 from tileprobe.session.progress import Progress
 from tileprobe.session.recorded import Recorded
+from tileprobe.session.seen import SeenKernel
+from tileprobe.session.works import LEFT_OUT, PROBED, Work
 from tileprobe.targets.base import Kernel, Variant
 from tileprobe.tools.base import Tool
 from tileprobe.tools.load import DEFAULT, load_tool
@@ -31,6 +36,9 @@ from tileprobe.trace import Trace
 
 # Elementary operations: about 50 ns, four records. Time spent in less shows up as the region around it.
 WORTHWHILE = 1024.0
+
+# Numbers of what kernels are compiled with: plan, room for iterations, records. Quicker to compare.
+_made_with: dict[Any, int] = {}
 
 
 class Session:
@@ -54,6 +62,7 @@ class Session:
         total_mb: float = 64.0,
         intervals: int = 1_000_000,
         records: Mapping[str, str | int] | None = None,
+        seed: int = 0,
         progress: bool = False,
     ) -> None:
         """Profiles the kernels whose names match.
@@ -63,11 +72,12 @@ class Session:
         programs: auto, all, 1%, random:16, or numbers such as 0,5,9.
         min_cost: stages with fewer elementary operations than this get no probes of their own.
         iterations: all, every:4, first:8, last:8; `capacity` of a loop's iterations have room.
-        alternate: every other launch of the same work runs without probes, to measure what they cost.
+        alternate: a random half of the launches of a work runs without probes, to measure what they cost.
         max_overhead: the share of a launch's time that records may take with programs="auto".
         launch_mb, total_mb: room for the records of one launch, and of the session.
         records: what records are, where the target has a choice: granularity, buffer, strategy, clock_bits.
         intervals: of a simulated machine, which needs no records, so many intervals a launch.
+        seed: of what is drawn (launches, programs, iterations); the same seed draws the same.
         """
         self.patterns = (kernels,) if isinstance(kernels, str) else tuple(kernels)
         if not self.patterns or skip < 0 or (take is not None and take < 1):
@@ -81,37 +91,73 @@ class Session:
         self.skip, self.take = skip, take
         self.choice = Choice(programs, iterations)
         self.capacity, self.alternate, self.max_overhead = capacity, alternate, max_overhead
-        self.launch_bytes, self.total_bytes = int(launch_mb * 2**20), int(total_mb * 2**20)
-        self.intervals = intervals
+        self.budget = Budget(launch_mb, total_mb)
+        self.intervals, self.seed = intervals, seed
         self.records = check_records(records or {})
+        made_with = (self.plan, capacity, tuple(sorted(self.records.items())))
+        self.made_with = _made_with.setdefault(made_with, len(_made_with))
         self.progress = Progress(progress)
         self.seen: dict[str, int] = {}  # every kernel launched, and how often
         self.problems: dict[str, str] = {}  # kernels that could not be probed, and why
-        self._bytes = 0
-        self._collected = Collected()
+        self._kernels: dict[Any, SeenKernel] = {}
         self._trace: Trace | None = None
         self._on = self._used = False
 
     # -- asked by the manager --------------------------------------------------------------------------------
 
-    def selects(self, name: str) -> bool:
-        """Whether this launch of a kernel is to be looked at. Called once a launch."""
+    def saw(
+        self, kernel: Kernel, grid: tuple[int, ...], arguments: tuple[Any, ...], company: Hashable
+    ) -> Work | None:
+        """Called once for each launch: the work it belongs to, or None if it is not to be looked at. In other `company`
+        a kernel is compiled with other probes, which makes it another one."""
+        name = kernel.name
         count = self.seen[name] = self.seen.get(name, 0) + 1
         self.progress.launched(name)
-        if not matches(name, self.patterns):
-            return False
-        return self.skip < count and (self.take is None or count <= self.skip + self.take)
+        key = (kernel.machine, kernel.key, company)
+        seen = self._kernels.get(key)
+        if seen is None:
+            seen = self._kernels[key] = SeenKernel(kernel, matches(name, self.patterns), self.seed)
+        if not seen.matches:
+            return None
+        work = seen.work(grid, arguments)
+        work.ran += 1
+        looked_at = self.skip < count and (self.take is None or count <= self.skip + self.take)
+        return work if looked_at else None
+
+    def draw(self, work: Work) -> int:
+        """The dose of the next launch of a work."""
+        dose = work.next_dose(self.alternate)
+        if dose == LEFT_OUT or self.budget.has_room(work):
+            return dose
+        work.unrecorded += dose == PROBED
+        return LEFT_OUT
+
+    def room(self, work: Work) -> int:
+        return self.budget.launch_bytes(work)
 
     def choices(self) -> tuple[Any, ...]:
-        """What of a launch is recorded, and how."""
-        return self.choice, self.records, self.intervals, self.launch_bytes
+        """What of a launch is recorded, and how: sessions that have it in common share launches."""
+        return (
+            self.choice,
+            self.capacity,
+            self.records,
+            self.max_overhead if self.choice.auto else None,
+            self.intervals,
+            self.budget.launch,
+            self.seed,
+        )
 
-    def spent(self) -> bool:
-        return self._bytes >= self.total_bytes
+    def add(self, work: Work, variant: Variant | None, recorded: Recorded) -> None:
+        work.runs.append((variant, recorded))
+        self.budget.add(work, recorded, self.works())
 
-    def add(self, kernel: Kernel, variant: Variant, recorded: Recorded, calibration: bool) -> None:
-        self._bytes += recorded.nbytes
-        self._collected.add(kernel, variant, recorded, calibration)
+    def borrow(self, work: Work, variant: Variant | None, recorded: Recorded) -> None:
+        """Keeps a launch that was recorded as another session asked, until there is one of its own."""
+        if variant is not None and work.borrowed is None:
+            work.borrowed = variant, recorded
+
+    def works(self) -> list[Work]:
+        return [work for seen in self._kernels.values() for work in seen.works.values()]
 
     # -- used as a context manager ---------------------------------------------------------------------------
 
@@ -123,8 +169,11 @@ class Session:
         return self
 
     def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:
+        if not self._on:
+            return
         manager.leave(self)
         self._on = False
+        self._say_what_is_missing()
         self.progress.end()
         if kind is None:
             self.check_patterns()
@@ -145,9 +194,12 @@ class Session:
         """What was recorded, decoded once. While the session is on: up to now."""
         if self._trace is not None:
             return self._trace
-        trace = build_trace(self._collected, self._meta())
+        with manager.lock:
+            collected, meta = gather(self.works()), self._meta()
+        trace = build_trace(collected, meta)
         if not self._on:
-            self._trace, self._collected = trace, Collected()
+            self._trace = trace
+            self._kernels.clear()
         return trace
 
     def _meta(self) -> dict[str, Any]:
@@ -158,9 +210,43 @@ class Session:
             "kernels": list(self.patterns),
             "launches": {"skip": self.skip, "take": self.take, "alternate": self.alternate},
             "sampling": {"programs": self.choice.programs, "iterations": self.choice.iterations},
+            "seed": self.seed,
+            "budget": self._spent(),
             "kernels_seen": dict(self.seen),
             "problems": dict(self.problems),
         }
+
+    def _spent(self) -> dict[str, Any]:
+        """Whether the room for records was used up, and what that cost."""
+        missing: dict[tuple[str, str], int] = {}
+        for work in self.works():
+            kernel = (work.kernel.name, getattr(work.kernel, "signature", ""))
+            missing[kernel] = missing.get(kernel, 0) + work.unrecorded
+        rows = [
+            {"kernel": n, "signature": s, "launches": count} for (n, s), count in missing.items() if count
+        ]
+        return {"megabytes": self.budget.megabytes, "spent": bool(rows), "not_recorded": rows}
+
+    def _say_what_is_missing(self) -> None:
+        """Once the session is over: what a reader of the report could not know otherwise."""
+        spent = self._spent()
+        if spent["spent"]:
+            parts = [f"{row['launches']:,} launches of {row['kernel']}" for row in spent["not_recorded"]]
+            self.problems["budget"] = (
+                f"the {self.budget.megabytes:g} MB for records were used up: {', '.join(parts)} were not recorded, "
+                "chosen at random; more room: --budget-mb (total_mb)"
+            )
+        borrowed = sorted({w.kernel.name for w in self.works() if w.borrowed and w.variant is None})
+        if borrowed:
+            self.problems["borrowed"] = (
+                f"{', '.join(borrowed)}: recorded as another session that was on at the same time asked "
+                "(programs, iterations, records, room); there was no launch left for this one"
+            )
+        full = sorted({seen.kernel.name for seen in self._kernels.values() if seen.telling.full})
+        if full:
+            self.problems["works"] = (
+                f"{', '.join(full)}: called with more than {WORKS} kinds of arguments; the rest is taken together"
+            )
 
     def results(self) -> list[Any]:
         """What each tool makes of the trace."""

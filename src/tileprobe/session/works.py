@@ -1,46 +1,176 @@
-"""What is repeated: launches of one compiled kernel over one grid. Each work knows which variant runs next.
+"""What is repeated: launches of one compiled kernel over one grid with the same arguments, as one session sees them.
 
-The first launch is probed. Of later ones every other is left unprobed, so that the cost of profiling is
-measured on the same work, in turns; a few write each record several times, from which replay learns the cost
-of one. Every launch does the user's work exactly once, whichever variant it is.
+A work knows which variant runs next, what of it is recorded, and keeps what was. The first launch is probed. Of later
+ones a random half runs without probes, so that the cost of profiling is measured on the same work; a few write each
+record several times, from which replay learns the cost of one. Which ones is drawn in shuffled rounds: both sorts come
+soon and equally often, and no pattern of the program's own can meet a pattern here. Every launch does the user's work
+exactly once, whichever variant it is.
 """
 
 from __future__ import annotations
 
+import random
 from dataclasses import dataclass, field
+from typing import Any
 
+from tileprobe.session.choices import Choice
+from tileprobe.session.places import Places
+from tileprobe.session.recorded import Ready, Recorded
+from tileprobe.session.thinning import Thinning
 from tileprobe.targets.base import Kernel, Variant
 
 PLAIN, PROBED = 0, 1  # the dose: how often each record is written
-_DOSED_EVERY, _DOSED_TIMES = 6, 4
+LEFT_OUT = -1  # runs without probes and is not timed: there is no room to keep it
+_ROUND = (PLAIN, PLAIN, PLAIN, PROBED, PROBED, None)  # None: the largest dose
+_DOSED_TIMES = 4
+_LOOKED = 8  # launches after which what recording costs is looked at; then every so many
+_ABOUT_RIGHT = 0.7
+_SAMPLINGS = 64  # different ones of a work: launches that were sampled alike are decoded together
 
 
 @dataclass
 class Work:
-    """Launches of one kernel over one grid, under the same sessions."""
+    """Launches of one kernel over one grid with the same arguments, in one session."""
 
     kernel: Kernel
-    grid: tuple[int, int, int]
-    count: int = 0
+    grid: tuple[int, ...]
+    arguments: str = ""
+    number: int = 0
+    seed: int = 0
+    ran: int = 0  # launches that were seen, looked at or not
+    count: int = 0  # of these, looked at
     recorded: int = 0  # of these, with records
+    unrecorded: int = 0  # launches whose records there was no room for
+    dosed: int = 0
     stride: int = 1  # of programs, where all would cost too much
-    variants: dict[int, Variant | None] = field(default_factory=dict)  # by dose; None: could not be probed
+    thinning: Thinning | None = None
+    rate: float = 1.0  # the share of launches that are kept; falls when the session's room is used up
+    runs: list[tuple[Variant | None, Recorded]] = field(default_factory=list)  # what is kept, in order
+    borrowed: tuple[Variant, Recorded] | None = None  # recorded as another session asked
+    trips: dict[int, tuple[int, int, int]] = field(default_factory=dict)  # by loop: room, most, least trips
+
+    def __post_init__(self) -> None:
+        name = f"{self.kernel.name}({getattr(self.kernel, 'signature', '')}){self.grid}({self.arguments})"
+        self._name = f"{self.seed}/{name}"
+        self._draw = random.Random(self._name)
+        self._round: list[int | None] = []
+        self._ready: dict[int, tuple[Any, list[Ready]]] = {}  # by layout: what they were made for
 
     @property
     def largest_dose(self) -> int:
         return max(self.kernel.target.doses, default=PROBED)
 
+    # -- which variant runs next -----------------------------------------------------------------------------
+
     def next_dose(self, alternate: bool) -> int:
         n, self.count = self.count, self.count + 1
-        if not alternate or not self.kernel.target.doses:  # where probes are free there is nothing to compare
-            return PROBED
-        if n % 2:
-            return PLAIN
-        dosed = n and n % _DOSED_EVERY == 0 and n <= _DOSED_EVERY * _DOSED_TIMES
-        return self.largest_dose if dosed else PROBED
+        dose = PROBED
+        if alternate and n and self.kernel.target.doses:  # where probes are free there is nothing to compare
+            dose = self._drawn()
+        if self.rate < 1.0 and self.recorded and self._draw.random() >= self.rate:
+            self.unrecorded += dose == PROBED
+            return LEFT_OUT
+        return dose
 
-    def thin(self, kept: int, programs: int, cost_ns: float, busy_ns: float, allowed: float) -> None:
-        """Leaves out programs, evenly, until the records take no more than the allowed share of the time."""
-        share = (kept + 2 * programs) * cost_ns / busy_ns if busy_ns else 0.0
-        if share > allowed:
-            self.stride = max(self.stride, min(int(self.stride * share / allowed) + 1, max(programs, 1)))
+    def _drawn(self) -> int:
+        if not self._round:
+            self._round = list(_ROUND)
+            self._draw.shuffle(self._round)
+        dose = self._round.pop()
+        if dose is not None:
+            return dose
+        return self.largest_dose if self.dosed < _DOSED_TIMES else PROBED
+
+    # -- what of it is recorded ------------------------------------------------------------------------------
+
+    def ready(self, choice: Choice, places: Places, programs: int, plain: int, room: int) -> Ready:
+        """Sampling and parameters of the next launch that is recorded. After so many different ones the same are drawn
+        again, which also spares making them."""
+        layout = places.layout
+        about = (programs, plain, room, self.stride, *self.trips.items())
+        made_for, made = self._ready.get(id(layout), (None, []))
+        if made_for != about:  # something was learnt since they were made
+            made_for, made = self._ready[id(layout)] = about, []
+        if len(made) >= _SAMPLINGS or (made and self._always(choice, made[0])):
+            return self._draw.choice(made)
+        sampling = choice.sampling(
+            programs,
+            self.recorded,
+            self.stride,
+            seed=self._name,
+            room=(layout, room),
+            trips=self.trips,
+        )
+        ready = Ready(self.kernel.target.memory, places, sampling, programs, plain)
+        made.append(ready)
+        return ready
+
+    def _always(self, choice: Choice, ready: Ready) -> bool:
+        """Whether nothing is drawn: all programs and iterations, or those with given numbers."""
+        sampling = ready.sampling
+        whole = sampling.programs.stride == 1 and not choice.programs.startswith("random:")
+        return whole and all(every.stride == 1 for every in sampling.loops.values())
+
+    def settle(self, recorded: Recorded, allowed: float) -> None:
+        """Decides how many programs of the next launches are recorded, from what recording them costs. Looked at often
+        in the beginning; a stride that is about right stays, as what was prepared for it does."""
+        if self.thinning is None:
+            self.thinning = Thinning(allowed)
+        if recorded.dose == PLAIN:
+            self.thinning.plain(recorded.duration_ns)
+        elif recorded.dose == PROBED and recorded.words is not None and self._looks():
+            if self.thinning.guess_ns is None:
+                clock, workers = self.kernel.target.clock, self.kernel.target.workers()
+                floor_ns = clock.floor_ticks() * 1e9 / clock.hz()
+                self.thinning.guess(recorded.kept(), len(recorded.words), floor_ns, workers)
+            self.thinning.probed(recorded.duration_ns, len(recorded.words), recorded.programs)
+            wanted = self.thinning.stride
+            if wanted > self.stride or wanted < _ABOUT_RIGHT * self.stride:
+                self.stride = wanted
+
+    def _looks(self) -> bool:
+        return self.recorded <= _LOOKED or not self.recorded % _LOOKED
+
+    def learn(self, recorded: Recorded) -> None:
+        """Loops that ran more often than there is room for, or whose iterations are sampled: the next launches spread
+        their records over the whole of them."""
+        for loop, room, most, least in recorded.trips:
+            _, before, shortest = self.trips.get(loop, (room, 0, least))
+            if most > before or least < shortest:
+                self.trips[loop] = room, max(most, before), min(least, shortest)
+
+    def began(self, dose: int) -> None:
+        """A launch of it is recorded."""
+        self.recorded += 1
+        self.dosed += dose > PROBED
+
+    def follow(self, other: Work) -> None:
+        """A launch was recorded for another session that asks for the same: what was learnt holds here, too."""
+        self.recorded += 1
+        self.stride, self.trips = other.stride, dict(other.trips)
+
+    # -- what is kept ----------------------------------------------------------------------------------------
+
+    @property
+    def variant(self) -> Variant | None:
+        """The kernel that its launches were recorded with, if any were as the session asks."""
+        return next((variant for variant, _ in self.runs if variant is not None), None)
+
+    @property
+    def nbytes(self) -> int:
+        return sum(run.nbytes for _, run in self.runs)
+
+    def halve(self) -> int:
+        """Lets go of a random half of what is kept, of each sort, and keeps as much less of what comes, so that every
+        launch has had the same chance. Returns the bytes that are free now; 0 when one launch of each is left."""
+        before, kept = self.nbytes, set()
+        for sort in (True, False):
+            mine = [n for n, (_, run) in enumerate(self.runs) if run.probed == sort and run.dose <= PROBED]
+            kept |= set(self._draw.sample(mine, (len(mine) + 1) // 2))
+        kept |= {n for n, (_, run) in enumerate(self.runs) if run.dose > PROBED}
+        if len(kept) == len(self.runs):
+            return 0
+        self.unrecorded += sum(run.probed for n, (_, run) in enumerate(self.runs) if n not in kept)
+        self.runs = [run for n, run in enumerate(self.runs) if n in kept]
+        self.rate /= 2
+        return before - self.nbytes

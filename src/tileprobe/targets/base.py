@@ -124,8 +124,8 @@ class Buffer(Protocol):
         """The words, on the host. Valid until the buffer is given back."""
         ...
 
-    def give_back(self, used: np.ndarray | None = None) -> None:
-        """The launch is over and its words are read. `used` are the words, of each block, that may be set."""
+    def give_back(self, used: Sequence[slice] | None = None) -> None:
+        """The launch is over and its words are read. `used` are the parts, of each block, that may be set."""
         ...
 
 
@@ -215,7 +215,10 @@ class Target(Protocol):
 
 
 class Kernel(Protocol):
-    """A compiled kernel without probes, as its launcher shows it before each launch."""
+    """A compiled kernel without probes, as its launcher shows it before each launch.
+
+    Two more it may have: `signature`, how it was specialised ("x: *fp32, n: i32, BLOCK=128, num_warps=4"), and
+    `arguments`, name and type of each value that its launches tell the observer."""
 
     @property
     def name(self) -> str: ...
@@ -252,6 +255,11 @@ class Watch(Protocol):
 
     def start(self) -> None: ...
 
+    def ended(self, taken_ns: int | None = None) -> None:
+        """The programs have ended. May be called before `stop`, which does it otherwise; `taken_ns` is for how long
+        the operating system let something else run in their place, all threads together, where that is known."""
+        ...
+
     def stop(self) -> None: ...
 
     def abort(self) -> None:
@@ -265,8 +273,14 @@ class Watch(Protocol):
 
 # -- launches -----------------------------------------------------------------------------------------------------
 
-# Asked with the kernel, the grid and the address of the plain code (0 where there is none to go to).
-Observer = Callable[[Kernel, tuple[int, int, int], int], Watch | None]
+
+class Observer(Protocol):
+    """Asked with the kernel, the grid, the address of the plain code (0 where there is none to go to) and what of the
+    arguments tells one piece of work from another: numbers as they are, shapes of tensors."""
+
+    def __call__(
+        self, kernel: Kernel, grid: tuple[int, int, int], plain: int, arguments: tuple[Any, ...] = (), /
+    ) -> Watch | None: ...
 
 
 class Launches:

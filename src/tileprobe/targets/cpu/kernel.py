@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 from tileprobe.plugins import targets
@@ -19,6 +20,7 @@ class CpuKernel:
     def __init__(self, launcher: Any) -> None:
         self.launcher = launcher
         self.name: str = launcher.kernel
+        self.target: Target = targets()["cpu"]
         function = getattr(launcher.src, "fn", None)
         self.source = Source(
             getattr(function, "file_name", ""),
@@ -26,9 +28,19 @@ class CpuKernel:
             "".join(getattr(function, "raw_src", ())),
         )
 
-    @property
-    def target(self) -> Target:
-        return targets()["cpu"]
+        self.arguments: tuple[tuple[str, str], ...] = launcher.arguments
+
+    @cached_property
+    def signature(self) -> str:
+        """How it was specialised: "x: *fp32, n: i32 %16, BLOCK=128, num_warps=4"."""
+        source = self.launcher.src
+        constants, attributes = getattr(source, "constants", {}), getattr(source, "attrs", {})
+        parts = [
+            f"{name}={_constant(constants.get((n,)))}" if kind == "constexpr"
+            else f"{name}: {kind}{_known(str(kind), attributes.get((n,)))}"
+            for n, (name, kind) in enumerate(source.signature.items())
+        ]  # fmt: skip
+        return ", ".join([*parts, f"num_warps={getattr(self.launcher.metadata, 'num_warps', 1)}"])
 
     @property
     def key(self) -> Any:
@@ -50,3 +62,16 @@ class CpuKernel:
         levels = {level: compiled.asm[level] for level in _LEVELS if level in compiled.asm}
         notes = tuple(probing.get("unpaired", ()))
         return Variant(compiled.hash, compiled, layout, regions, levels | probing.get("ir", {}), notes)
+
+
+def _constant(value: Any) -> str:
+    """A constant in short: a number, or the name of a function or a type."""
+    return getattr(value, "__name__", None) or str(value)
+
+
+def _known(kind: str, attributes: Any) -> str:
+    """What the code assumes of an argument: most pointers are aligned, most numbers are not divisible."""
+    by = dict(attributes or ()).get("tt.divisibility")
+    if kind.startswith("*"):
+        return "" if by else " unaligned"
+    return f" %{by}" if by else ""

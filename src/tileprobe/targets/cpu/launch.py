@@ -14,7 +14,7 @@ from typing import Any
 from tileprobe.targets.base import launches
 from tileprobe.targets.cpu import bounds, kernel_errors, pool
 from tileprobe.targets.cpu.kernel import CpuKernel
-from tileprobe.targets.cpu.launch_pack import check_count, make_convert, make_pack, slots_of
+from tileprobe.targets.cpu.launch_pack import check_count, make_convert, make_pack, make_tell, slots_of
 from tileprobe.targets.cpu.pool_ir import STATUS_ERROR
 from tileprobe.targets.cpu.same_memory import representatives, same_tensors
 from tileprobe.targets.cpu.variants import recompiled
@@ -33,8 +33,10 @@ class Launcher:
         self.kernel = getattr(fn, "__name__", None) or src.name.lstrip("@")
         self.names = list(getattr(fn, "arg_names", None) or (str(k) for k in src.signature))
         slots = slots_of(self.names, signature)
+        self.arguments = tuple((slot.name, slot.type) for slot in slots)  # of what `_tell` tells
         self._check(slots, info)
         self._pack = make_pack(len(signature), slots)
+        self._tell = make_tell(len(signature), slots)
         self._convert = make_convert(self.kernel, self.names[: len(signature)], slots)
         self._scratch_bytes = info["scratch_bytes"]
         self._sites = info["sites"]
@@ -78,34 +80,36 @@ class Launcher:
         observer, watch = launches.observer, None
         parameters, running = 0, self
         if observer is not None and self.probing is None:
-            watch = observer(self.shown, (gx, gy, gz), function)
+            watch = observer(self.shown, (gx, gy, gz), function, self._tell(*args))
         if watch is not None:
             pool.current()  # its threads are no part of the first launch
             parameters = watch.parameters
             if watch.variant is not None:
                 running, function = watch.variant.code.run, watch.variant.code.function
+        entered = False
         try:
-            launch = self._pack(gx, gy, gz, errors, parameters, 0, limits, *args)
-        except Exception:
-            launch = self._convert(gx, gy, gz, errors, parameters, 0, limits, *args)
-        if enter is not None:
-            enter(launch_metadata)
-        try:
+            try:
+                launch = self._pack(gx, gy, gz, errors, parameters, 0, limits, *args)
+            except Exception:
+                launch = self._convert(gx, gy, gz, errors, parameters, 0, limits, *args)
+            if enter is not None:
+                enter(launch_metadata)
+            entered = True
             if self._prints:
                 sys.stdout.flush()
-            if watch is not None:
-                watch.start()
-            status = pool.current().run(function, launch, gx * gy * gz, running._scratch_bytes)
+            status = pool.current().run(function, launch, gx * gy * gz, running._scratch_bytes, watch)
             if watch is not None:
                 watch.stop()
-        except BaseException:  # Ctrl-C: programs that ran have ended, the others are given up
+        except (
+            BaseException
+        ):  # a wrong argument; Ctrl-C: programs that ran have ended, the others are given up
             if watch is not None:
                 watch.abort()
             raise
         finally:
             if self._prints:
                 ctypes.CDLL(None).fflush(None)
-            if exit is not None:
+            if exit is not None and entered:
                 exit(launch_metadata)
         if status:
             running._raise(status, block, (gx, gy, gz), known)

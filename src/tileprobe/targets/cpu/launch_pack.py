@@ -83,6 +83,35 @@ def make_pack(arity: int, slots: list[Slot]) -> Callable[..., bytes]:
     return namespace["pack"]
 
 
+def make_tell(arity: int, slots: list[Slot]) -> Callable[..., tuple[Any, ...]]:
+    """`tell(*args)`: what of the arguments tells one piece of work from another: shapes of tensors, numbers as they
+    are; in the order of the slots. For anything unexpected it is a guess, as nothing depends on it."""
+    params = ", ".join(f"a{i}" for i in range(arity))
+    values = {
+        name: "".join(f"{form(s)}, " for s in slots)
+        for name, form in (("quick", _told), ("careful", lambda s: f"told(lambda: {_told(s)})"))
+    }
+    source = (
+        f"def tell({params}):\n"
+        f"    try:\n        return ({values['quick']})\n"
+        f"    except Exception:\n        return ({values['careful']})\n"
+    )
+    namespace: dict[str, Any] = {"told": _told_or_none}
+    exec(source, namespace)
+    return namespace["tell"]
+
+
+def _told(slot: Slot) -> str:
+    return f"{slot.expression}.shape" if slot.type.startswith("*") else slot.expression
+
+
+def _told_or_none(value: Callable[[], Any]) -> Any:
+    try:
+        return value()
+    except Exception:
+        return None
+
+
 def _fast_value(slot: Slot) -> str:
     if slot.type.startswith("*"):
         # `is_cpu` is torch's and ours. Without it, or elsewhere: the slow way, as None is not packed.

@@ -17,10 +17,12 @@ from functools import lru_cache
 from typing import Any
 
 from tileprobe.errors import TileProbeError
+from tileprobe.targets.base import Watch
 from tileprobe.targets.cpu import pool_ir
 from tileprobe.targets.cpu.host import default_threads, host
 from tileprobe.targets.cpu.loader import Library, compile_ir, load_object
-from tileprobe.targets.cpu.pool_ir import OFFSETS, SLOT, SLOT_BYTES, STATUS_MORE
+from tileprobe.targets.cpu.pool_ir import STATUS_MORE
+from tileprobe.targets.cpu.pool_layout import OFFSETS, SLOT, SLOT_BYTES
 
 _MAX_PROGRAMS = 2**63 - 1
 # Signals a thread raises by its own doing; all others are left to Python's threads.
@@ -43,23 +45,32 @@ class Pool:
             for index in range(1, threads):
                 _start_thread(start_worker, self._block.slot(index))
 
-    def run(self, kernel: int, launch: Any, programs: int, scratch_bytes: int) -> int:
-        """Runs all programs of a launch and returns the or of STATUS_ERROR and STATUS_MEMORY, or 0."""
+    def run(
+        self, kernel: int, launch: Any, programs: int, scratch_bytes: int, watch: Watch | None = None
+    ) -> int:
+        """Runs all programs of a launch and returns the or of STATUS_ERROR and STATUS_MEMORY, or 0. A `watch` is told
+        when they start and when they have ended: not that they waited for another thread's launch before."""
         if programs <= 0:
             return 0
         if programs > _MAX_PROGRAMS:
             raise TileProbeError(f"a grid of {programs} programs is too large: at most {_MAX_PROGRAMS}")
         if not self._lock.acquire(False):
             if self._owner == threading.get_ident():
-                return _alone().run(kernel, launch, programs, scratch_bytes)
+                return _alone().run(kernel, launch, programs, scratch_bytes, watch)
             self._lock.acquire()
         try:
             self._owner = threading.get_ident()
+            if watch is not None:
+                self._block.watched.value, self._block.taken.value = 1, 0
+                watch.start()
             status = self._code.run(self._block.address, kernel, launch, programs, scratch_bytes)
             if status & STATUS_MORE:
                 status = self._finish()
+            if watch is not None:
+                watch.ended(max(0, self._block.taken.value))
             return status
         finally:
+            self._block.watched.value = 0
             self._owner = 0
             self._lock.release()
 
@@ -91,6 +102,8 @@ class _Block:
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(raw))
         self.address = (ctypes.addressof(raw) + 63) & ~63
         ctypes.c_int32.from_address(self.address + OFFSETS["threads"]).value = threads
+        self.watched = ctypes.c_int32.from_address(self.address + OFFSETS["watched"])
+        self.taken = ctypes.c_int64.from_address(self.address + OFFSETS["taken"])
         for index in range(threads):
             ctypes.c_uint64.from_address(self.slot(index) + SLOT["pool"]).value = self.address
 

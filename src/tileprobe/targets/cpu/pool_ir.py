@@ -19,26 +19,7 @@ from typing import Any
 from llvmlite import ir
 from llvmlite.ir.instructions import StoreAtomicInstr
 
-# Byte offsets in the pool's shared block. What different threads write sits on different cache lines.
-OFFSETS = {
-    "ticket": 0,  # i64 generation << 32 | granules left
-    "done": 64,  # i32 granules finished or given up
-    "waiting": 68,  # i32 the launching thread sleeps on `done`
-    "epoch": 128,  # i32 counts jobs; idle workers sleep on it
-    "sleepers": 132,  # i32 workers asleep (or about to be)
-    "stop": 136,  # i32 workers should end
-    "kernel": 192,  # the job: function, launch block, programs, programs a granule, bytes of scratch
-    "launch": 200,
-    "programs": 208,
-    "granule": 216,
-    "scratch": 224,
-    "count": 232,  # i32 granules
-    "status": 236,  # i32 STATUS_* bits, or-ed by whoever fails
-    "threads": 240,  # i32 workers and the launching thread
-    "slots": 256,  # one slot of SLOT_BYTES a thread, the launching thread's first
-}
-SLOT_BYTES = 64
-SLOT = {"pool": 0, "scratch": 8, "scratch_bytes": 16}
+from tileprobe.targets.cpu.pool_layout import OFFSETS, SLOT
 
 STATUS_ERROR = 1  # a kernel recorded an error
 STATUS_MEMORY = 2  # scratch could not be allocated
@@ -52,9 +33,12 @@ _SPINS = 3000
 _SLICE_NS = 50_000_000
 # A thread's next claim may be twice as large while its claims take less than this.
 _CLAIM_NS = 2_000_000
+# What the system took is asked for, which costs a microsecond, after a claim that took so long: a thread that has to
+# leave its core is away for longer.
+_LONG_NS = 300_000
 
 FUTEX_WAIT, FUTEX_WAKE = 128, 129  # the private variants: one process
-CLOCK_MONOTONIC = 1
+CLOCK_MONOTONIC, CLOCK_THREAD_CPUTIME = 1, 3
 # not from codegen.types: every process that launches needs these, and it would load xDSL for them
 I1, I8, I32, I64 = (ir.IntType(n) for n in (1, 8, 32, 64))
 PTR, VOID = ir.PointerType(), ir.VoidType()
@@ -134,7 +118,9 @@ class _Pool:
         self.memalign = self._declare("posix_memalign", I32, [PTR, I64, I64])
         self.free = self._declare("free", VOID, [PTR])
         self.clock = self._declare("clock_gettime", I32, [I32, PTR])
-        self.now = self._private("now", I64, [])
+        self.now = self._private("now", I64, [I32])
+        self.away = self._private("away", I64, [PTR])
+        self.account = self._private("account", I64, [PTR, I64])
         self.scratch = self._private("scratch", PTR, [PTR, I64])
         self.finish = self._private("finish", VOID, [PTR, I32])
         self.abandon = self._private("abandon", VOID, [PTR])
@@ -144,7 +130,15 @@ class _Pool:
         self.run = self._declare("tp_run", I32, [PTR, _KERNEL, PTR, I64, I64])
         self.cancel = self._declare("tp_cancel", VOID, [PTR])
         self.stop = self._declare("tp_stop", VOID, [PTR])
-        for fill in (self._now, self._scratch, self._finish, self._abandon, self._work):
+        for fill in (
+            self._now,
+            self._away,
+            self._account,
+            self._scratch,
+            self._finish,
+            self._abandon,
+            self._work,
+        ):
             fill()
         for fill in (self._worker, self._resume, self._run, self._cancel, self._stop):
             fill()
@@ -164,12 +158,40 @@ class _Pool:
         b.call(self.pause_function, [_i32(n) for n in self.arch.pause_args])
 
     def _now(self) -> None:
-        """`i64 now()`: nanoseconds of a clock that only goes forward."""
+        """`i64 now(clock)`: nanoseconds of a clock that only goes forward."""
         b = ir.IRBuilder(self.now.append_basic_block("entry"))
         time = b.alloca(_TIMESPEC)
-        b.call(self.clock, [_i32(CLOCK_MONOTONIC), time])
+        b.call(self.clock, [self.now.args[0], time])
         seconds, nanoseconds = (b.load(part) for part in _parts(b, time))
         b.ret(b.add(b.mul(seconds, _i64(1_000_000_000)), nanoseconds))
+
+    def _time(self, b: ir.IRBuilder) -> Value:
+        return b.call(self.now, [_i32(CLOCK_MONOTONIC)])
+
+    def _away(self) -> None:
+        """`i64 away(pool)`: for how long this thread has not been on a core so far; 0 in a job that is
+        not watched. A thread that runs programs never sleeps of its own accord, so that the difference of two calls
+        is what the system took from them.
+        """
+        entry, read, nothing = _blocks(self.away, "entry read nothing")
+        b = ir.IRBuilder(entry)
+        (watched,) = _fields(b, self.away.args[0], "watched")
+        b.cbranch(b.icmp_unsigned("!=", b.load(watched, typ=I32), _i32(0)), read, nothing)
+        b.position_at_end(read)
+        ran = b.call(self.now, [_i32(CLOCK_THREAD_CPUTIME)])
+        b.ret(b.sub(self._time(b), ran))
+        ir.IRBuilder(nothing).ret(_i64(0))
+
+    def _account(self) -> None:
+        """`i64 account(pool, before)`: adds what the system took since `away` said `before`, and returns what it says
+        now. Called before programs are counted as finished: who waits for them reads the sum then.
+        """
+        pool, before = self.account.args
+        b = ir.IRBuilder(self.account.append_basic_block("entry"))
+        (taken,) = _fields(b, pool, "taken")
+        after = b.call(self.away, [pool])
+        b.atomic_rmw("add", taken, b.sub(after, before), "seq_cst")
+        b.ret(after)
 
     def _scratch(self) -> None:
         """`ptr scratch(slot, bytes)`: scratch of at least that size for the thread that owns the slot, or null."""
@@ -236,17 +258,19 @@ class _Pool:
         before that.
         """
         pool, slot, deadline = self.work.args
-        names = "entry next idle claim mine oom call error stop good paced away"
-        entry, next_, idle, claim, mine, oom, call, error, stop, good, paced, away = _blocks(self.work, names)
+        names = "entry next idle claim mine oom call error stop good long counted paced away"
+        entry, next_, idle, claim, mine, oom, call, error, stop, good, long, counted, paced, away = _blocks(
+            self.work, names
+        )
         b = ir.IRBuilder(entry)
         job = _fields(b, pool, "kernel", "launch", "programs", "granule", "scratch", "count")
         status, threads = _fields(b, pool, "status", "threads")
         shares = b.mul(b.load(threads, typ=I32), _i32(_SHARE))
-        begin = b.call(self.now, [])
+        begin, off_core = self._time(b), b.call(self.away, [pool])
         b.branch(next_)
 
         b.position_at_end(next_)
-        limit, then = b.phi(I32), b.phi(I64)
+        limit, then, before = b.phi(I32), b.phi(I64), b.phi(I64)
         ticket = _load(b, pool, "acquire", I64)
         left = b.trunc(ticket, I32)
         b.cbranch(b.icmp_unsigned("==", left, _i32(0)), idle, claim)
@@ -271,15 +295,27 @@ class _Pool:
         b.branch(good)
 
         b.position_at_end(good)
+        now = self._time(b)
+        b.cbranch(b.icmp_unsigned(">", b.sub(now, then), _i64(_LONG_NS)), long, counted)
+        b.position_at_end(long)
+        accounted = b.call(self.account, [pool, before])
+        b.branch(counted)
+        b.position_at_end(counted)
+        so_far = b.phi(I64)
+        so_far.add_incoming(before, good)
+        so_far.add_incoming(accounted, long)
         b.call(self.finish, [pool, take])
-        now = b.call(self.now, [])
         quick = b.icmp_unsigned("<", b.sub(now, then), _i64(_CLAIM_NS))
         twice, half = b.shl(take, _i32(1)), b.or_(b.lshr(take, _i32(1)), _i32(1))
         paced_limit = b.select(quick, twice, half)
         b.cbranch(b.icmp_unsigned(">", now, deadline), away, paced)
         ir.IRBuilder(paced).branch(next_)
         ir.IRBuilder(away).ret(ir.Constant(I1, 1))
-        for phi, first, later in ((limit, _i32(1), paced_limit), (then, begin, now)):
+        for phi, first, later in (
+            (limit, _i32(1), paced_limit),
+            (then, begin, now),
+            (before, off_core, so_far),
+        ):
             phi.add_incoming(first, entry)
             phi.add_incoming(phi, claim)
             phi.add_incoming(later, paced)
@@ -363,7 +399,7 @@ class _Pool:
         done, waiting, count, status, slot = _fields(b, pool, "done", "waiting", "count", "status", "slots")
         timeout = b.alloca(_TIMESPEC)
         granules = b.load(count, typ=I32)
-        deadline = b.add(b.call(self.now, []), _i64(_SLICE_NS))
+        deadline = b.add(self._time(b), _i64(_SLICE_NS))
         b.cbranch(b.call(self.work, [pool, slot, deadline]), more, spin)
 
         def unless_done(ordering: str, otherwise: ir.Block, when: ir.Block = finished) -> Value:
@@ -406,7 +442,9 @@ class _Pool:
         memory = self._scratch_or(b, slot, size, oom, call)
         ir.IRBuilder(oom).ret(_i32(STATUS_MEMORY))
         b.position_at_end(call)
+        away = b.call(self.away, [pool])
         failed = b.call(kernel, [launch, memory, _i64(0), _i64(1)])
+        b.call(self.account, [pool, away])
         b.ret(b.select(b.icmp_unsigned("!=", failed, _i32(0)), _i32(STATUS_ERROR), _i32(0)))
 
         b.position_at_end(share)

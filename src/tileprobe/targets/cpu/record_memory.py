@@ -7,69 +7,80 @@ is handed out again.
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 
 import numpy as np
 
 _LINE = 8  # words of a cache line: no two programs share one
-_KEPT = 4  # buffers that wait for the next launch
+_KEPT = 16  # buffers that wait for the next launch: as many threads may launch at once
+_KEPT_BYTES = 256 * 2**20
 
 
 class CpuBuffer:
-    def __init__(self, memory: CpuMemory, words: np.ndarray, shape: tuple[int, int]) -> None:
-        self._memory, self._words = memory, words
-        self._blocks = words[: shape[0] * shape[1]].reshape(shape)
-        self.address = self._blocks.ctypes.data
+    __slots__ = ("_blocks", "_memory", "_words", "address")
+
+    def __init__(self, memory: CpuMemory, words: Held, shape: tuple[int, int]) -> None:
+        self._memory, self._words, self.address = memory, words, words.address
+        self._blocks = words.words[: shape[0] * shape[1]].reshape(shape)
 
     def read(self) -> np.ndarray:
         return self._blocks
 
-    def give_back(self, used: np.ndarray | None = None) -> None:
-        if used is None:
-            self._blocks.fill(0)
-        else:
-            self._blocks[:, used] = 0
+    def give_back(self, used: Sequence[slice] | None = None) -> None:
+        for part in (slice(None),) if used is None else used:
+            self._blocks[:, part] = 0
         self._memory.keep(self._words)
 
 
 class Held:
     """Words that a kernel may read as long as this is held."""
 
+    __slots__ = ("address", "words")
+
     def __init__(self, words: np.ndarray) -> None:
         self.words = words
-        self.address = words.ctypes.data
+        self.address: int = words.__array_interface__["data"][0]
 
 
 class CpuMemory:
     """All buffers of the process; launches may overlap."""
 
     def __init__(self) -> None:
-        self._free: list[np.ndarray] = []
+        self._free: list[Held] = []  # smallest first
         self._lock = threading.Lock()
 
     def take(self, blocks: int, block_words: int) -> CpuBuffer:
         words = blocks * block_words
-        return CpuBuffer(self, self._reused(words) if self._free else _fresh(words), (blocks, block_words))
+        return CpuBuffer(self, self._reused(words) or _fresh(words), (blocks, block_words))
 
-    def _reused(self, words: int) -> np.ndarray:
+    def _reused(self, words: int) -> Held | None:
         with self._lock:
-            fitting = [n for n, held in enumerate(self._free) if len(held) >= words]
-            if fitting:
-                return self._free.pop(min(fitting, key=lambda n: len(self._free[n])))
-        return _fresh(words)
+            for number, held in enumerate(self._free):
+                if len(held.words) >= words:
+                    return self._free.pop(number)
+        return None
 
-    def keep(self, words: np.ndarray) -> None:
+    def keep(self, words: Held) -> None:
         with self._lock:
             self._free.append(words)
-            self._free.sort(key=len)
-            del self._free[:-_KEPT]
+            if len(self._free) > 1:
+                self._free.sort(key=lambda held: len(held.words))
+                self._let_go()
+
+    def _let_go(self) -> None:
+        """The largest serve every launch, so that the smallest go."""
+        while len(self._free) > _KEPT or (
+            len(self._free) > 1 and sum(held.words.nbytes for held in self._free) > _KEPT_BYTES
+        ):
+            del self._free[0]
 
     def put(self, words: np.ndarray) -> Held:
         return Held(words)
 
 
-def _fresh(words: int) -> np.ndarray:
+def _fresh(words: int) -> Held:
     raw = np.ones(words + _LINE, np.uint64)  # written once, so that every page is there
     skip = (-raw.ctypes.data % (8 * _LINE)) // 8
     buffer = raw[skip : skip + words]
     buffer.fill(0)
-    return buffer
+    return Held(buffer)

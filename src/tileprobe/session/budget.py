@@ -1,0 +1,56 @@
+"""The room for a session's records: how much is left, and what goes when it is used up.
+
+A session must not fill the memory of the program it looks at. When its room is used up, the work with most records lets
+go of a random half of them and keeps half as many of those to come: what is left is a random choice from the whole run
+and not its beginning. A part is held back for kernels that are seen for the first time then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tileprobe.session.recorded import Recorded
+from tileprobe.session.works import Work
+
+_HELD_BACK = 8  # a part in so many is for kernels seen for the first time when the rest is used up
+_LAUNCH = 4  # one launch takes a part in so many of what is there at most
+
+
+class Budget:
+    def __init__(self, launch_mb: float, total_mb: float) -> None:
+        self.megabytes = total_mb
+        self.total = int(total_mb * 2**20)
+        self.launch = int(launch_mb * 2**20)
+        self.used = 0
+        self._kernels: set[int] = set()  # those that have records
+
+    @property
+    def shared(self) -> int:
+        return self.total - self.total // _HELD_BACK
+
+    def launch_bytes(self, work: Work) -> int:
+        """What the records of the next launch may take."""
+        most = min(self.launch, self.total // _LAUNCH)
+        if id(work.kernel) in self._kernels or self.used < self.shared:
+            return most
+        return min(most, max(self.total - self.used, 0) // _LAUNCH)
+
+    def has_room(self, work: Work) -> bool:
+        return self.used < (self.shared if id(work.kernel) in self._kernels else self.total)
+
+    def add(self, work: Work, recorded: Recorded, works: Iterable[Work]) -> None:
+        """A launch was kept."""
+        self.used += recorded.nbytes
+        if recorded.probed:
+            self._kernels.add(id(work.kernel))
+        if self.used >= self.shared:
+            self._make_room(list(works))
+
+    def _make_room(self, works: list[Work]) -> None:
+        """Until a quarter is free, or every work is down to one launch."""
+        while self.used > self.shared * 3 // 4:
+            largest_first = sorted(works, key=lambda work: work.nbytes, reverse=True)
+            freed = next(filter(None, (work.halve() for work in largest_first)), 0)
+            if not freed:
+                return
+            self.used -= freed

@@ -1,0 +1,116 @@
+"""Which words of a block a launch may have written, known from what its programs say of their loops.
+
+Most loops run less often than there is room for. Looking at every word of a buffer for what is there would take longer
+than many a launch, so the trip counts are read instead: in come the blocks of a launch, out go the words that are worth
+keeping, and how often each loop ran.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tileprobe.ir.layout import CURSOR_WORDS, PUSHED, Layout, Loop
+from tileprobe.ir.sampling import Every, Sampling
+from tileprobe.trace.blocks import fixed_loops, frames, strided
+
+_LOW = 0xFFFFFFFF
+_PARTS = 8  # so many pieces are copied one by one; more are picked word by word
+_KNOWN = 256  # different counts of iterations that are remembered
+
+
+@dataclass(frozen=True)
+class Used:
+    """Words of a block, and the same as a few slices that may have words in them that are not used."""
+
+    words: np.ndarray
+    parts: tuple[slice, ...]
+    whole: bool  # the slices have no other words
+
+    def copied(self, blocks: np.ndarray) -> np.ndarray:
+        if not self.whole:
+            return np.take(blocks, self.words, axis=1)
+        if len(self.parts) == 1:
+            return blocks[:, self.parts[0]].copy()
+        return np.concatenate([blocks[:, part] for part in self.parts], axis=1)
+
+
+class Places:
+    """The words of a layout's blocks."""
+
+    def __init__(self, layout: Layout) -> None:
+        self.layout = layout
+        self.loops = [loop for stream in layout.streams for loop in fixed_loops(layout, stream.id)]
+        self.cursors = [stream for stream in layout.streams if stream.cursor_capacity]
+        self._known: dict[tuple[int, ...], Used] = {}
+
+    def trips(self, blocks: np.ndarray, loop: Loop) -> np.ndarray:
+        """The words with a loop's trip counts: those of a launch share the high half, unless the loop was not
+        entered and they are zero."""
+        stream = self.layout.streams[loop.stream]
+        if not loop.loops and stream.instances == 1:
+            return blocks[:, stream.base + loop.trip_base]
+        shape = (stream.instances, *self.layout.trip_shape(loop))
+        return strided(blocks, stream.base + loop.trip_base, shape, (stream.words, *loop.strides), False)
+
+    def most(self, blocks: np.ndarray) -> list[int]:
+        """The largest trip count of each loop."""
+        return [int(self.trips(blocks, loop).max()) & _LOW for loop in self.loops]
+
+    def least(self, blocks: np.ndarray, loop: Loop) -> int:
+        """The smallest trip count of the runs that had an iteration."""
+        counts = self.trips(blocks, loop) & np.uint64(_LOW)
+        counts = counts[counts > 0]
+        return int(counts.min()) if counts.size else 0
+
+    def used(self, blocks: np.ndarray, most: Sequence[int], sampling: Sampling) -> Used:
+        """The words that programs of this launch may have written."""
+        counts = [
+            min(_selected(sampling.loop(loop.id), trips), loop.capacity)
+            for loop, trips in zip(self.loops, most)
+        ]
+        for stream in self.cursors:
+            heads = strided(blocks, stream.base + PUSHED, (stream.instances,), (stream.words,), False)
+            counts.append(min(int(heads.max()), stream.cursor_capacity))
+        key = tuple(counts)
+        if key not in self._known:
+            if len(self._known) >= _KNOWN:
+                self._known.clear()
+            self._known[key] = self._make(key)
+        return self._known[key]
+
+    def _make(self, counts: tuple[int, ...]) -> Used:
+        mask = np.zeros(self.layout.block_words, bool)
+        for stream in self.layout.streams:
+            one = np.zeros((1, stream.words), bool)
+            one[0, : stream.cursor_base or stream.words] = True
+            for loop, count in zip(self.loops, counts):
+                if loop.stream == stream.id:
+                    frames(one, self.layout, loop)[..., count:, :] = False
+            if stream in self.cursors:
+                pushed = counts[len(self.loops) + self.cursors.index(stream)]
+                one[0, stream.cursor_base : stream.cursor_base + CURSOR_WORDS * pushed] = True
+            end = stream.base + stream.instances * stream.words
+            mask[stream.base : end] = np.tile(one[0], stream.instances)
+        words = np.flatnonzero(mask)
+        parts = _slices(words)
+        return Used(words, parts, sum(part.stop - part.start for part in parts) == len(words))
+
+
+def _selected(every: Every, trips: int) -> int:
+    """`Every.selected` of one number, without arrays: it is asked on every launch."""
+    first = every.phase if every.phase >= 0 else max(trips + every.phase, 0)
+    return min(-(-max(trips - first, 0) // every.stride), every.count)
+
+
+def _slices(words: np.ndarray) -> tuple[slice, ...]:
+    """The words as slices: across the smaller gaps where there would be many."""
+    if not len(words):
+        return ()
+    gaps = np.diff(words)
+    cuts = np.sort(np.argsort(gaps, kind="stable")[-(_PARTS - 1) :])
+    cuts = cuts[gaps[cuts] > 1]
+    first, last = np.r_[words[0], words[cuts + 1]], np.r_[words[cuts], words[-1]]
+    return tuple(slice(int(a), int(b) + 1) for a, b in zip(first, last))
