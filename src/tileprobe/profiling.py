@@ -16,14 +16,11 @@ class Profile(Session):
         super().__enter__()
         return self
 
-    def report(self, file: Any = None) -> None:
-        """Prints the tools' findings, with the annotated source."""
+    def report(self, file: Any = None, full: bool = False) -> None:
+        """Prints the tools' findings, with the annotated source. `full` leaves nothing out."""
         from tileprobe.views.terminal import make_console, print_report
 
-        console = make_console(file)
-        print_report(self.trace, self.results(), console)
-        for problem in self.problems.values():
-            console.print(f"! {problem}", markup=False)
+        print_report(self.trace, self.results(), make_console(file), full)
 
     def to_json(self) -> dict[str, Any]:
         from tileprobe.views.json_report import trace_to_json
@@ -32,12 +29,9 @@ class Profile(Session):
 
     def _repr_html_(self) -> str:
         """A notebook shows the report."""
-        from html import escape
-        from io import StringIO
+        from tileprobe.views.html import report_html
 
-        out = StringIO()
-        self.report(out)
-        return f"<pre>{escape(out.getvalue())}</pre>"
+        return report_html(self.trace, self.results())
 
 
 def profile(kernels: str | Sequence[str] = "*", **options: Any) -> Profile:

@@ -13,6 +13,7 @@ from tileprobe.trace import Clock, Kernel, Launch, Losses, Region, Trace
 from tileprobe.views import text
 from tileprobe.views.chrome import chrome_events
 from tileprobe.views.json_report import trace_to_json
+from tileprobe.views.screen import Screen
 from tileprobe.views.terminal import make_console, print_report, tree_names
 
 
@@ -45,8 +46,9 @@ def test_bars_and_trees():
     assert text.bar(2.0, 4) == "████"
     assert text.bar(0.5, 4, plain=True) == "##"
     assert text.grid((4, 2, 1)) == "4 x 2"
-    cells = [cell.plain for cell in tree_names(["a", "b", "c", "d"], [0, 1, 2, 1])]
-    assert cells == ["a", "├╴b", "│ └╴c", "└╴d"]
+    for plain, shown in ((False, ["a", "├╴b", "│ └╴c", "└╴d"]), (True, ["a", "|-b", "| `-c", "`-d"])):
+        screen = Screen(io.StringIO(), plain=plain)
+        assert [cell.plain for cell in tree_names(["a", "b", "c", "d"], [0, 1, 2, 1], screen)] == shown
 
 
 @pytest.mark.parametrize("width", [60, 80, 120, 200])
@@ -61,7 +63,7 @@ def test_report_fits_its_width(width):
 def test_report_says_what_matters():
     shown = report(attention(unprobed=3), 120)
     assert "attention  on cpu  attention.py:20" in shown
-    assert "5 launches · grid 8" in shown
+    assert "8 launches, 5 of them recorded · grid 8" in shown
     assert "probes cost 1.5 % (measured), 12.0 ns a record" in shown
     line = next(line for line in shown.splitlines() if "s = tl.dot(q, k)" in line)
     assert line.split()[:4] == ["2.30", "ms", "36", "%"]  # of the eight launches that ran
@@ -99,7 +101,7 @@ def test_streams_and_clocks_are_told(width):
     assert "3 streams a program: producer, consumer / warp 0, consumer / warp 1" in shown
     assert "2 clock domains: times of different ones compare to ±42.0 ns" in shown
     assert "consumer x 2" in shown
-    assert "all recorded programs and their streams" in shown
+    assert "all programs and their streams" in shown
     assert max(len(line) for line in shown.splitlines()) <= width
     plain = report(attention(), width)
     assert "streams" not in plain

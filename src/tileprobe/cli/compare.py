@@ -21,8 +21,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     import json
 
-    from rich.text import Text
-
     from tileprobe.files import write_json
     from tileprobe.tools.compare import compare
     from tileprobe.trace import Trace
@@ -31,15 +29,17 @@ def run(args: argparse.Namespace) -> int:
     a, b = (Trace.open(path).filter(kernel=args.kernel or "*") for path in (args.a, args.b))
     result = compare(a, b)
     if args.json == "-":
-        print(json.dumps(result.to_json(), indent=1, ensure_ascii=False))
+        print(json.dumps(result.to_json(), indent=1))  # ASCII: any terminal and any locale takes it
         return 0
     if args.json:
         write_json(args.json, result.to_json())
-    console = make_console()
-    console.print(Text(f"A {args.a}\nB {args.b}\n", style="dim"))
+    screen = make_console()
+    screen.say(f"A {args.a}", "dim")
+    screen.say(f"B {args.b}", "dim")
+    screen.print()
     for table in result.tables:
-        console.print(Text(f"{table.title}, time in a program", style="bold"))
-        print_table(table, console)
-        console.print()
-    print_findings(result.findings, console)
+        screen.say(f"{table.title}, time in a program", "bold")
+        print_table(table, screen)
+        screen.print()
+    print_findings(result.findings, screen)
     return 0

@@ -23,6 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--kernel", metavar="PATTERN", help="only kernels whose names match, such as '*attn*'"
     )
+    parser.add_argument("--full", action="store_true", help="every kernel, region and line, however short")
     parser.add_argument("--json", metavar="FILE", help="write the figures as JSON; - is the standard output")
     parser.add_argument("--chrome", metavar="FILE", help="write a timeline that ui.perfetto.dev opens")
 
@@ -52,9 +53,9 @@ def run(args: argparse.Namespace) -> int:
 
         write_chrome(trace, args.chrome)
     if args.json == "-":
-        print(json.dumps(trace_to_json(trace), indent=1, ensure_ascii=False))
+        print(json.dumps(trace_to_json(trace), indent=1))  # ASCII: any terminal and any locale takes it
         return 0
     if args.json:
         write_json(args.json, trace_to_json(trace))
-    print_report(trace, [tool.read(trace) for tool in tools], make_console())
+    print_report(trace, [tool.read(trace) for tool in tools], make_console(), args.full)
     return 0

@@ -24,6 +24,7 @@ from tileprobe.trace.decode import decode
 from tileprobe.trace.domains import align
 from tileprobe.trace.model import Kernel as KernelRow
 from tileprobe.trace.model import Launch
+from tileprobe.trace.order import Residual
 from tileprobe.trace.replay import Calibration, calibrate
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ def add_recorded(making: Making, seen: Observed) -> None:
     ]
     columns: list[Columns] = []
     edges: list[Columns] = []
+    residual = Residual()
     for group in _groups(seen.launches):
         runs, ids = [seen.launches[n] for n in group], [made[n].id for n in group]
         decoded = decode(
@@ -60,6 +62,7 @@ def add_recorded(making: Making, seen: Observed) -> None:
             timer=seen.kernel.target.clock.timer,
             regions=seen.variant.regions,
         )
+        residual += decoded.residual
         for n, losses in zip(group, decoded.losses):
             made[n] = replace(made[n], losses=losses)
         if decoded.columns:
@@ -69,6 +72,7 @@ def add_recorded(making: Making, seen: Observed) -> None:
             edges.append(corrected(decoded.edges, ("from_tick", "to_tick")))
         making.notes += [f"{row.name}: {problem.text} ({problem.count}x)" for problem in decoded.problems]
     making.launches += made
+    making.kernels[-1] = replace(row, calibration={**row.calibration, **residual.to_json()})
     units = making.units.add(seen.kernel.machine, _units_in(making, seen, row, columns))
     for pieces, table in ((columns, making.intervals), (edges, making.edges)):
         for piece in pieces:

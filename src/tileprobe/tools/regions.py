@@ -11,8 +11,10 @@ from math import isfinite
 
 import polars as pl
 
+from tileprobe.tools.headline import headline, short_regions
 from tileprobe.tools.plan import Plan
-from tileprobe.tools.result import Column, Finding, Result, Table
+from tileprobe.tools.result import Column, Result, Table
+from tileprobe.tools.signatures import labels
 from tileprobe.tools.streams import Partition, partitions
 from tileprobe.tools.times import Times, how_sure, region_times
 from tileprobe.trace import Kernel, Region, Trace
@@ -22,10 +24,11 @@ DURATION = pl.col("stop_ns") - pl.col("start_ns")
 COLUMNS = [
     Column("name", "tree", "region"),
     Column("share", "share", ""),
-    Column("total_ns", "ns", "total"),
-    Column("count", "count", "count"),
+    Column("total_ns", "ns", "total", estimate="estimate"),
+    Column("total_ns", "within", "", low="low_ns", high="high_ns"),
+    Column("self_ns", "ns", "self", estimate="estimate"),
+    Column("count", "count", "count", estimate="estimate"),
     Column("mean_ns", "ns", "mean"),
-    Column("self_ns", "ns", "self"),
     Column("p50_ns", "ns", "p50"),
     Column("p95_ns", "ns", "p95"),
     Column("source", "text", "source"),
@@ -42,13 +45,14 @@ class Regions:
 
     def read(self, trace: Trace) -> Result:
         result = Result(self.name)
-        times = region_times(trace)
+        times, names = region_times(trace), labels(trace.kernels)
         for kernel in trace.kernels:
             frame = region_tree(trace, kernel, times)
             if not frame.height:
                 continue
-            result.tables.append(Table(kernel.name, frame, COLUMNS, kernel.id))
-            result.findings += _findings(kernel, frame)
+            result.tables.append(Table(names[kernel.id], frame, COLUMNS, kernel.id))
+            result.findings += headline(trace, kernel, frame, names[kernel.id])
+            result.findings += short_regions(kernel, frame, names[kernel.id])
         return result
 
 
@@ -159,25 +163,3 @@ SCHEMA = {
     "interrupted": pl.Int64,  # intervals of which it took something
     "basis": pl.String,  # what the interval is from: "launches", "programs", or "" where there is none
 }
-
-
-def _findings(kernel: Kernel, frame: pl.DataFrame) -> list[Finding]:
-    whole = whole_ns(frame)
-    if not whole:
-        return []
-    found = []
-    leaves = frame.filter(~pl.col("kind").is_in(["kernel", "loop", "iteration", "scope", "partition"]))
-    if leaves.height:
-        top = leaves.sort("self_ns", descending=True).row(0, named=True)
-        share = top["self_ns"] / whole
-        text = f"{kernel.name}: {100 * share:.0f} % of the time is in {top['name']}"
-        found.append(Finding(text, data={"region": top["region"], "share": share}))
-    cost = float(kernel.calibration.get("cost_ticks", 0.0)) * 1e9 / kernel.clock.hz
-    short = (
-        leaves.filter((pl.col("p50_ns") < 4 * cost) & (pl.col("total_ns") > 0)) if cost else leaves.clear()
-    )
-    if short.height:
-        names = ", ".join(short["name"].to_list()[:3]) + (" ..." if short.height > 3 else "")
-        text = f"{names}: shorter than four records ({4 * cost:.0f} ns), so read the times as rough"
-        found.append(Finding(text, "warning", {"regions": short["region"].to_list()}))
-    return found

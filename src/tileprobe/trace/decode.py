@@ -24,6 +24,7 @@ from tileprobe.trace.domains import check_wraps
 from tileprobe.trace.ends import meet
 from tileprobe.trace.losses import count_losses, standing_programs
 from tileprobe.trace.model import KINDS, Losses
+from tileprobe.trace.order import Residual, keep_order
 from tileprobe.trace.replay import Calibration, delay_records
 from tileprobe.trace.timer import Problem
 from tileprobe.trace.weights import Weight, loop_weights
@@ -36,12 +37,16 @@ Columns = dict[str, np.ndarray]
 @dataclass
 class Decoded:
     """Columns as `Trace.build` takes them (ids of units and regions are the buffer's own), the losses of each
-    launch in the order they were given, edges from issues to the ends of their waits, and what is in doubt."""
+    launch in the order they were given, edges from issues to the ends of their waits, and what is in doubt. `weight`,
+    `fit` and `taken` (ticks) say what an interval stands for."""
 
     columns: Columns
     losses: list[Losses]
     edges: Columns = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
+    residual: Residual = field(
+        default_factory=Residual
+    )  # what of the correction was more than there was to correct
 
 
 @dataclass
@@ -88,9 +93,11 @@ def decode(
         buffers, layout, epochs=epochs, programs=programs, sampling=sampling, clock=clock, timer=timer
     )
     pushed = [cursor.read(rows) for rows in streams]
+    residual = Residual()
     if calibration is not None:
         for rows, segment in zip(streams, pushed):
             delay_records(rows, segment, calibration)
+            residual += keep_order(rows, segment)
     weighed = [_weigh(rows, segment, regions) for rows, segment in zip(streams, pushed)]
     pieces, edges = [], []
     for span in layout.spans:
@@ -104,7 +111,7 @@ def decode(
     standing = standing_programs(streams, sizes)
     for piece in pieces:
         piece["weight"] *= standing[piece["launch"]]
-    return Decoded(_joined(pieces, ids), losses, _joined(edges, ids), problems)
+    return Decoded(_joined(pieces, ids), losses, _joined(edges, ids), problems, residual)
 
 
 def _joined(pieces: list[Columns], ids: np.ndarray) -> Columns:
@@ -281,7 +288,10 @@ def _columns(ends: _Ends, span: Span) -> Columns:
     }
     if ends.delays is not None:
         columns["start_corrected"] = ends.start - ends.delays[0]
-        columns["stop_corrected"] = ends.stop - ends.delays[1]
+        stop = ends.stop - ends.delays[1]
+        if ends.start_rows is not ends.stop_rows:  # probes of two streams do not delay each other
+            stop = np.where(ends.stop >= ends.start, np.maximum(stop, columns["start_corrected"]), stop)
+        columns["stop_corrected"] = stop
     return columns
 
 

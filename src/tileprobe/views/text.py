@@ -1,16 +1,54 @@
-"""Numbers as people read them: durations with a unit, counts with separators, shares as bars."""
+"""Words and numbers as people read them: durations with a unit, counts with separators, shares as bars.
+
+Also what may not reach a terminal: names come from files of others, and a terminal obeys control characters.
+"""
 
 from __future__ import annotations
 
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 _UNITS = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns"))
+# What a terminal without Unicode shows for the characters that views use.
+_PLAIN = str.maketrans(
+    {
+        "µ": "u",
+        "±": "+-",
+        "·": "-",
+        "•": "*",
+        "│": "|",
+        "├": "|",
+        "└": "`",
+        "╴": "-",
+        "…": "...",
+        "█": "#",
+        "×": "x",
+    }
+)
+
+
+def printable(text: str) -> str:
+    """The text on one line, with control characters, marks that turn the direction of writing and halves of characters
+    as escapes: `\\x1b`."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else " " if c in "\t\u00a0" else _escaped(c) for c in text)
+
+
+def _escaped(character: str) -> str:
+    return character.encode("unicode_escape").decode("ascii")
+
+
+def ascii_only(text: str) -> str:
+    """The text for a terminal that knows nothing else."""
+    return (
+        text if text.isascii() else text.translate(_PLAIN).encode("ascii", "backslashreplace").decode("ascii")
+    )
 
 
 def duration(ns: float | None) -> str:
     """Three digits and a unit: `1.23 ms`, `45.6 µs`, `789 ns`."""
     if ns is None:
         return ""
-    if ns == 0:
+    if abs(ns) < 0.005:
         return "0"
     size, unit = next(((s, u) for s, u in _UNITS if abs(ns) >= 0.9995 * s), _UNITS[-1])
     value = ns / size
@@ -22,11 +60,23 @@ def count(number: float | None) -> str:
     return "" if number is None else f"{number:,.0f}"
 
 
+def several(number: int, what: str, plural: str = "") -> str:
+    """`1 launch`, `2,000 launches`."""
+    return f"{number:,} {what if number == 1 else plural or what + 's'}"
+
+
 def percent(share: float | None) -> str:
     if share is None:
         return ""
     value = 100 * share
     return f"{value:.0f} %" if value >= 9.95 else f"{value:.1f} %"
+
+
+def within(value: float | None, low: float | None, high: float | None) -> str:
+    """How far off a value may be, as a share of it: `±3.1 %`; nothing where that is not known."""
+    if value is None or low is None or high is None or value <= 0:
+        return ""
+    return f"±{percent(max(high - value, value - low) / value)}"
 
 
 def bar(share: float, width: int, plain: bool = False) -> str:

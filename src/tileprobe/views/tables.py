@@ -1,0 +1,127 @@
+"""Tables on a screen: trees with bars, times with their uncertainty, as many columns as the width holds.
+
+A tree of hundreds of regions is cut to the rows that matter: those with the largest own times, and what is around them.
+"""
+
+from __future__ import annotations
+
+import polars as pl
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from tileprobe.tools.result import Column, Table
+from tileprobe.views import text
+from tileprobe.views.screen import Screen
+
+BAR = 12
+ROWS = 20  # of a tree that is cut: the largest own times, without those around them
+SLACK = 8  # rows that a tree may have beyond that before it is cut
+RIGHT = ("ns", "count", "number", "change", "noise", "within")
+
+
+def print_table(table: Table, screen: Screen) -> None:
+    """The columns that fit, from the left."""
+    cells = [_cells(table, column, screen) for column in table.columns]
+    titles = [screen.words(column.title) for column in table.columns]
+    widths = [max(title.cell_len, *(c.cell_len for c in col), 0) for title, col in zip(titles, cells)]
+    keep = [n for n, column in enumerate(table.columns) if widths[n] or column.form == "tree"]
+    longest = max(16, screen.width * 2 // 5)
+    widths[0] = min(widths[0], longest)
+    while len(keep) > 2 and sum(widths[n] for n in keep) + 2 * (len(keep) - 1) > screen.width:
+        keep.pop()
+    if sum(widths[n] for n in keep) + 2 * (len(keep) - 1) > screen.width:
+        widths[0] = max(8, screen.width - sum(widths[n] for n in keep[1:]) - 2 * (len(keep) - 1))
+    out = RichTable(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+    for n in keep:
+        side = "right" if table.columns[n].form in RIGHT else "left"
+        out.add_column(titles[n], justify=side, no_wrap=True, width=widths[n], overflow="crop")
+    for row in zip(*cells):
+        out.add_row(*(screen.fit(row[n], widths[n]) for n in keep))
+    screen.print(out)
+
+
+def that_matter(frame: pl.DataFrame, rows: int = ROWS) -> pl.DataFrame:
+    """The rows of a tree with the largest own times, each with all that is around it."""
+    if frame.height <= rows + SLACK:
+        return frame
+    own = frame["self_ns"].fill_null(0.0).to_list()
+    depths = frame["depth"].to_list()
+    chosen = set(sorted(range(frame.height), key=lambda n: -own[n])[:rows])
+    kept: set[int] = set()
+    path: list[int] = []  # the rows around the current one, and itself
+    for n, depth in enumerate(depths):
+        del path[depth:]
+        path.append(n)
+        if n in chosen:
+            kept.update(path)
+    return frame[sorted(kept)]
+
+
+def _cells(table: Table, column: Column, screen: Screen) -> list[Text]:
+    frame = table.frame
+    values = frame[column.name].to_list()
+    if column.form == "tree":
+        return tree_names(values, frame["depth"].to_list(), screen)
+    if column.form == "share":
+        return [_share(value, screen) for value in values]
+    if column.form == "change":
+        styles = [{"slower": "red", "faster": "green"}.get(v, "dim") for v in frame["verdict"]]
+        return [screen.words(f"{100 * v:+.1f} %", style) for v, style in zip(values, styles)]
+    if column.form == "within":
+        bounds = zip(values, frame[column.low].to_list(), frame[column.high].to_list())
+        return [screen.words(text.within(*row), "dim") for row in bounds]
+    shown = [_plain(column.form, value) for value in values]
+    if column.estimate and column.estimate in frame.columns:
+        marks = frame[column.estimate].to_list()
+        shown = [f"~{value}" if mark and value else value for value, mark in zip(shown, marks)]
+    return [screen.words(value, "dim" if column.form == "noise" else "") for value in shown]
+
+
+def _plain(form: str, value) -> str:
+    if value is None:
+        return ""
+    if form == "ns":
+        return text.duration(value)
+    if form == "count":
+        return text.count(value)
+    if form == "noise":
+        return f"±{100 * value:.1f} %"
+    if form == "number":
+        return f"{value:.3g}"
+    return str(value)
+
+
+def _share(share: float | None, screen: Screen) -> Text:
+    if share is None:
+        return Text("")
+    cell = Text(f"{text.percent(share):>6} ")
+    cell.append(f"{text.bar(share, BAR, screen.plain):<{BAR}}", style=heat(share))
+    return cell
+
+
+def heat(share: float) -> str:
+    return "red" if share >= 0.3 else "yellow" if share >= 0.1 else "green"
+
+
+def tree_names(names: list[str], depths: list[int], screen: Screen) -> list[Text]:
+    """Names with the branches of their tree before them."""
+    cells = []
+    for n, (name, depth) in enumerate(zip(names, depths)):
+        rails = ""
+        for level in range(1, depth):
+            rails += "│ " if _continues(depths, n, level) else "  "
+        branch = "" if depth == 0 else "├╴" if _continues(depths, n, depth) else "└╴"
+        cell = screen.words(rails + branch, "dim")
+        cell.append_text(screen.words(name, "not dim"))
+        cells.append(cell)
+    return cells
+
+
+def _continues(depths: list[int], n: int, level: int) -> bool:
+    """Whether a later row hangs at `level` from the same branch."""
+    for depth in depths[n + 1 :]:
+        if depth < level:
+            return False
+        if depth == level:
+            return True
+    return False
