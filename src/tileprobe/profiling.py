@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tileprobe.session.session import Session
+from tileprobe.trace import Trace
 
 
 class Profile(Session):
@@ -21,6 +22,21 @@ class Profile(Session):
         from tileprobe.views.terminal import make_console, print_report
 
         print_report(self.trace, self.results(), make_console(file), full)
+
+    def join(self, traces: Sequence[Trace], problems: Sequence[str] = ()) -> None:
+        """Puts in what other processes recorded, and what is to be said of them."""
+        for number, problem in enumerate(problems):
+            self.problems[f" {number}"] = problem
+        if not traces:
+            return
+        merged = Trace.merge(self.trace, *traces)
+        for trace in traces:
+            for name, count in trace.meta.get("kernels_seen", {}).items():
+                self.seen[name] = self.seen.get(name, 0) + count
+            self.problems |= trace.meta.get("problems", {})
+        merged.meta |= {"kernels_seen": dict(self.seen), "problems": dict(self.problems)}
+        merged.meta["processes"] = 1 + len(traces)
+        self._trace = merged
 
     def to_json(self) -> dict[str, Any]:
         from tileprobe.views.json_report import trace_to_json

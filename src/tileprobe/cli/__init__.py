@@ -7,6 +7,7 @@ A command module has a docstring (its first line is the help text), `add_argumen
 from __future__ import annotations
 
 import argparse
+import os
 import pkgutil
 import sys
 from importlib import import_module
@@ -37,15 +38,50 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def main(argv: list[str] | None = None) -> int:
+    _open_standard_streams()
     args = build_parser().parse_args(argv)
     try:
-        return args.run(args)
+        code = args.run(args)
+        if sys.stdout is not None and not sys.stdout.closed:
+            sys.stdout.flush()
+        return code
     except TileProbeError as error:
-        print(f"tileprobe: {error}", file=sys.stderr)
+        _say(str(error))
         return 2
     except BrokenPipeError:  # `tileprobe ... | head`
-        sys.stderr.close()
+        _drop_output()
         return 0
     except KeyboardInterrupt:
-        print("tileprobe: interrupted", file=sys.stderr)
+        _say("interrupted")
         return 130
+    except OSError as error:
+        _drop_output()
+        _say(f"{error.filename or 'the standard output'}: {error.strerror or error}")
+        return 2
+    except (MemoryError, RecursionError) as error:
+        _say(f"{args.command}: {'out of memory' if isinstance(error, MemoryError) else 'nested too deeply'}")
+        return 2
+
+
+def _say(text: str) -> None:
+    if sys.stderr is not None:
+        print(f"tileprobe: {text}", file=sys.stderr)
+
+
+def _open_standard_streams() -> None:
+    """Where one was closed (`>&-`), the next file that is opened would become it, and be printed into."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest number that is free
+
+
+def _drop_output() -> None:
+    """What is still to be printed goes nowhere, so that Python does not complain at its end."""
+    try:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+    except (AttributeError, OSError, ValueError):  # no output, or a stand-in for one
+        pass

@@ -1,69 +1,139 @@
 """What a run leaves behind: the report on the terminal, the trace, the JSON, the timeline.
 
-Each is written on its own: one that cannot be written is said so, and the others are still there.
+Each is written on its own: one that cannot be written is said so, and the others are still there. `Terminal` keeps the
+standard output that the command was given, whatever the program does to it.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import sys
 from collections.abc import Callable
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
+from tileprobe.cli._ending import flush
 from tileprobe.errors import TileProbeError
+from tileprobe.files import check_writable
 
 if TYPE_CHECKING:
     from tileprobe.profiling import Profile
 
 
-def check(*paths: str | None) -> None:
+def check(args: argparse.Namespace) -> None:
     """Says before a long run that its results would have nowhere to go."""
-    for path in paths:
-        if path is None or path == "-":
+    wanted = {"--trace": args.trace, "--json": args.json, "--chrome": args.chrome}
+    given = {option: path for option, path in wanted.items() if path is not None}
+    for option, path in given.items():
+        if path == "-":
+            if option != "--json":
+                raise TileProbeError(f"{option} needs a file; only --json can be - for the standard output")
             continue
-        folder = Path(path).absolute().parent
-        if not folder.is_dir():
-            raise TileProbeError(f"cannot write {path}: there is no folder {folder}")
-        if not os.access(folder, os.W_OK):
-            raise TileProbeError(f"cannot write {path}: the folder {folder} is read-only")
-        if Path(path).is_dir():
-            raise TileProbeError(f"cannot write {path}: it is a folder")
+        if not path:
+            raise TileProbeError(f"{option} needs the name of a file")
+        check_writable(path)
+    files = [os.path.realpath(path) for path in given.values() if path != "-" and not _is_stream(path)]
+    if len(set(files)) < len(files):
+        raise TileProbeError(f"{' and '.join(given)} need files of their own, not one for two")
 
 
-def write(session: Profile, args: argparse.Namespace) -> bool:
+def _is_stream(path: str) -> bool:
+    return os.path.exists(path) and not os.path.isfile(path)
+
+
+class Terminal:
+    """The standard output as it was given. With `apart` the program's own output goes to the standard error, and
+    that of its children, so that nothing but JSON is on it."""
+
+    def __init__(self, apart: bool) -> None:
+        self._stream = sys.stdout
+        self._number = _number(sys.stdout)
+        self._kept = None if self._number is None else os.dup(self._number)
+        self._apart = apart
+        flush(sys.stdout)
+        if apart and self._number is not None and _number(sys.stderr) is not None:
+            os.dup2(sys.stderr.fileno(), self._number)
+        elif apart:
+            sys.stdout = sys.stderr
+
+    def file(self) -> IO[str]:
+        """To write to; what the program printed comes before."""
+        flush(sys.stdout)
+        if self._kept is None:
+            return self._stream if self._stream is not None else open(os.devnull, "w")
+        like: Any = self._stream
+        return open(
+            os.dup(self._kept), "w", encoding=like.encoding or "utf-8", errors=like.errors or "strict"
+        )
+
+    def close(self) -> None:
+        """The standard output is what it was."""
+        flush(sys.stdout)
+        if self._apart:
+            if self._kept is not None and self._number is not None and sys.stdout is self._stream:
+                os.dup2(self._kept, self._number)
+            sys.stdout = self._stream
+        if self._kept is not None:
+            os.close(self._kept)
+            self._kept = None
+
+
+def _number(stream: Any) -> int | None:
+    """The descriptor behind a stream; none where it is closed or a stand-in."""
+    try:
+        return stream.fileno()
+    except (AttributeError, OSError, ValueError):
+        return None
+
+
+def write(session: Profile, args: argparse.Namespace, terminal: Terminal) -> bool:
     """Writes everything that was asked for; returns whether something could not be."""
-    trace = session.trace
-    steps: list[Callable[[], None]] = []
+    steps: list[tuple[str, Callable[[], None]]] = []
     if args.trace:
-        steps.append(lambda: trace.save(args.trace))
+        steps.append(("the trace", lambda: session.save(args.trace)))
     if args.chrome:
-        steps.append(lambda: _chrome(trace, args.chrome))
+        steps.append(("the timeline", lambda: _chrome(session, args.chrome)))
     if args.json and args.json != "-":
-        steps.append(lambda: _json(session, args.json))
+        steps.append(("the JSON", lambda: _json(session, args.json)))
     if args.json == "-":
-        steps.append(lambda: print(json.dumps(session.to_json(), indent=1, ensure_ascii=False)))
+        steps.append(("the JSON", lambda: _json_to(session, terminal)))
     elif not args.quiet:
-        steps.append(lambda: _report(session))
-    failures = [_failed(step) for step in steps]  # every step is tried
+        steps.append(("the report", lambda: _report(session, terminal)))
+    failures = [_failed(*step) for step in steps]  # every step is tried
     return any(failures)
 
 
-def _failed(step: Callable[[], None]) -> bool:
+def _failed(what: str, step: Callable[[], None]) -> bool:
     try:
         step()
+    except (BrokenPipeError, SystemExit):  # `tileprobe run ... | head`: who reads it has seen enough; Rich exits
+        return False
+    except OSError as error:
+        say(f"{what} cannot be written: {error.strerror or error}")
+        return True
     except TileProbeError as error:
-        print(f"tileprobe: {error}", file=sys.stderr)
+        say(str(error))
+        return True
+    except Exception as error:  # the other steps are still done
+        if os.environ.get("TILEPROBE_DEBUG"):
+            raise
+        say(f"{what} could not be made: {type(error).__name__}: {error}; TILEPROBE_DEBUG=1 shows where")
         return True
     return False
 
 
-def _chrome(trace, path: str) -> None:
+def say(text: str) -> None:
+    """On the standard error, where there is one."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        print(f"tileprobe: {text}", file=sys.stderr, flush=True)
+
+
+def _chrome(session: Profile, path: str) -> None:
     from tileprobe.views.chrome import write_chrome
 
-    write_chrome(trace, path)
+    write_chrome(session.trace, path)
 
 
 def _json(session: Profile, path: str) -> None:
@@ -72,8 +142,28 @@ def _json(session: Profile, path: str) -> None:
     write_json(path, session.to_json())
 
 
-def _report(session: Profile) -> None:
+def _json_to(session: Profile, terminal: Terminal) -> None:
+    text = json.dumps(session.to_json(), indent=1, ensure_ascii=False)
+    with _closing(terminal.file()) as file:
+        file.write(text + "\n")
+
+
+def _report(session: Profile, terminal: Terminal) -> None:
     if not session.seen:
-        print("tileprobe: the program launched no Triton kernel on this target", file=sys.stderr)
+        say("the program launched no Triton kernel on this target")
         return
-    session.report()
+    with _closing(terminal.file()) as file:
+        session.report(file)
+
+
+@contextlib.contextmanager
+def _closing(file: IO[str]):
+    """A file of ours is closed, one that was given to us is flushed."""
+    ours = file is not sys.stdout and file is not sys.__stdout__
+    try:
+        yield file
+        file.flush()
+    finally:
+        if ours:
+            with contextlib.suppress(OSError):
+                file.close()

@@ -63,35 +63,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    import sys
-
     import tileprobe
     from tileprobe.cli import _outputs as outputs
+    from tileprobe.cli._running import Running
     from tileprobe.cuda_map import check, device_map
-    from tileprobe.errors import TileProbeError
     from tileprobe.profiling import Profile
     from tileprobe.session import script
 
     words = ["-m", *args.module] if args.module is not None else list(args.program)
     words = words[1:] if words[:1] == ["--"] else words
     check(args.device_map)
-    outputs.check(args.trace, args.json, args.chrome)
+    outputs.check(args)
     script.resolve(words)
     tileprobe.use(args.target, **({} if args.threads is None else {"threads": args.threads}))
     session = Profile(**session_options(args), progress=True)
     with device_map(args.device_map, args.target):
-        try:
-            session.__enter__()
-            code = script.run(words)
-        finally:
-            session.__exit__(TileProbeError, None, None)  # patterns are checked below, after the report
-    failed = outputs.write(session, args)
-    try:
-        session.check_patterns()
-    except TileProbeError as error:
-        print(f"tileprobe: {error}", file=sys.stderr)
-        failed = True
-    return code or (2 if failed else 0)
+        running = Running(session, args)
+        return running.finish(script.run(words))
 
 
 def session_options(args: argparse.Namespace) -> dict:

@@ -71,6 +71,10 @@ class Manager:
                 self.variants.clear()
                 self.places.clear()
 
+    def forked(self) -> None:
+        """In a forked child: a thread that does not exist there may have held the lock."""
+        self.lock = threading.RLock()
+
     # -- launches --------------------------------------------------------------------------------------------
 
     def observe(

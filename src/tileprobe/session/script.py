@@ -11,6 +11,7 @@ import os
 import runpy
 import shutil
 import sys
+import threading
 import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -80,10 +81,19 @@ def _command(name: str) -> Callable[[], Any]:
 
 
 def run(words: Sequence[str]) -> int:
-    """Runs the program to its end and returns its exit code; an exception is shown and gives 1."""
+    """Runs the program to its end and returns its exit code; an exception is shown and gives 1. The end is that of
+    its last thread, and of the processes it waits for when it ends."""
     go, argv = resolve(words)
     before, path = sys.argv, list(sys.path)
     sys.argv = argv
+    try:
+        codes = [_code_of(step) for step in (go, _rest)]
+        return next(filter(None, codes), 0) or _flushed()
+    finally:
+        sys.argv, sys.path[:] = before, path
+
+
+def _code_of(go: Callable[[], Any]) -> int:
     try:
         go()
         return 0
@@ -95,10 +105,47 @@ def run(words: Sequence[str]) -> int:
     except BaseException as error:
         _show(error)
         return 1
-    finally:
-        sys.argv, sys.path[:] = before, path
-        for stream in (sys.stdout, sys.stderr):
-            stream.flush()
+
+
+def _rest() -> None:
+    """What Python does at the end of a program that may still launch kernels: it lets executors run dry, waits for
+    threads that are no daemons, ends processes that are and waits for the others."""
+    for name, flag in (("thread", "_shutdown"), ("process", "_global_shutdown")):
+        executors: Any = sys.modules.get(f"concurrent.futures.{name}")
+        if executors is not None:
+            executors._python_exit()
+            setattr(executors, flag, False)  # our own process goes on
+    while left := [thread for thread in threading.enumerate() if _goes_on(thread)]:
+        for thread in left:
+            thread.join()
+    processes: Any = sys.modules.get("multiprocessing.util")
+    if processes is not None and sys.modules.get("multiprocessing.process") is not None:
+        processes._exit_function()
+
+
+def _flushed() -> int:
+    """What was printed goes out, and what cannot goes nowhere: 120 then, as from Python at its end."""
+    code = 0
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            if stream is not None and not stream.closed:
+                stream.flush()
+        except OSError as error:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, stream.fileno())
+            os.close(nowhere)
+            code = 120
+            if not isinstance(error, BrokenPipeError):
+                print(f"tileprobe: the program's output cannot be written: {error.strerror}", file=sys.stderr)
+    return code
+
+
+def _goes_on(thread: threading.Thread) -> bool:
+    return (
+        not thread.daemon
+        and thread is not threading.current_thread()
+        and thread is not threading.main_thread()
+    )
 
 
 def _code(code: Any) -> int:

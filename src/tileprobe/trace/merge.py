@@ -5,6 +5,7 @@ In come traces of any targets; out goes one whose launches are those of the firs
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 import polars as pl
 
 from tileprobe.errors import TileProbeError
-from tileprobe.trace.model import Kernel, Launch, Region
+from tileprobe.trace.model import Kernel, Launch, Region, to_json
 from tileprobe.trace.trace import Trace
 from tileprobe.trace.works import with_works
 
@@ -109,14 +110,19 @@ def _add_kernels(merged: Trace, trace: Trace) -> tuple[dict[int, int], dict[int,
 
 def _twin(merged: Trace, kernel: Kernel, regions: list[Region]) -> int | None:
     """The kernel already there that is this one: same code on the same target, same regions."""
+    this = _comparable(kernel)
     for other in merged.kernels:
-        same = replace(kernel, id=0, calibration={}, clock=other.clock) == replace(
-            other, id=0, calibration={}
-        )
+        same = this == _comparable(other)
         names = [(r.name, r.kind, r.source, r.depth) for r in merged.regions if r.kernel == other.id]
         if same and names == [(r.name, r.kind, r.source, r.depth) for r in regions]:
             return other.id
     return None
+
+
+def _comparable(kernel: Kernel) -> str:
+    """What says that two kernels are the same, be they in memory or read from a file: clocks and costs vary."""
+    row = to_json(replace(kernel, id=0, calibration={}))
+    return json.dumps({name: value for name, value in row.items() if name != "clock"}, sort_keys=True)
 
 
 def _add_units(merged: Trace, trace: Trace, known: dict[tuple[str, str, str, int], int]) -> dict[int, int]:

@@ -1,0 +1,224 @@
+"""Processes that a profiled program starts: each leaves its trace in a folder, and the run puts them together.
+
+In come the options of the run and its session; out go traces of children and sentences about those that are missing.
+Forked processes know of the run by being copies of it; all others that are Python by two environment variables:
+TILEPROBE_RUN names the folder, and PYTHONPATH begins with one whose `sitecustomize` Python runs at the start.
+docs/robustness.md says what that covers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import atexit
+import contextlib
+import json
+import os
+import shutil
+import tempfile
+import threading
+import time
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tileprobe.cli import _ending, _hook
+from tileprobe.errors import TileProbeError
+from tileprobe.files import write_file, write_json
+
+if TYPE_CHECKING:
+    from tileprobe.profiling import Profile
+    from tileprobe.trace import Trace
+
+_STARTUP = Path(__file__).parent / "_startup"
+_OPTIONS = "options.json"
+_RUNNING, _SAVING, _FAILED, _KEPT = ".running", ".saving", ".failed", ".parquet"
+_WAIT_S = 30.0  # for children that are writing their traces
+_lock = threading.RLock()  # a session's own imports come back here
+_begun = False
+_changed: dict[str, str | None] = {}  # variables of the environment, as they were
+_session: Profile | None = None  # of this process: the run's, or a child's own
+
+
+class Children:
+    """The run's side: a folder for traces, and an environment that tells children of it."""
+
+    def __init__(self, args: argparse.Namespace, session: Profile) -> None:
+        global _session
+        _session = session
+        self.folder = Path(tempfile.mkdtemp(prefix="tileprobe-run-"))
+        write_json(self.folder / _OPTIONS, _portable(args))
+        _set(_hook.FOLDER, str(self.folder))
+        _set(_hook.MAPPED, "1" if args.device_map else None)
+        paths = [str(_STARTUP), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+        _set("PYTHONPATH", os.pathsep.join(paths))
+        if args.target == "cpu":  # chosen without importing anything
+            _set("TRITON_DEFAULT_BACKEND", "cpu")
+            if args.threads is not None:
+                _set("TILEPROBE_NUM_THREADS", str(args.threads))
+
+    def close(self) -> None:
+        """The environment is as it was; the folder stays until `collect`."""
+        _let_go()
+        for name in list(_changed):
+            before = _changed.pop(name)
+            if before is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = before
+
+    def collect(self) -> tuple[list[Trace], list[str]]:
+        """The traces that children left, and sentences about those that left none."""
+        try:
+            self._wait()
+            return self._traces()
+        finally:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _wait(self) -> None:
+        until = time.monotonic() + _WAIT_S
+        while time.monotonic() < until and any(map(_alive, self.folder.glob(f"*{_SAVING}"))):
+            time.sleep(0.05)
+
+    def _traces(self) -> tuple[list[Trace], list[str]]:
+        from tileprobe.trace import Trace
+
+        traces, problems = [], []
+        for path in sorted(self.folder.glob(f"*{_KEPT}"), key=lambda path: path.stat().st_mtime_ns):
+            try:
+                traces.append(Trace.load(path))
+            except TileProbeError as error:
+                problems.append(f"the records of a child process were lost: {error}")
+        problems += [path.read_text() for path in sorted(self.folder.glob(f"*{_FAILED}"))]
+        left = [*self.folder.glob(f"*{_RUNNING}"), *self.folder.glob(f"*{_SAVING}")]
+        for path in sorted(left):
+            why = "still runs" if _alive(path) else "was killed"
+            problems.append(
+                f"the child process {path.stem.split('-')[0]} {why}: its launches are not in this report"
+            )
+        return traces, problems
+
+
+class Child(_ending.Ending):
+    """A child's side: a session until the process ends, and its trace in the folder. Whoever ends it by signals, as
+    pools do with their workers, may send several."""
+
+    patient = True
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self.folder = folder
+        self.name = f"{os.getpid()}-{uuid.uuid4().hex[:8]}"
+        (folder / f"{self.name}{_RUNNING}").touch()
+
+    def last(self, code: int) -> int:
+        from tileprobe.session.manager import manager
+
+        mark = self.folder / f"{self.name}{_RUNNING}"
+        saving = mark.with_suffix(_SAVING)
+        try:
+            os.rename(mark, saving)
+        except OSError:  # the run is over, and nobody waits for this trace
+            return code
+        try:
+            session = _session
+            if session is not None:
+                manager.leave(session)
+            if session is not None and session.seen:
+                session.save(self.folder / f"{self.name}{_KEPT}")
+        except Exception as error:
+            text = f"the records of the child process {os.getpid()} were lost: {error}"
+            with contextlib.suppress(TileProbeError):
+                write_file(saving.with_suffix(_FAILED), text)
+        with contextlib.suppress(OSError):
+            saving.unlink()
+        _let_go()
+        return code
+
+
+def _let_go() -> None:
+    """Kernels are freed before Python takes its modules apart."""
+    global _session
+    _session = None
+
+
+def begin(folder: str) -> None:
+    """In a child: a session with the options of the run, from now on to the end of the process."""
+    global _session, _begun
+    with _lock:
+        if _begun or not Path(folder, _OPTIONS).is_file():  # without it the run is over
+            return
+        _begun = True
+        from tileprobe.cli.run import session_options
+        from tileprobe.profiling import Profile
+
+        args = _options(folder)
+        if args.target != "cpu":
+            _use(args)
+        session = Profile(**session_options(args))
+        child = Child(Path(folder))
+        session.__enter__()
+        _session = session
+        _ending.watch_over(child)
+        atexit.register(child.finish, 0)
+
+
+def map_devices(folder: str) -> None:
+    """In a child, once torch is imported: the map of devices that the run has."""
+    from tileprobe.cuda_map import device_map
+
+    args = _options(folder)
+    mapped = device_map(args.device_map, args.target)
+    mapped.__enter__()
+    atexit.register(mapped.__exit__, None, None, None)
+
+
+def _use(args: argparse.Namespace) -> None:
+    import tileprobe
+
+    tileprobe.use(args.target, **({} if args.threads is None else {"threads": args.threads}))
+
+
+def _options(folder: str) -> argparse.Namespace:
+    return argparse.Namespace(**json.loads(Path(folder, _OPTIONS).read_text(encoding="utf-8")))
+
+
+def _portable(args: argparse.Namespace) -> dict[str, Any]:
+    """The options for a process that may be in another folder."""
+    kept = {name: value for name, value in vars(args).items() if name not in ("run", "program", "module")}
+    kept["tool"] = None if args.tool is None else [_absolute(tool) for tool in args.tool]
+    kept["target"] = _absolute(args.target)
+    return kept
+
+
+def _absolute(text: str) -> str:
+    return os.path.abspath(text) if ".py:" in text else text
+
+
+def _set(name: str, value: str | None) -> None:
+    _changed.setdefault(name, os.environ.get(name))
+    if value is None:
+        os.environ.pop(name, None)
+    else:
+        os.environ[name] = value
+
+
+def _alive(mark: Path) -> bool:
+    return Path("/proc", mark.stem.split("-")[0]).exists()
+
+
+def _forked() -> None:
+    """In a process that was forked while a session was on: what the parent recorded is the parent's."""
+    global _lock, _session, _begun
+    session, _session = _session, None
+    if session is None:
+        return
+    from tileprobe.session.manager import manager
+
+    _lock, _begun = threading.RLock(), False
+    _ending.forget()
+    manager.forked()
+    manager.leave(session)
+    _hook.guarded(_hook.begin if manager.sessions else _hook.wait_for_a_launch)
+
+
+os.register_at_fork(after_in_child=_forked)
