@@ -108,7 +108,10 @@ def write(session: Profile, args: argparse.Namespace, terminal: Terminal) -> boo
 def _failed(what: str, step: Callable[[], None]) -> bool:
     try:
         step()
-    except (BrokenPipeError, SystemExit):  # `tileprobe run ... | head`: who reads it has seen enough; Rich exits
+    except (
+        BrokenPipeError,
+        SystemExit,
+    ):  # `tileprobe run ... | head`: who reads it has seen enough; Rich exits
         return False
     except OSError as error:
         say(f"{what} cannot be written: {error.strerror or error}")

@@ -126,9 +126,9 @@ def _rest() -> None:
 def _flushed() -> int:
     """What was printed goes out, and what cannot goes nowhere: 120 then, as from Python at its end."""
     code = 0
-    for stream in (sys.stdout, sys.stderr):
+    for stream in filter(None, (sys.stdout, sys.stderr)):
         try:
-            if stream is not None and not stream.closed:
+            if not stream.closed:
                 stream.flush()
         except OSError as error:
             nowhere = os.open(os.devnull, os.O_WRONLY)
