@@ -6,6 +6,7 @@ one.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +18,10 @@ from tileprobe.ir.sampling import Every
 from tileprobe.session.making import Columns, Making, corrected, renumber
 from tileprobe.session.recorded import Recorded
 from tileprobe.session.tally import work_of
+from tileprobe.session.waiting import Waiting
 from tileprobe.session.works import PROBED
 from tileprobe.trace.blocks import Rows, read_rows
+from tileprobe.trace.cursor import Pushed
 from tileprobe.trace.cursor import read as read_pushed
 from tileprobe.trace.decode import decode
 from tileprobe.trace.domains import align
@@ -48,6 +51,7 @@ def add_recorded(making: Making, seen: Observed) -> None:
     columns: list[Columns] = []
     edges: list[Columns] = []
     residual = Residual()
+    waiting = Waiting(seen.launches, row.clock.hz, _sequences)
     for group in _groups(seen.launches):
         runs, ids = [seen.launches[n] for n in group], [made[n].id for n in group]
         decoded = decode(
@@ -61,6 +65,7 @@ def add_recorded(making: Making, seen: Observed) -> None:
             clock=row.clock,
             timer=seen.kernel.target.clock.timer,
             regions=seen.variant.regions,
+            interruptions=waiting.of(runs),
         )
         residual += decoded.residual
         for n, losses in zip(group, decoded.losses):
@@ -164,6 +169,20 @@ def _groups(runs: list[Recorded]) -> list[list[int]]:
         if len(found[key]) * len(run.words) * run.layout.block_bytes >= _DECODED_BYTES:
             pieces.append(found.pop(key))
     return [*pieces, *found.values()]
+
+
+def _sequences(runs: Sequence[Recorded]) -> list[tuple[Rows, Pushed]]:
+    """The rows of launches, with the programs that each recorded, and the records of their cursors."""
+    found = []
+    for group in _groups(list(runs)):
+        mine = [runs[n] for n in group]
+        words = np.stack([run.full_words() for run in mine])
+        epochs, programs = [run.epoch for run in mine], [run.programs for run in mine]
+        layout, sampling = mine[0].layout, mine[0].sampling
+        assert layout is not None
+        rows, _ = read_rows(words, layout, epochs=epochs, programs=programs, sampling=sampling)
+        found += [(part, read_pushed(part)) for part in rows]
+    return found
 
 
 def _calibration(seen: Observed) -> Calibration:

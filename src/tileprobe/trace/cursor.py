@@ -67,6 +67,26 @@ def read(rows: Rows) -> Pushed:
     return Pushed(row, slot, iteration, clock, value[clock_at], valued[clock_at], pushed - kept)
 
 
+@dataclass
+class InSequence:
+    """All records of rows in execution order: of fixed places and of the segment. `order` is where each one stands
+    when those with places come first, then those of the segment."""
+
+    row: np.ndarray
+    clock: np.ndarray
+    slot: np.ndarray
+    order: np.ndarray
+
+
+def in_sequence(rows: Rows, pushed: Pushed) -> InSequence:
+    """Records with places come in execution order by themselves; those of the segment are put among them by clock."""
+    row, at = np.nonzero(rows.recorded_words)
+    all_rows = np.r_[row, pushed.row]
+    clock, slot = np.r_[rows.clocks[row, at], pushed.clock], np.r_[rows.slot_words[at], pushed.slot]
+    order = np.lexsort((clock, all_rows)) if len(pushed.row) else np.arange(len(row))
+    return InSequence(all_rows[order], clock[order], slot[order], order)
+
+
 def pair(rows: Rows, pushed: Pushed, span: Span) -> Pairs:
     """The intervals of one span: each start with the next stop of the same logical iteration, if no other start
     comes before it."""

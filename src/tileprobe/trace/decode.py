@@ -22,6 +22,7 @@ from tileprobe.trace.cursor import Pushed
 from tileprobe.trace.cursor_weights import cursor_weights
 from tileprobe.trace.domains import check_wraps
 from tileprobe.trace.ends import meet
+from tileprobe.trace.interrupted import Interruptions
 from tileprobe.trace.losses import count_losses, standing_programs
 from tileprobe.trace.model import KINDS, Losses
 from tileprobe.trace.order import Residual, keep_order
@@ -80,6 +81,7 @@ def decode(
     clock: Clock | None = None,
     timer: GlobalTimer | None = None,
     regions: Sequence[Region] = (),
+    interruptions: Interruptions | None = None,
 ) -> Decoded:
     """Decodes the buffers of launches of one kernel. A calibration adds columns of corrected ticks.
 
@@ -87,7 +89,8 @@ def decode(
     `epochs` gives each launch's epoch, `programs` the size of its grid; `launches` the ids for the `launch`
     column (0, 1, ... if not given). With the rate of the `clock` and a `timer` that the whole machine shares,
     turns of narrow clocks that left no trace are found, and counters that are narrow in the machine itself count
-    on from stream to stream. The kernel's `regions` say which spans are loops that nobody counts the iterations of.
+    on from stream to stream. The kernel's `regions` say which spans are loops that nobody counts the iterations of;
+    `interruptions` what is usual, and how long the launches are known to have waited.
     """
     streams, sizes = read_rows(
         buffers, layout, epochs=epochs, programs=programs, sampling=sampling, clock=clock, timer=timer
@@ -98,6 +101,9 @@ def decode(
         for rows, segment in zip(streams, pushed):
             delay_records(rows, segment, calibration)
             residual += keep_order(rows, segment)
+    if interruptions is not None:
+        for rows, segment in zip(streams, pushed):
+            interruptions.take_out(rows, segment)
     weighed = [_weigh(rows, segment, regions) for rows, segment in zip(streams, pushed)]
     pieces, edges = [], []
     for span in layout.spans:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tileprobe.trace.blocks import Rows
-from tileprobe.trace.cursor import Pushed
+from tileprobe.trace.cursor import Pushed, in_sequence
 
 
 @dataclass(frozen=True)
@@ -45,15 +45,12 @@ class Residual:
 def keep_order(rows: Rows, pushed: Pushed) -> Residual:
     """Moves delays of rows and of their cursor's records so that time never goes back within a row."""
     assert rows.delays is not None
-    row, at = np.nonzero(rows.recorded_words)
-    all_rows = np.r_[row, pushed.row]
-    if not len(all_rows):
+    records = in_sequence(rows, pushed)
+    mine, ticks, order = records.row, records.clock, records.order
+    if not len(mine):
         return Residual()
-    clock = np.r_[rows.clocks[row, at], pushed.clock]
-    delay = np.r_[rows.delays[row, at], np.zeros(0) if pushed.delay is None else pushed.delay]
-    # records with places come in execution order by themselves; those of the cursor are put among them by clock
-    order = np.lexsort((clock, all_rows)) if len(pushed.row) else np.arange(len(row))
-    mine, ticks, delays = all_rows[order], clock[order], delay[order]
+    segment = np.zeros(0) if pushed.delay is None else pushed.delay
+    delays = np.r_[rows.delays[rows.recorded_words], segment][order]
     first = np.r_[True, mine[1:] != mine[:-1]]
     begin = ticks[first][np.cumsum(first) - 1]
     time = (ticks - begin) - delays
@@ -64,8 +61,9 @@ def keep_order(rows: Rows, pushed: Pushed) -> Residual:
         moved = _in_order(time, mine, np.unique(mine[1:][back > 0]))
         fixed = np.empty(len(order))
         fixed[order] = (ticks - begin) - moved
-        rows.delays[row, at] = fixed[: len(row)]
-        pushed.delay = fixed[len(row) :]
+        count = len(order) - len(pushed.row)
+        rows.delays[rows.recorded_words] = fixed[:count]
+        pushed.delay = fixed[count:]
     return total
 
 
