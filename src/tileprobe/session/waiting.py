@@ -48,7 +48,7 @@ class Waiting:
         return self._usual[key]
 
     def _learnt(self, runs: list[Recorded]) -> Usual:
-        known = [run for run in runs if run.waited_ns is not None and run.layout is not None]
+        known = [run for run in runs if run.waited_ns is not None] or runs
         quiet = sorted(known, key=_share_waited)[:REFERENCES]
         still = [run for run in quiet if _share_waited(run) <= UNDISTURBED]
         undisturbed = len(still) >= ENOUGH
