@@ -13,7 +13,8 @@ from tileprobe.tools.result import Column, Table
 from tileprobe.views import text
 from tileprobe.views.screen import Screen
 
-BAR = 12
+BAR, SHORT = 12, 4  # cells of a bar; on a narrow screen
+NARROW = 72
 ROWS = 20  # of a tree that is cut: the largest own times, without those around them
 SLACK = 8  # rows that a tree may have beyond that before it is cut
 RIGHT = ("ns", "count", "number", "change", "noise", "within")
@@ -94,8 +95,9 @@ def _plain(form: str, value) -> str:
 def _share(share: float | None, screen: Screen) -> Text:
     if share is None:
         return Text("")
+    cells = BAR if screen.width >= NARROW else SHORT
     cell = Text(f"{text.percent(share):>6} ")
-    cell.append(f"{text.bar(share, BAR, screen.plain):<{BAR}}", style=heat(share))
+    cell.append(f"{text.bar(share, cells, screen.plain):<{cells}}", style=heat(share))
     return cell
 
 

@@ -1,6 +1,6 @@
 """What the operations of a stage cost beside each other, so that its time can be told apart by line and by kind.
 
-In comes a stage of the scheduled IR; out go costs, in units of one addition of an f32 in a vector loop. They are no
+In comes a stage of the scheduled IR; out go costs, in units of 0.03 ns on the core they were measured on. They are no
 forecast of a time: the stage as a whole is measured, and these say what each operation has of it.
 """
 
@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from xdsl.dialects.builtin import FusedLoc
-from xdsl.ir import Attribute, Block, Operation
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from tileprobe.ir.accessors import attr_value, elem_type, op_name
 from tileprobe.ir.locations import user_frames
@@ -21,13 +21,13 @@ from tileprobe.targets.cpu.codegen.types import bytes_of, pointee_name
 from tileprobe.targets.cpu.dialect import NestOp, ReadOp, WriteOp, YieldOp
 from tileprobe.targets.cpu.schedule.origin import kind_of
 
-# Measured with benchmarks/vmath.py on a Zen 3 core (f32, 8 lanes, arrays in the second-level cache): nanoseconds an
-# element less the 0.10 that its load and store take, in units of 0.03, which is what an addition takes in a chain.
+# In units of 0.03 ns an element, measured on a Zen 3 core (f32, 8 lanes): functions with benchmarks/vmath.py, the rest as
+# the time that one more operation adds to a stage that loads and stores tiles in the first-level cache.
 _FUNCTIONS = {
-    "sqrt": 4, "rsqrt": 8, "exp": 11, "exp2": 9, "exp10": 11, "expm1": 14, "log": 20, "log2": 27, "log10": 28,
+    "sqrt": 4, "rsqrt": 8, "exp": 12, "exp2": 10, "exp10": 12, "expm1": 14, "log": 27, "log2": 27, "log10": 28,
     "log1p": 24, "sin": 28, "cos": 28, "tan": 38, "sinpi": 30, "cospi": 30, "tanh": 27, "sinh": 22, "cosh": 20,
     "asin": 11, "acos": 16, "atan": 15, "atan2": 76, "asinh": 128, "acosh": 120, "atanh": 113, "cbrt": 70,
-    "rcbrt": 71, "erf": 32, "erfc": 104, "erfcx": 99, "erfinv": 240, "erfcinv": 275, "normcdf": 160,
+    "rcbrt": 71, "erf": 38, "erfc": 104, "erfcx": 99, "erfinv": 240, "erfcinv": 275, "normcdf": 160,
     "normcdfinv": 283, "lgamma": 660, "tgamma": 2870, "j0": 2440, "j1": 2870, "y0": 2050, "y1": 1920,
     "cyl_bessel_i0": 245, "cyl_bessel_i1": 310, "pow": 122, "powf": 122, "hypot": 22, "rhypot": 34,
 }  # fmt: skip
@@ -35,13 +35,12 @@ _FUNCTION = 30  # of any other
 _CHEAP = frozenset(["absf", "absi", "fma", "floor", "ceil", "rint", "round", "trunc", "copysign"])
 _DIVISION = frozenset(["divf", "remf", "precise_divf", "approx_divf"])
 _INTEGER_DIVISION = frozenset(["divsi", "divui", "remsi", "remui", "ceildivsi", "floordivsi"])
-DIVIDE, SQUARE_ROOT, DIVIDE_INTEGERS = 4.0, 4.0, 12.0  # the throughput of Zen 3's dividers against its adders
-BESIDE = (
-    3.0  # a load or store of neighbours: a third of a vector's time is its share of the second-level cache
-)
+SIMPLE = 0.4  # additions and the like mostly hide beside loads and stores
+DIVIDE, SQUARE_ROOT, DIVIDE_INTEGERS = 2.0, 4.0, 6.0
+BESIDE = 1.5  # a load or store of neighbours
 APART = 12.0  # elements that are not side by side are gathered one by one
-SCRATCH = 1.0  # a tile in scratch memory, which is in the first-level cache
-ATOMIC = 60.0  # a locked instruction takes about 20 cycles, for one element
+SCRATCH = 0.7  # a tile in scratch memory
+ATOMIC = 200.0  # a locked instruction takes about 20 cycles, for one element
 SCALAR = 8.0  # an operation on one element takes as long as one on a vector
 
 
@@ -66,7 +65,7 @@ def _add_reductions(found: defaultdict[Spot, float], nest: NestOp, last: YieldOp
     places = location.locations if isinstance(location, FusedLoc) else ()
     for value, place in zip(last.values, places):  # type: ignore[arg-type]
         points = _extent(nest, facts.varies.get(value, 0))
-        found[("reduce", user_frames(place))] += _width(value.type) * points
+        found[("reduce", user_frames(place))] += SIMPLE * _width(value.type) * points
 
 
 def _made_at(write: WriteOp) -> tuple[Frame, ...]:
@@ -108,12 +107,12 @@ def operation_cost(op: Operation) -> float:
     if short == "precise_sqrt":
         return SQUARE_ROOT * width
     if op_name(op).startswith("math."):
-        return width * (1.0 if short in _CHEAP else _FUNCTIONS.get(short, _FUNCTION))
+        return width * (SIMPLE if short in _CHEAP else _FUNCTIONS.get(short, _FUNCTION))
     if short == "extern_elementwise":
         return width * _FUNCTIONS.get(_libdevice(op), _FUNCTION)
     if op.regions:
         return sum(operation_cost(inner) for region in op.regions for inner in _inner(region.blocks))
-    return width
+    return SIMPLE * width
 
 
 def combine_cost(block: Block) -> float:
@@ -136,8 +135,13 @@ def _side_by_side(op: Operation, facts: BodyFacts) -> bool:
     pointer = op.operands[0]
     axes = [axis for axis in range(len(facts.nest.dims)) if facts.depends(pointer, axis)]
     size = bytes_of(pointee_name(pointer.type))
-    linear = {axis: frozenset([*facts.remainders(axis), *facts.unsigned_indices(axis)]) for axis in axes}
-    return not axes or any(facts.stride(pointer, axis, linear[axis]) == size for axis in axes)
+    return not axes or any(_stride(pointer, axis, facts) == size for axis in axes)
+
+
+def _stride(value: SSAValue, axis: int, facts: BodyFacts) -> int | None:
+    """How a value moves along an axis. Remainders are followed without dividing, so they count as if they did not
+    wrap."""
+    return facts.stride(value, axis, frozenset([*facts.remainders(axis), *facts.unsigned_indices(axis)]))
 
 
 def _is_index(op: Operation, facts: BodyFacts) -> bool:
@@ -149,12 +153,12 @@ def _is_index(op: Operation, facts: BodyFacts) -> bool:
         return False
     if kinds[-1] == "i1":
         return all(kind == "i1" or _counts(op, facts) for kind in kinds[:-1])
-    return all(facts.stride(op.results[0], axis) is not None for axis in range(len(facts.nest.dims)))
+    return all(_stride(op.results[0], axis, facts) is not None for axis in range(len(facts.nest.dims)))
 
 
 def _counts(op: Operation, facts: BodyFacts) -> bool:
     axes = range(len(facts.nest.dims))
-    return all(facts.stride(value, axis) is not None for value in op.operands for axis in axes)
+    return all(_stride(value, axis, facts) is not None for value in op.operands for axis in axes)
 
 
 def _width(kind: Attribute) -> float:
