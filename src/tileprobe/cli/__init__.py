@@ -13,6 +13,7 @@ import sys
 from importlib import import_module
 
 from tileprobe import __version__
+from tileprobe.cli._say import say
 from tileprobe.errors import TileProbeError
 
 
@@ -46,26 +47,21 @@ def main(argv: list[str] | None = None) -> int:
             sys.stdout.flush()
         return code
     except TileProbeError as error:
-        _say(str(error))
+        say(str(error))
         return 2
     except BrokenPipeError:  # `tileprobe ... | head`
         _drop_output()
         return 0
     except KeyboardInterrupt:
-        _say("interrupted")
+        say("interrupted")
         return 130
     except OSError as error:
         _drop_output()
-        _say(f"{error.filename or 'the standard output'}: {error.strerror or error}")
+        say(f"{error.filename or 'the standard output'}: {error.strerror or error}")
         return 2
     except (MemoryError, RecursionError) as error:
-        _say(f"{args.command}: {'out of memory' if isinstance(error, MemoryError) else 'nested too deeply'}")
+        say(f"{args.command}: {'out of memory' if isinstance(error, MemoryError) else 'nested too deeply'}")
         return 2
-
-
-def _say(text: str) -> None:
-    if sys.stderr is not None:
-        print(f"tileprobe: {text}", file=sys.stderr)
 
 
 def _open_standard_streams() -> None:

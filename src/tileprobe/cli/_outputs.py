@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import IO, TYPE_CHECKING, Any
 
 from tileprobe.cli._ending import flush
+from tileprobe.cli._say import say
 from tileprobe.errors import TileProbeError
 from tileprobe.files import check_writable
 
@@ -100,7 +101,7 @@ def write(session: Profile, args: argparse.Namespace, terminal: Terminal) -> boo
     if args.json == "-":
         steps.append(("the JSON", lambda: _json_to(session, terminal)))
     elif not args.quiet:
-        steps.append(("the report", lambda: _report(session, terminal)))
+        steps.append(("the report", lambda: _report(session, terminal, args.full)))
     failures = [_failed(*step) for step in steps]  # every step is tried
     return any(failures)
 
@@ -127,12 +128,6 @@ def _failed(what: str, step: Callable[[], None]) -> bool:
     return False
 
 
-def say(text: str) -> None:
-    """On the standard error, where there is one."""
-    with contextlib.suppress(OSError, ValueError, AttributeError):
-        print(f"tileprobe: {text}", file=sys.stderr, flush=True)
-
-
 def _chrome(session: Profile, path: str) -> None:
     from tileprobe.views.chrome import write_chrome
 
@@ -146,17 +141,23 @@ def _json(session: Profile, path: str) -> None:
 
 
 def _json_to(session: Profile, terminal: Terminal) -> None:
-    text = json.dumps(session.to_json(), indent=1, ensure_ascii=False)
+    text = json.dumps(session.to_json(), indent=1)  # ASCII: any terminal and any locale takes it
     with _closing(terminal.file()) as file:
         file.write(text + "\n")
 
 
-def _report(session: Profile, terminal: Terminal) -> None:
+def _report(session: Profile, terminal: Terminal, full: bool) -> None:
     if not session.seen:
         say("the program launched no Triton kernel on this target")
         return
+    from tileprobe.tools.load import failed
+    from tileprobe.views.terminal import make_console, print_report
+
+    results = session.results()
     with _closing(terminal.file()) as file:
-        session.report(file)
+        print_report(session.trace, results, make_console(file), full)
+    if failed(results):
+        raise TileProbeError("a tool failed; its warning is in the report")
 
 
 @contextlib.contextmanager

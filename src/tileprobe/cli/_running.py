@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from tileprobe.cli import _ending
 from tileprobe.cli import _outputs as outputs
 from tileprobe.cli._children import Children
+from tileprobe.cli._say import say
 from tileprobe.errors import TileProbeError
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ class Running(_ending.Ending):
         try:
             self.session.check_patterns()
         except TileProbeError as error:
-            outputs.say(str(error))
+            say(str(error))
             failed = True
         self.terminal.close()
         if self.late is None:
@@ -48,10 +49,10 @@ class Running(_ending.Ending):
         """Puts in what children recorded; returns whether it could not be."""
         traces, problems = self.children.collect()
         for problem in problems:
-            outputs.say(problem)
+            say(problem)
         try:
             self.session.join(traces, problems)
         except Exception as error:
-            outputs.say(f"what child processes recorded could not be put in: {error}")
+            say(f"what child processes recorded could not be put in: {error}")
             return True
         return False

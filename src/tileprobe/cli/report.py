@@ -33,7 +33,7 @@ def run(args: argparse.Namespace) -> int:
 
     from tileprobe.errors import TileProbeError
     from tileprobe.files import write_json
-    from tileprobe.tools.load import DEFAULT, load_tool
+    from tileprobe.tools.load import DEFAULT, failed, load_tool, read
     from tileprobe.trace import Trace
     from tileprobe.views.json_report import trace_to_json
     from tileprobe.views.terminal import make_console, print_report
@@ -57,5 +57,6 @@ def run(args: argparse.Namespace) -> int:
         return 0
     if args.json:
         write_json(args.json, trace_to_json(trace))
-    print_report(trace, [tool.read(trace) for tool in tools], make_console(), args.full)
-    return 0
+    results = [read(tool, trace) for tool in tools]
+    print_report(trace, results, make_console(), args.full)
+    return 2 if failed(results) else 0

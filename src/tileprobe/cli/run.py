@@ -57,6 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     out.add_argument("--trace", metavar="FILE", help="save the trace (Parquet); tileprobe report reads it")
     out.add_argument("--json", metavar="FILE", help="write the figures as JSON; - is the standard output")
     out.add_argument("--chrome", metavar="FILE", help="write a timeline that ui.perfetto.dev opens")
+    out.add_argument("--full", action="store_true", help="every kernel, region and line, however short")
     out.add_argument("--quiet", action="store_true", help="print no report")
     parser.add_argument("-m", dest="module", nargs=argparse.REMAINDER, help="run a module")
     parser.add_argument("program", nargs=argparse.REMAINDER, help="the program and its arguments")
@@ -89,11 +90,13 @@ def session_options(args: argparse.Namespace) -> dict:
     from operator import or_
 
     from tileprobe.session.session import WORTHWHILE
-    from tileprobe.tools.load import DEFAULT, load_tool
+    from tileprobe.tools.load import DEFAULT, load_tool, plan_of
 
     tools = [load_tool(name) for name in args.tool or DEFAULT]
-    plan = reduce(or_, (tool.plan() for tool in tools))
-    plan = replace(plan, lines=tuple(args.lines or ()), min_cost=0.0 if args.dense else WORTHWHILE)
+    plan = reduce(or_, map(plan_of, tools))
+    plan = replace(
+        plan, lines=tuple(map(_lines, args.lines or ())), min_cost=0.0 if args.dense else WORTHWHILE
+    )
     return {
         "kernels": tuple(args.kernel or ("*",)),
         "tools": tools,
@@ -107,6 +110,17 @@ def session_options(args: argparse.Namespace) -> dict:
         "total_mb": args.budget_mb,
         "records": dict(_pair(text) for text in args.records or ()),
     }
+
+
+def _lines(text: str) -> str:
+    """A line or a range of lines, as written."""
+    from tileprobe.errors import TileProbeError
+
+    first, _, last = text.partition("-")
+    right = first.isdecimal() and (last or first).isdecimal() and 0 < int(first) <= int(last or first)
+    if not right or text.endswith("-") or len(text) > 20:
+        raise TileProbeError(f"--lines takes a line or a range such as 34 or 31-44, not {text!r}")
+    return text
 
 
 def _pair(text: str) -> tuple[str, str]:

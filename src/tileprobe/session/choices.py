@@ -1,6 +1,7 @@
 """Which programs and iterations to record, as a user writes it: `1%`, `random:16`, `0,5,9`; `every:4`.
 
-In come the two texts; out goes the `Sampling` of a launch, once the size of its grid is known.
+In come the two texts; out goes the `Sampling` of a launch, once the size of its grid is known. `check_numbers` refuses
+numbers of other options that mean nothing.
 """
 
 from __future__ import annotations
@@ -17,6 +18,36 @@ from tileprobe.ir.sampling import ALL, Every, Sampling
 PROGRAMS = "all, auto, 1%, random:16, or numbers such as 0,5,9"
 ITERATIONS = "all, every:4, first:8 or last:8"
 _SHUFFLED = 256  # phases that have their turns one after another
+
+
+# Least and largest of what a session takes; a limit keeps an integer in the 32 bits of a record's parameters.
+_WHOLE = {
+    "skip": (0, 2**31 - 1),
+    "take": (1, 2**31 - 1),
+    "capacity": (1, 2**24),
+    "intervals": (1, 2**40),
+    "seed": (-(2**63), 2**63 - 1),
+}
+_REAL = {
+    "min_cost": (0.0, 1e18),
+    "max_overhead": (1e-9, 1e6),
+    "launch_mb": (1e-3, 2.0**30),
+    "total_mb": (1e-3, 2.0**30),
+}
+_OPTIONS = {"capacity": "--capacity", "skip": "--skip", "take": "--take", "total_mb": "--budget-mb"}
+
+
+def check_numbers(**given: object) -> None:
+    """Refuses what is no number, or none that the option can have."""
+    for name, value in given.items():
+        whole = name in _WHOLE
+        least, most = (_WHOLE if whole else _REAL)[name]
+        kinds = (int,) if whole else (int, float)
+        right = isinstance(value, kinds) and not isinstance(value, bool) and least <= value <= most
+        if not right and not (value is None and name == "take"):
+            shown = f"{name} ({_OPTIONS[name]})" if name in _OPTIONS else name
+            kind = "a whole number" if whole else "a number"
+            raise TileProbeError(f"{shown} is {kind} from {least:g} to {most:g}, not {value!r}")
 
 
 @dataclass(frozen=True)

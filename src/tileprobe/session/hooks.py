@@ -33,9 +33,8 @@ _wrapped: set[str] = set()
 def check_version() -> None:
     import triton
 
-    found = tuple(int(part) for part in triton.__version__.split(".")[:2])
-    if found != SUPPORTED:
-        wanted = ".".join(map(str, SUPPORTED))
+    wanted = ".".join(map(str, SUPPORTED))
+    if triton.__version__.split(".")[:2] != wanted.split("."):
         raise TileProbeError(
             f"profiling hooks into Triton {wanted}, and Triton {triton.__version__} is installed; "
             f"pip install 'triton=={wanted}.*'"

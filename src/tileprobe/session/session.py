@@ -20,7 +20,7 @@ from tileprobe.errors import TileProbeError
 from tileprobe.ir.layout_check import BUFFERS, GRANULARITIES, STRATEGIES
 from tileprobe.session.arguments import WORKS
 from tileprobe.session.budget import Budget
-from tileprobe.session.choices import Choice
+from tileprobe.session.choices import Choice, check_numbers
 from tileprobe.session.collect import build_trace
 from tileprobe.session.gathering import gather
 from tileprobe.session.manager import manager
@@ -30,7 +30,7 @@ from tileprobe.session.seen import SeenKernel
 from tileprobe.session.works import LEFT_OUT, PROBED, Work
 from tileprobe.targets.base import Kernel, Variant
 from tileprobe.tools.base import Tool
-from tileprobe.tools.load import DEFAULT, load_tool
+from tileprobe.tools.load import DEFAULT, checked, load_tool, plan_of, read
 from tileprobe.tools.plan import Plan
 from tileprobe.trace import Trace
 
@@ -80,14 +80,17 @@ class Session:
         seed: of what is drawn (launches, programs, iterations); the same seed draws the same.
         """
         self.patterns = (kernels,) if isinstance(kernels, str) else tuple(kernels)
-        if not self.patterns or skip < 0 or (take is not None and take < 1):
-            raise TileProbeError("a session needs a kernel pattern, skip of 0 or more and take of 1 or more")
-        self.tools = [load_tool(tool) if isinstance(tool, str) else tool for tool in tools]
+        if not self.patterns or not all(isinstance(pattern, str) for pattern in self.patterns):
+            raise TileProbeError(f"a session needs kernel patterns such as '*attn*', not {kernels!r}")
+        check_numbers(skip=skip, take=take, capacity=capacity, intervals=intervals, seed=seed)
+        check_numbers(min_cost=min_cost, max_overhead=max_overhead, launch_mb=launch_mb, total_mb=total_mb)
+        named = (tools,) if isinstance(tools, str) else tools
+        self.tools = [load_tool(tool) if isinstance(tool, str) else checked(tool) for tool in named]
         if not self.tools and plan is None:
             raise TileProbeError("a session needs a tool or a plan: they say what is probed")
-        if not max_overhead > 0:
-            raise TileProbeError(f"max_overhead is a share of the time such as 0.01, not {max_overhead}")
-        self.plan = plan or replace(reduce(or_, (tool.plan() for tool in self.tools)), min_cost=min_cost)
+        if plan is not None and not isinstance(plan, Plan):
+            raise TileProbeError(f"the plan of a session is a Plan, not {plan!r}")
+        self.plan = plan or replace(reduce(or_, map(plan_of, self.tools)), min_cost=min_cost)
         self.skip, self.take = skip, take
         self.choice = Choice(programs, iterations)
         self.capacity, self.alternate, self.max_overhead = capacity, alternate, max_overhead
@@ -250,7 +253,7 @@ class Session:
 
     def results(self) -> list[Any]:
         """What each tool makes of the trace."""
-        return [tool.read(self.trace) for tool in self.tools]
+        return [read(tool, self.trace) for tool in self.tools]
 
     def save(self, path: str | os.PathLike[str]) -> None:
         self.trace.save(path)
