@@ -27,15 +27,14 @@ class Profile(Session):
         """Puts in what other processes recorded, and what is to be said of them."""
         for number, problem in enumerate(problems):
             self.problems[f" {number}"] = problem
-        if not traces:
-            return
-        merged = Trace.merge(self.trace, *traces)
+        merged = Trace.merge(self.trace, *traces) if traces else self.trace
         for trace in traces:
             for name, count in trace.meta.get("kernels_seen", {}).items():
                 self.seen[name] = self.seen.get(name, 0) + count
             self.problems |= trace.meta.get("problems", {})
         merged.meta |= {"kernels_seen": dict(self.seen), "problems": dict(self.problems)}
-        merged.meta["processes"] = 1 + len(traces)
+        if traces:
+            merged.meta["processes"] = 1 + len(traces)
         self._trace = merged
 
     def to_json(self) -> dict[str, Any]:

@@ -248,7 +248,7 @@ def test_wrong_options_are_explained():
         ({"programs": "some"}, "cannot read 'some'"),
         ({"programs": "0%"}, "cannot be recorded"),
         ({"iterations": "often:3"}, "cannot read the iterations"),
-        ({"take": 0}, "take of 1 or more"),
+        ({"take": 0}, "take .*is a whole number from 1"),
         ({"tools": ("nonsense",)}, "there is no tool 'nonsense'"),
     ):
         with pytest.raises(TileProbeError, match=message):

@@ -29,6 +29,8 @@ def print_report(trace: Trace, results: list[Result], screen: Screen, full: bool
     """Everything about one kernel together, the longest first, then what is about none."""
     if not trace.kernels:
         screen.say("the trace holds no kernel", "yellow")
+        print_findings([finding for result in results for finding in result.findings], screen)
+        _print_remarks(trace, screen)
         return
     totals = kernel_totals(trace)
     chosen = totals if full else totals.filter((pl.col("share") >= LITTLE) | (pl.len() <= SHOWN)).head(SHOWN)
