@@ -211,6 +211,21 @@ def test_remarks_of_the_session_are_shown_with_a_file(tmp_path, capsys):
     assert "! a note" in shown
 
 
+def test_kernels_of_which_nothing_was_recorded_are_named():
+    trace = attention()
+    trace.meta = {"kernels": ["*"], "kernels_seen": {"attention": 5, "other": 1200}}
+    assert "! other: 1,200 launches, none recorded" in report(trace)
+    trace.meta["kernels"] = ["att*"]
+    assert "none recorded" not in report(trace)
+    trace.meta = {"kernels": 3, "kernels_seen": ["x"], "notes": [], "problems": ["p"]}
+    assert "! p" in report(trace)
+
+
+def test_the_python_cost_of_a_launch_is_shown():
+    shown = report(kernel_of([("load @ 2", "load", 100)], ran=9, session_us=47.5))
+    assert "and 47.5 µs of Python a recorded launch" in shown
+
+
 @pytest.mark.parametrize("width", [20, 40, 60, 80, 100, 200])
 def test_it_fits_any_width(width):
     many = Trace.merge(attention(unprobed=3), kernel_of([(f"load @ {n}", "load", 10 + n) for n in range(60)]))

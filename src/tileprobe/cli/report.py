@@ -44,6 +44,7 @@ def run(args: argparse.Namespace) -> int:
     if args.kernel is not None:
         names = [kernel.name for kernel in trace.kernels]
         trace = trace.filter(kernel=args.kernel)
+        trace.meta = {**trace.meta, "kernels": [args.kernel]}
         if not trace.kernels:
             raise TileProbeError(
                 f"no kernel matches {args.kernel!r}; the trace has {', '.join(names) or 'none'}"

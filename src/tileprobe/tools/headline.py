@@ -12,6 +12,7 @@ from tileprobe.tools.result import Finding
 from tileprobe.trace import Kernel, Trace
 
 DOMINATES = 0.3  # of the time: what has less is no headline by itself
+STANDS_OUT = 0.5  # of a fused stage: a kind of operation that is named with it
 KINDS = 4  # named where nothing dominates
 RANGES = ("kernel", "loop", "iteration", "scope")
 _WORDS = {"kernel": "starting programs", "loop": "loops", "iteration": "loops", "buffer": "keeping tiles"}
@@ -36,7 +37,7 @@ def headline(trace: Trace, kernel: Kernel, tree: pl.DataFrame, name: str) -> lis
 def _where(trace: Trace, top: dict, found: dict[str, float]) -> str:
     """A stage; or what of a loop or kernel lies outside of the stages that have probes."""
     if top["kind"] not in RANGES:
-        return top["name"]
+        return top["name"] + _mostly(trace, top["region"])
     names = {region.id: (region.parent, region.name) for region in trace.regions}
     parent, around = names[top["region"]]
     if top["kind"] == "iteration" and parent in names:
@@ -47,6 +48,16 @@ def _where(trace: Trace, top: dict, found: dict[str, float]) -> str:
     return (
         f"{around}, in stages that are too short for probes of their own: mostly {kind.replace('+', ' + ')}"
     )
+
+
+def _mostly(trace: Trace, region: int) -> str:
+    """What a fused stage does for most of its time, where one kind of operation stands out."""
+    kinds: dict[str, float] = {}
+    for part in next(r.parts for r in trace.regions if r.id == region):
+        kinds[part.kind] = kinds.get(part.kind, 0.0) + part.share
+    kind = max(kinds, key=kinds.__getitem__, default="")
+    stands_out = len(kinds) > 1 and kinds[kind] >= STANDS_OUT
+    return f", about {100 * kinds[kind]:.0f} % of it {_WORDS.get(kind, kind)}" if stands_out else ""
 
 
 def made_of(trace: Trace, tree: pl.DataFrame) -> dict[str, float]:

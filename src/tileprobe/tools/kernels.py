@@ -1,7 +1,7 @@
 """The kernels of a trace beside each other: how long all launches of each took, the longest first.
 
 In comes a trace; out goes one row a kernel. A launch that was not recorded counts as long as those of its work that
-were timed, those without probes first.
+were timed, without probes where there are enough of these.
 """
 
 from __future__ import annotations
@@ -16,6 +16,10 @@ from tileprobe.tools.signatures import labels
 from tileprobe.tools.times import Times, region_times
 from tileprobe.trace import Kernel, Trace
 from tileprobe.trace.works import with_works
+
+ENOUGH = (
+    3  # launches without probes, from which on those with probes are not needed to know how long one takes
+)
 
 COLUMNS = [
     Column("name", "text", "kernel"),
@@ -63,8 +67,10 @@ def _row(trace: Trace, kernel: Kernel) -> dict:
     timed = 0
     for work in works:
         mine = [launch for launch in launches if launch.work == work.id and launch.duration_ns is not None]
-        plain = [launch for launch in mine if not launch.probed] or mine
-        lengths = [launch.duration_ns for launch in plain if launch.duration_ns is not None]
+        plain = [launch for launch in mine if not launch.probed]
+        lengths = [
+            n.duration_ns for n in (plain if len(plain) >= ENOUGH else mine) if n.duration_ns is not None
+        ]
         timed += len(mine)
         each += lengths
         if not lengths:

@@ -11,6 +11,7 @@ from tileprobe.views.screen import Screen
 
 STREAMS = 6  # named in the header
 WORKS = 4
+ENOUGH = 3  # recorded launches, from which on the first one, which compiles, is not what counts
 
 
 def print_header(trace: Trace, kernel: Kernel, screen: Screen) -> None:
@@ -82,7 +83,12 @@ def _cost(trace: Trace, kernel: Kernel) -> str:
         line = f" · probes cost {cost.measured_percent:.1f} % (measured)"
     elif cost.estimated_percent is not None:
         line = f" · probes cost about {cost.estimated_percent:.1f} % (estimated)"
-    return line + (f", {cost.record_cost_ns:.1f} ns a record" if cost.record_cost_ns is not None else "")
+    line += f", {cost.record_cost_ns:.1f} ns a record" if cost.record_cost_ns is not None else ""
+    mine = [work for work in trace.works if work.kernel == kernel.id and work.session_us is not None]
+    often = max(mine, key=lambda work: work.probed, default=None)
+    if often is not None and often.session_us is not None and often.probed >= ENOUGH:
+        line += f", and {text.duration(1e3 * often.session_us)} of Python a recorded launch"
+    return line
 
 
 def _warnings(trace: Trace, kernel: Kernel, works: list[Work]) -> list[str]:

@@ -74,7 +74,9 @@ def _cells(table: Table, column: Column, screen: Screen) -> list[Text]:
     shown = [_plain(column.form, value) for value in values]
     if column.estimate and column.estimate in frame.columns:
         marks = frame[column.estimate].to_list()
-        shown = [f"~{value}" if mark and value else value for value, mark in zip(shown, marks)]
+        shown = [
+            f"~{value}" if mark and value not in ("", "0") else value for value, mark in zip(shown, marks)
+        ]
     return [screen.words(value, "dim" if column.form == "noise" else "") for value in shown]
 
 

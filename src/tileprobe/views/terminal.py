@@ -6,6 +6,8 @@ many columns as its width holds. What hardly matters is left out and counted, un
 
 from __future__ import annotations
 
+import fnmatch
+
 import polars as pl
 
 from tileprobe.tools.kernels import COLUMNS as KERNELS
@@ -146,9 +148,23 @@ def _print_remarks(trace: Trace, screen: Screen) -> None:
     """What the session could not do."""
     problems = trace.meta.get("problems", {})
     notes = trace.meta.get("notes", [])
-    said = [*notes, *(problems.values() if isinstance(problems, dict) else problems)]
+    said = [*notes, *(problems.values() if isinstance(problems, dict) else problems), *_unseen(trace)]
     for remark in dict.fromkeys(str(remark) for remark in said):
         screen.say(f"! {remark}", "yellow")
+
+
+def _unseen(trace: Trace) -> list[str]:
+    """Kernels that ran and were wanted, and of which there is nothing."""
+    seen, patterns = trace.meta.get("kernels_seen", {}), trace.meta.get("kernels", ["*"])
+    if not isinstance(seen, dict) or not isinstance(patterns, list):
+        return []
+    known = {kernel.name for kernel in trace.kernels}
+    wanted = [name for name in seen if any(fnmatch.fnmatchcase(name, str(p)) for p in patterns)]
+    return [
+        f"{name}: {text.several(seen[name], 'launch', 'launches')}, none recorded"
+        for name in wanted
+        if name not in known
+    ]
 
 
 def print_findings(findings: list[Finding], screen: Screen) -> None:
