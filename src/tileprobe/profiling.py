@@ -21,7 +21,7 @@ class Profile(Session):
         """Prints the tools' findings, with the annotated source. `full` leaves nothing out."""
         from tileprobe.views.terminal import make_console, print_report
 
-        print_report(self._shown(), self.results(), make_console(file), full)
+        print_report(self.trace, self.results(), make_console(file), full)
 
     def join(self, traces: Sequence[Trace], problems: Sequence[str] = ()) -> None:
         """Puts in what other processes recorded, and what is to be said of them."""
@@ -46,13 +46,7 @@ class Profile(Session):
         """A notebook shows the report."""
         from tileprobe.views.html import report_html
 
-        return report_html(self._shown(), self.results())
-
-    def _shown(self) -> Trace:
-        """The trace, with what went wrong up to now."""
-        trace = self.trace
-        trace.meta["problems"] = dict(self.problems)
-        return trace
+        return report_html(self.trace, self.results())
 
 
 def profile(kernels: str | Sequence[str] = "*", **options: Any) -> Profile:
