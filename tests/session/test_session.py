@@ -105,8 +105,9 @@ def test_launches_alternate_and_the_overhead_is_measured():
         2,
     )  # two rounds of three and one, whatever their order
     (row,) = session.to_json()["kernels"]
-    assert row["overhead_percent"] is not None
-    assert row["overhead_estimated_percent"] > 0
+    assert row["overhead"]["percent"] is not None
+    assert row["overhead"]["low"] <= row["overhead"]["percent"] <= row["overhead"]["high"]
+    assert row["overhead"]["estimated_percent"] > 0
     assert row["record_cost_ns"] > 0
     assert session.trace.kernels[0].calibration["doses"] == [1, 3]
 
@@ -115,8 +116,8 @@ def test_too_few_launches_measure_no_overhead():
     with tileprobe.profile() as session:
         K.launch(K.loop_kernel, 4, 5)
     (row,) = session.to_json()["kernels"]
-    assert row["overhead_percent"] is None
-    assert row["overhead_estimated_percent"] > 0
+    assert row["overhead"]["percent"] is None
+    assert row["overhead"]["estimated_percent"] > 0
 
 
 def test_the_same_work_is_told_from_other_work():

@@ -124,27 +124,44 @@ def test_long_sources_are_shortened():
 
 def test_json_has_the_agreed_shape():
     data = json.loads(json.dumps(trace_to_json(attention(unprobed=4))))
-    assert (data["schema"], data["target"]) == (1, "cpu")
+    assert (data["schema"], data["target"]) == (2, "cpu")
+    assert (data["budget"], data["problems"]) == ({"spent": False, "not_recorded": []}, [])
     (kernel,) = data["kernels"]
     assert set(kernel) == {
-        "name",
-        "launches",
-        "grid",
-        "duration_ns",
-        "overhead_percent",
-        "overhead_estimated_percent",
-        "record_cost_ns",
-        "records",
-        "regions",
+        *(
+            "name",
+            "signature",
+            "launches",
+            "probed",
+            "grid",
+            "duration_ns",
+            "works",
+            "overhead",
+            "record_cost_ns",
+        ),
+        *("session_us_per_launch", "budget", "trusted", "preempted_percent", "doubtful_percent"),
+        *("interrupted_programs", "accounted", "residual_percent", "records", "regions"),
     }
-    assert kernel["launches"] == 5
-    assert kernel["grid"] == [8]
-    assert kernel["overhead_percent"] == pytest.approx(1.5)
+    assert (kernel["launches"], kernel["probed"], kernel["grid"]) == (9, 5, [8])
+    assert kernel["overhead"]["percent"] == pytest.approx(1.5)
+    assert kernel["overhead"]["low"] <= kernel["overhead"]["percent"] <= kernel["overhead"]["high"]
+    assert (kernel["overhead"]["measurable"], kernel["overhead"]["why"]) == (True, "")
     assert kernel["records"] == {"kept": 1600, "sampled_out": 0, "lost": 0}
+    assert kernel["works"][0]["ran"] == 9
     dot = next(r for r in kernel["regions"] if r["name"] == "dot @ 35")
-    assert set(dot) == {"name", "kind", "source", "depth", "count", "total_ns", "self_ns", "mean_ns", "share"}
+    assert set(dot) == {
+        *("name", "kind", "source", "depth", "count", "recorded_count", "total_ns", "recorded_ns", "self_ns"),
+        *("mean_ns", "p50_ns", "p95_ns", "share", "share_error", "estimate", "interrupted", "interval"),
+        "interval_from",
+    }
     assert (dot["kind"], dot["source"], dot["depth"]) == ("dot", "attention.py:35-35", 3)
-    assert trace_to_json(attention())["kernels"][0]["overhead_percent"] is None
+    assert (dot["count"], dot["recorded_count"]) == (9 * 8 * 6, 5 * 8 * 6)
+    assert dot["interval"][0] <= dot["total_ns"] <= dot["interval"][1]
+    assert (dot["p50_ns"], dot["p95_ns"]) == (6000, 6000)
+    (alone,) = trace_to_json(attention())["kernels"]
+    assert alone["overhead"]["percent"] is None
+    assert not alone["overhead"]["measurable"]
+    assert "launches" in alone["overhead"]["why"]
 
 
 def test_json_of_partitions():
@@ -218,7 +235,7 @@ def test_commands(tmp_path, capsys):
     attention(slow=1.5).save(b)
     out, timeline = tmp_path / "r.json", tmp_path / "t.json"
     assert main(["report", str(a), "--json", str(out), "--chrome", str(timeline), "--tool", "programs"]) == 0
-    assert json.loads(out.read_text())["schema"] == 1
+    assert json.loads(out.read_text())["schema"] == 2
     assert json.loads(timeline.read_text())["traceEvents"]
     assert "core 1" in capsys.readouterr().out
     assert main(["report", str(a), "--json", "-"]) == 0

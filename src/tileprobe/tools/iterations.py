@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import polars as pl
 
+from tileprobe.tools.figures import LASTED, STANDS
 from tileprobe.tools.plan import Plan
-from tileprobe.tools.regions import DURATION
 from tileprobe.tools.result import Column, Finding, Result, Table
 from tileprobe.tools.streams import Partition, partitions
 from tileprobe.trace import Kernel, Region, Trace
@@ -13,6 +13,7 @@ from tileprobe.trace import Kernel, Region, Trace
 LOOPS = [
     Column("name", "text", "loop"),
     Column("iterations", "count", "iterations"),
+    Column("recorded", "count", "recorded"),
     Column("first_ns", "ns", "first"),
     Column("steady_ns", "ns", "steady"),
     Column("last_ns", "ns", "last"),
@@ -25,7 +26,7 @@ STEPS = [
     Column("share", "share", ""),
     Column("mean_ns", "ns", "mean"),
     Column("p95_ns", "ns", "p95"),
-    Column("count", "count", "count"),
+    Column("count", "count", "recorded"),
 ]
 ROWS = 12  # of the second table, a loop
 
@@ -46,7 +47,7 @@ class Iterations:
                 if not frame.height:
                     continue
                 name = _loop_name(trace, region, partition)
-                summaries.append(_summary(name, frame))
+                summaries.append(_summary(name, frame, trips(trace, region)))
                 steps.append(_binned(name, frame))
                 result.findings += _findings(kernel, name, frame)
             if summaries:
@@ -64,16 +65,16 @@ class Iterations:
 
 
 def iteration_times(trace: Trace, region: Region, partition: Partition | None = None) -> pl.DataFrame:
-    """For each iteration number of a loop: count, mean, median, p95 over programs, launches and runs, of all streams
-    or of one partition's."""
+    """For each iteration number of a loop that was recorded: how often, mean, median, p95 over programs, launches and
+    runs, of all streams or of one partition's."""
     mine = trace.scan().filter((pl.col("region") == region.id) & (pl.col("kind") == "region"))
     if partition is not None and partition.name:
         mine = mine.filter(pl.col("stream").is_in(partition.streams))
     grouped = mine.group_by("iteration").agg(
         pl.len().alias("count"),
-        DURATION.mean().alias("mean_ns"),
-        DURATION.median().alias("p50_ns"),
-        DURATION.quantile(0.95).alias("p95_ns"),
+        LASTED.mean().alias("mean_ns"),
+        LASTED.median().alias("p50_ns"),
+        LASTED.quantile(0.95).alias("p95_ns"),
     )
     return grouped.sort("iteration").collect(engine="streaming")
 
@@ -84,11 +85,22 @@ def _loop_name(trace: Trace, region: Region, partition: Partition) -> str:
     return f"{partition.name}: {name}" if partition.name else name
 
 
-def _summary(name: str, frame: pl.DataFrame) -> dict:
+def trips(trace: Trace, region: Region) -> float | None:
+    """How many iterations a run of the loop has in the mean, recorded or not; None where the loop is not measured."""
+    pair = trace.scan().filter(
+        pl.col("region").is_in([region.id, region.parent]) & (pl.col("kind") == "region")
+    )
+    counts = dict(pair.group_by("region").agg(STANDS.sum().alias("count")).collect().iter_rows())
+    runs = counts.get(region.parent)
+    return counts.get(region.id, 0.0) / runs if runs else None
+
+
+def _summary(name: str, frame: pl.DataFrame, count: float | None) -> dict:
     worst = frame.sort("mean_ns", descending=True).row(0, named=True)
     return {
         "name": name,
-        "iterations": frame.height,
+        "iterations": frame.height if count is None else max(round(count), 1),
+        "recorded": frame.height,
         "first_ns": frame["mean_ns"][0],
         "steady_ns": frame["p50_ns"].median(),
         "last_ns": frame["mean_ns"][-1],

@@ -13,6 +13,7 @@ import numpy as np
 import polars as pl
 
 from tileprobe.ir.machine import ALWAYS, limiting
+from tileprobe.tools.figures import LASTED, STANDS
 from tileprobe.tools.plan import Plan
 from tileprobe.tools.result import Column, Finding, Result, Table
 from tileprobe.trace import Kernel, Trace
@@ -76,8 +77,7 @@ def _intervals(trace: Trace, kernel: Kernel) -> pl.DataFrame:
         "unit",
         pl.col("unit").replace_strict(kinds, default="unit", return_dtype=pl.String).alias("kind"),
         pl.col("region").replace_strict(names, default="?", return_dtype=pl.String).alias("name"),
-        "start_ns",
-        "stop_ns",
+        *("start_ns", "stop_ns", "taken_ns", "weight"),
     ).collect()
 
 
@@ -121,7 +121,9 @@ def _work(frame: pl.DataFrame, table: pl.DataFrame, total: float) -> pl.DataFram
     """One row a kind of unit and region: how long it took on the mean unit, each program counted."""
     lasted = pl.col("stop_ns") - pl.col("start_ns")
     work = frame.group_by("kind", "name").agg(
-        lasted.sum().alias("ns"), pl.len().alias("count"), lasted.mean().alias("mean_ns")
+        lasted.sum().alias("ns"),
+        STANDS.sum().round().cast(pl.Int64).alias("count"),
+        ((LASTED * STANDS).sum() / STANDS.sum()).alias("mean_ns"),
     )
     count = dict(zip(table["kind"], table["count"]))
     units = pl.col("kind").replace_strict(count, return_dtype=pl.Float64)

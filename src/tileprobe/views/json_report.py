@@ -1,44 +1,109 @@
-"""A trace as JSON: the figures of each kernel and its regions, for programs and for comparison over time."""
+"""A trace as JSON: the figures of each kernel and its regions, for programs and for comparison over time.
+
+Comes in: a trace. Goes out: plain data, schema 2; docs/trace.md explains each field. Figures are scaled to all that
+ran, each with what was recorded of it and how sure it is.
+"""
 
 from __future__ import annotations
 
-from statistics import median
+from statistics import fmean, median
 from typing import Any
 
+from tileprobe.tools.accounting import accounted, interrupted
 from tileprobe.tools.overhead import overhead
-from tileprobe.tools.regions import region_times, region_tree
-from tileprobe.trace import Kernel, Losses, Trace
+from tileprobe.tools.regions import region_tree
+from tileprobe.tools.times import Times, region_times
+from tileprobe.trace import Kernel, Losses, Trace, Work
+from tileprobe.trace.works import with_works
 
-SCHEMA = 1
-REGION_KEYS = ("name", "kind", "source", "depth", "count", "total_ns", "self_ns", "mean_ns", "share")
+SCHEMA = 2
+REGION_KEYS = (
+    *("name", "kind", "source", "depth", "count", "recorded_count", "total_ns", "recorded_ns", "self_ns"),
+    *("mean_ns", "p50_ns", "p95_ns", "share", "share_error", "estimate", "interrupted"),
+)
 
 
 def trace_to_json(trace: Trace) -> dict[str, Any]:
-    """The report as plain data; docs/trace.md explains each field."""
+    """The report as plain data."""
+    trace = with_works(trace)
     times = region_times(trace)
     targets = sorted({kernel.target for kernel in trace.kernels})
+    budget = trace.meta.get("budget") or {}
     return {
         "schema": SCHEMA,
         "target": targets[0] if len(targets) == 1 else targets,
+        "budget": {"spent": bool(budget.get("spent")), "not_recorded": budget.get("not_recorded", [])},
+        "problems": list((trace.meta.get("problems") or {}).values()),
         "kernels": [_kernel(trace, kernel, times) for kernel in trace.kernels],
     }
 
 
-def _kernel(trace: Trace, kernel: Kernel, times) -> dict[str, Any]:
+def _kernel(trace: Trace, kernel: Kernel, times: Times) -> dict[str, Any]:
     launches = trace.kernel_launches(kernel.id)
+    works = [work for work in trace.works if work.kernel == kernel.id]
     probed = [launch for launch in launches if launch.probed]
     lengths = [launch.duration_ns for launch in probed if launch.duration_ns is not None]
     losses = sum((launch.losses for launch in launches), Losses())
-    cost = overhead(trace, kernel)
-    rows = region_tree(trace, kernel, times).iter_rows(named=True)
     return {
         "name": kernel.name,
-        "launches": len(probed),
+        "signature": kernel.signature,
+        "launches": sum(work.ran for work in works),
+        "probed": len(probed),
         "grid": list(probed[0].grid) if probed else [],
         "duration_ns": median(lengths) if lengths else None,
-        "overhead_percent": cost.measured_percent,
-        "overhead_estimated_percent": cost.estimated_percent,
-        "record_cost_ns": cost.record_cost_ns,
+        "works": [_work(work) for work in works],
+        **_costs(trace, kernel, works),
+        **_trust(trace, kernel, times),
         "records": {"kept": losses.kept, "sampled_out": losses.sampled_out, "lost": losses.lost},
-        "regions": [{key: row[key] for key in REGION_KEYS} for row in rows],
+        "regions": [_region(row) for row in region_tree(trace, kernel, times).iter_rows(named=True)],
+    }
+
+
+def _work(work: Work) -> dict[str, Any]:
+    counts = {name: getattr(work, name) for name in ("ran", "probed", "plain", "dosed", "unrecorded")}
+    return {"arguments": work.arguments, "grid": list(work.grid), **counts}
+
+
+def _costs(trace: Trace, kernel: Kernel, works: list[Work]) -> dict[str, Any]:
+    """What profiling took."""
+    cost = overhead(trace, kernel)
+    session = [work.session_us for work in works if work.session_us is not None]
+    missed = sum(work.unrecorded for work in works)
+    return {
+        "overhead": {
+            "percent": cost.percent,
+            "low": cost.low,
+            "high": cost.high,
+            "measurable": cost.measurable,
+            "why": cost.why,
+            "estimated_percent": cost.estimated_percent,
+            "estimated_error": cost.estimated_error,
+        },
+        "record_cost_ns": cost.record_cost_ns,
+        "session_us_per_launch": fmean(session) if session else None,
+        "budget": {"spent": bool(missed), "launches_not_recorded": missed},
+    }
+
+
+def _trust(trace: Trace, kernel: Kernel, times: Times) -> dict[str, Any]:
+    """How far the figures add up, and what they are without."""
+    found, sums = interrupted(trace, kernel, times), accounted(trace, kernel)
+    return {
+        "trusted": found.trusted,
+        "preempted_percent": found.percent if found.known else None,
+        "doubtful_percent": found.doubtful_percent if found.known else None,
+        "interrupted_programs": found.programs,
+        "accounted": None
+        if sums is None
+        else {"percent": sums.percent, "low": sums.low, "high": sums.high, "threads": sums.threads},
+        "residual_percent": 100.0 * float(kernel.calibration.get("residual_share", 0.0)),
+    }
+
+
+def _region(row: dict[str, Any]) -> dict[str, Any]:
+    interval = None if row["low_ns"] is None else [row["low_ns"], row["high_ns"]]
+    return {
+        **{key: row[key] for key in REGION_KEYS},
+        "interval": interval,
+        "interval_from": row["basis"] or None,
     }

@@ -1,0 +1,138 @@
+"""Does it add up: the time of programs against that of their launches, and what the operating system took from them.
+
+In comes a trace; out go, for a kernel, the share of its launches' time that programs account for, and the share of the
+programs' time that was interrupted: taken out of all figures where it was recognised, and in doubt where it was not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from tileprobe.tools.programs import program_times
+from tileprobe.tools.times import Times, region_times
+from tileprobe.trace import Kernel, Trace
+from tileprobe.trace.works import with_works
+
+DOUBTFUL = (
+    2.0  # percent of the programs' time that may be somebody else's: with more, shares cannot be trusted
+)
+
+
+@dataclass(frozen=True)
+class Accounted:
+    """Percent of launch durations times `threads` that programs ran for: the median launch, and the range that nine of
+    ten launches are in. The rest is the launch itself, and threads that stood idle."""
+
+    percent: float
+    low: float
+    high: float
+    threads: int
+
+
+@dataclass(frozen=True)
+class Interrupted:
+    """`programs` of `recorded` were interrupted, for `percent` of their time, which no figure contains. Up to
+    `doubtful_percent` more was taken where it could not be told from the kernel's own time. Neither is `known` where
+    the system does not say how long threads waited; then `outliers` programs took far longer than is usual."""
+
+    programs: int
+    recorded: int
+    percent: float
+    doubtful_percent: float
+    known: bool
+    outliers: int
+
+    @property
+    def trusted(self) -> bool:
+        return self.doubtful_percent <= DOUBTFUL
+
+    @property
+    def text(self) -> str:
+        """In a sentence; empty when there is nothing to say."""
+        if not self.trusted:
+            return (
+                f"the operating system took up to {self.doubtful_percent:.0f} % of the time where it could not be told "
+                f"from the kernel's own: the shares cannot be trusted"
+            )
+        if self.programs:
+            return f"{self.programs:,} programs, {self.percent:.1f} % of the time, were interrupted and are taken out"
+        if not self.known and self.outliers:
+            return (
+                f"{self.outliers:,} programs took far longer than is usual; whether interrupted is not known"
+            )
+        return ""
+
+
+def accounted(trace: Trace, kernel: Kernel) -> Accounted | None:
+    """None when no launch has a duration, or none was recorded."""
+    runs = program_times(trace, kernel)
+    durations = {x.id: x.duration_ns for x in trace.kernel_launches(kernel.id) if x.probed and x.duration_ns}
+    if not runs.height or not durations:
+        return None
+    lines = runs.group_by("unit").agg((pl.col("lane").max() + 1).alias("lanes"))
+    grids = {launch.id: int(np.prod(launch.grid)) for launch in trace.kernel_launches(kernel.id)}
+    threads = min(int(lines["lanes"].sum()), max(grids[launch] for launch in durations))
+    worked = runs.group_by("launch").agg((pl.col("raw_ns") * pl.col("weight")).sum().alias("ns"))
+    shares = [
+        100.0 * ns / (durations[launch] * min(threads, grids[launch]))
+        for launch, ns in worked.iter_rows()
+        if launch in durations
+    ]
+    low, middle, high = np.quantile(shares, [0.05, 0.5, 0.95]) if shares else (0.0, 0.0, 0.0)
+    return Accounted(float(middle), float(low), float(high), threads) if shares else None
+
+
+def interrupted(trace: Trace, kernel: Kernel, times: Times | None = None) -> Interrupted:
+    times = region_times(trace) if times is None else times
+    roots = [r.id for r in trace.kernel_regions(kernel.id) if r.kind == "kernel" or r.parent is None]
+    mine = times.frame.filter(pl.col("region").is_in(roots))
+    total, taken = float(mine["total_ns"].sum()), float(mine["taken_ns"].sum())
+    whole = total + taken
+    launches = [launch for launch in trace.kernel_launches(kernel.id) if launch.probed]
+    known = bool(launches) and all(launch.preempted_ns is not None for launch in launches)
+    doubtful = _doubtful(trace, kernel, times, roots)
+    return Interrupted(
+        programs=int(mine["interrupted"].sum()),
+        recorded=int(mine["recorded_count"].sum()),
+        percent=100.0 * taken / whole if whole else 0.0,
+        doubtful_percent=100.0 * doubtful / whole if whole else 0.0,
+        known=known,
+        outliers=0 if known else _outliers(trace, roots),
+    )
+
+
+def _doubtful(trace: Trace, kernel: Kernel, times: Times, roots: list[int]) -> float:
+    """Nanoseconds, of all that ran, that may have been taken and were not recognised. A launch that waited for longer
+    than was taken out of it has lost no more than it took longer than a quick launch of its work."""
+    rows = times.launches.filter(pl.col("region").is_in(roots)).group_by("launch")
+    sums = {
+        launch: (ns, taken)
+        for launch, ns, taken in rows.agg(pl.col("ns").sum(), pl.col("taken_ns").sum()).iter_rows()
+    }
+    works: dict[int, list[int]] = {}
+    waited: dict[int, float] = {}
+    for launch in with_works(trace).launches:
+        if launch.kernel == kernel.id and launch.id in sums:
+            works.setdefault(launch.work, []).append(launch.id)
+            waited[launch.id] = launch.preempted_ns or 0.0
+    found = 0.0
+    for mine in works.values():
+        quick = float(np.quantile([sums[launch][0] for launch in mine], 0.25)) if len(mine) > 1 else 0.0
+        for launch in mine:
+            ns, taken = sums[launch]
+            found += times.standing.get(launch, 1.0) * min(
+                max(waited[launch] - taken, 0.0), max(ns - quick, 0.0)
+            )
+    return found
+
+
+def _outliers(trace: Trace, roots: list[int]) -> int:
+    """Programs that took more than four times the median of their launch."""
+    lasted = (pl.col("stop_ns") - pl.col("start_ns")).alias("ns")
+    mine = trace.scan().filter(pl.col("region").is_in(roots) & (pl.col("kind") == "region"))
+    middle = pl.col("ns").median().over("launch")
+    frame = mine.select("launch", lasted).with_columns(middle.alias("middle")).collect()
+    return int((frame["ns"] > 4 * frame["middle"]).sum())
