@@ -44,7 +44,7 @@ class Profile(Session):
 
     def _repr_html_(self) -> str:
         """A notebook shows the report."""
-        from tileprobe.views.html import report_html
+        from tileprobe.views.preformatted import report_html
 
         return report_html(self.trace, self.results())
 

@@ -19,7 +19,7 @@ from tileprobe.ir.functions import Function
 from tileprobe.ir.parts import Part
 from tileprobe.tools import Finding, Result, Table, load_tool
 from tileprobe.trace import Trace, Work
-from tileprobe.views.html import report_html
+from tileprobe.views.preformatted import report_html
 from tileprobe.views.screen import Screen, c_locale, make_console
 from tileprobe.views.terminal import print_report
 from tileprobe.views.text import ascii_only, printable

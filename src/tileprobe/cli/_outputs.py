@@ -16,6 +16,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from tileprobe.cli._ending import flush
 from tileprobe.cli._say import say
+from tileprobe.cli._views import view_and_file
 from tileprobe.errors import TileProbeError
 from tileprobe.files import check_writable
 
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
 
 def check(args: argparse.Namespace) -> None:
     """Says before a long run that its results would have nowhere to go."""
-    wanted = {"--trace": args.trace, "--json": args.json, "--chrome": args.chrome}
+    wanted = {"--trace": args.trace, "--json": args.json, "--chrome": args.chrome, "--html": args.html}
+    wanted |= {f"--view {text}": view_and_file(text)[1] for text in args.view or ()}
     given = {option: path for option, path in wanted.items() if path is not None}
     for option, path in given.items():
         if path == "-":
@@ -96,6 +98,10 @@ def write(session: Profile, args: argparse.Namespace, terminal: Terminal) -> boo
         steps.append(("the trace", lambda: session.save(args.trace)))
     if args.chrome:
         steps.append(("the timeline", lambda: _chrome(session, args.chrome)))
+    if args.html:
+        steps.append(("the page", lambda: _html(session, args.html, not args.no_source)))
+    for view, path in map(view_and_file, args.view or ()):
+        steps.append((path, lambda view=view, path=path: view.write(_given(session, args), path)))
     if args.json and args.json != "-":
         steps.append(("the JSON", lambda: _json(session, args.json)))
     if args.json == "-":
@@ -132,6 +138,18 @@ def _chrome(session: Profile, path: str) -> None:
     from tileprobe.views.chrome import write_chrome
 
     write_chrome(session.trace, path)
+
+
+def _html(session: Profile, path: str, source: bool) -> None:
+    from tileprobe.views.html import write_html
+
+    write_html(session.trace, path, source=source)
+
+
+def _given(session: Profile, args: argparse.Namespace) -> Any:
+    from tileprobe.views.without_source import without_source
+
+    return without_source(session.trace) if args.no_source else session.trace
 
 
 def _json(session: Profile, path: str) -> None:

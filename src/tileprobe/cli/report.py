@@ -4,7 +4,7 @@ Examples:
   tileprobe report trace.parquet
   tileprobe report trace.parquet --tool programs --tool iterations
   tileprobe report trace.parquet --tool my_tool.py:Slowest
-  tileprobe report trace.parquet --json report.json --chrome timeline.json
+  tileprobe report trace.parquet --json report.json --chrome timeline.json --html report.html
 """
 
 from __future__ import annotations
@@ -13,46 +13,48 @@ import argparse
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", nargs="+", help="a trace; several are merged")
+    from tileprobe.cli import _traces
+
+    _traces.add_arguments(parser)
     parser.add_argument(
         "--tool",
         action="append",
         metavar="NAME",
         help="regions, source, iterations, programs, units, or file.py:Class",
     )
-    parser.add_argument(
-        "--kernel", metavar="PATTERN", help="only kernels whose names match, such as '*attn*'"
-    )
     parser.add_argument("--full", action="store_true", help="every kernel, region and line, however short")
     parser.add_argument("--json", metavar="FILE", help="write the figures as JSON; - is the standard output")
     parser.add_argument("--chrome", metavar="FILE", help="write a timeline that ui.perfetto.dev opens")
+    parser.add_argument("--html", metavar="FILE", help="write the report as a page that needs nothing else")
+    parser.add_argument(
+        "--view", action="append", metavar="NAME=FILE",
+        help="write it with this view (perfetto, speedscope, ...), or file.py:Class=FILE",
+    )  # fmt: skip
 
 
 def run(args: argparse.Namespace) -> int:
     import json
 
-    from tileprobe.errors import TileProbeError
+    from tileprobe.cli import _traces
+    from tileprobe.cli._views import view_and_file
     from tileprobe.files import write_json
     from tileprobe.tools.load import DEFAULT, failed, load_tool, read
-    from tileprobe.trace import Trace
     from tileprobe.views.json_report import trace_to_json
     from tileprobe.views.terminal import make_console, print_report
 
     tools = [load_tool(name) for name in args.tool or DEFAULT]
-    traces = [Trace.open(path) for path in args.file]
-    trace = traces[0] if len(traces) == 1 else Trace.merge(*traces)
-    if args.kernel is not None:
-        names = [kernel.name for kernel in trace.kernels]
-        trace = trace.filter(kernel=args.kernel)
-        trace.meta = {**trace.meta, "kernels": [args.kernel]}
-        if not trace.kernels:
-            raise TileProbeError(
-                f"no kernel matches {args.kernel!r}; the trace has {', '.join(names) or 'none'}"
-            )
+    views = [view_and_file(text) for text in args.view or ()]
+    trace = _traces.read(args)
     if args.chrome:
         from tileprobe.views.chrome import write_chrome
 
         write_chrome(trace, args.chrome)
+    if args.html:
+        from tileprobe.views.html import write_html
+
+        write_html(trace, args.html, source=not args.no_source)
+    for view, path in views:
+        view.write(trace, path)
     if args.json == "-":
         print(json.dumps(trace_to_json(trace), indent=1))  # ASCII: any terminal and any locale takes it
         return 0

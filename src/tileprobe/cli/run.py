@@ -58,6 +58,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     out.add_argument("--json", metavar="FILE", help="write the figures as JSON; - is the standard output")
     out.add_argument("--chrome", metavar="FILE", help="write a timeline that ui.perfetto.dev opens")
     out.add_argument("--full", action="store_true", help="every kernel, region and line, however short")
+    out.add_argument("--html", metavar="FILE", help="write the report as a page that needs nothing else")
+    out.add_argument(
+        "--view", action="append", metavar="NAME=FILE",
+        help="write it with this view (perfetto, speedscope, ...), or file.py:Class=FILE",
+    )  # fmt: skip
+    out.add_argument("--no-source", action="store_true", help="no source in --html and --view, to mail them")
     out.add_argument("--quiet", action="store_true", help="print no report")
     parser.add_argument("-m", dest="module", nargs=argparse.REMAINDER, help="run a module")
     parser.add_argument("program", nargs=argparse.REMAINDER, help="the program and its arguments")

@@ -41,6 +41,16 @@ def write_chrome(trace: Trace, path: str | os.PathLike[str]) -> None:
     write_file(path, chrome_events(trace))
 
 
+class Chrome:
+    """The view called `chrome`."""
+
+    name = "chrome"
+    suffix = ".json"
+
+    def write(self, trace: Trace, path: str | os.PathLike[str]) -> None:
+        write_chrome(trace, path)
+
+
 def _about(trace: Trace) -> dict:
     error = trace.clock_error_ns
     if error is None:

@@ -1,0 +1,45 @@
+"""The trace that a command was asked to show: read, merged, filtered, and without source where that is wanted."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from tileprobe.errors import TileProbeError
+
+if TYPE_CHECKING:
+    from tileprobe.trace import Trace
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", nargs="+", help="a trace; several are merged")
+    parser.add_argument(
+        "--kernel", metavar="PATTERN", help="only kernels whose names match, such as '*attn*'"
+    )
+    parser.add_argument("--launch", metavar="N", type=int, action="append", help="only this launch")
+    parser.add_argument(
+        "--no-source", action="store_true", help="leave source, IR and folder names out, to mail it"
+    )
+
+
+def read(args: argparse.Namespace) -> Trace:
+    from tileprobe.trace import Trace
+    from tileprobe.views.without_source import without_source
+
+    traces = [Trace.open(path) for path in args.file]
+    trace = traces[0] if len(traces) == 1 else Trace.merge(*traces)
+    if args.kernel is not None:
+        names = [kernel.name for kernel in trace.kernels]
+        trace = trace.filter(kernel=args.kernel)
+        trace.meta = {**trace.meta, "kernels": [args.kernel]}
+        if not trace.kernels:
+            raise TileProbeError(
+                f"no kernel matches {args.kernel!r}; the trace has {', '.join(names) or 'none'}"
+            )
+    if args.launch:
+        known = {launch.id for launch in trace.launches}
+        missing = sorted(set(args.launch) - known)
+        if missing:
+            raise TileProbeError(f"the trace has no launch {missing[0]}; it has {len(known)}, from 0 on")
+        trace = trace.filter(launches=args.launch)
+    return without_source(trace) if args.no_source else trace

@@ -1,0 +1,142 @@
+"""What the page says in numbers and words: kernels with their facts and region trees, launches, findings.
+
+In comes a trace; out goes plain data for the page. Every figure is made by a tool; here they are only put together.
+"""
+
+from __future__ import annotations
+
+from statistics import median
+from typing import Any
+
+from tileprobe.tools.iterations import Iterations
+from tileprobe.tools.overhead import overhead
+from tileprobe.tools.programs import Programs
+from tileprobe.tools.regions import Regions, region_tree, whole_ns
+from tileprobe.tools.result import Finding
+from tileprobe.tools.times import Times
+from tileprobe.tools.units import Units
+from tileprobe.trace import Kernel, Losses, Region, Trace
+from tileprobe.trace.works import with_works
+from tileprobe.views import text
+
+TREE = (
+    *("region", "partition", "name", "kind", "source", "depth", "count", "recorded_count", "total_ns"),
+    *("low_ns", "high_ns", "recorded", "self_ns", "mean_ns", "p50_ns", "p95_ns", "share", "estimate"),
+    "interrupted",
+)
+
+
+def findings(trace: Trace) -> list[dict[str, Any]]:
+    """What the tools have to say, in sentences, and what went wrong while recording."""
+    said: list[Finding] = []
+    for tool in (Regions(), Iterations(), Programs(), Units()):
+        said += tool.read(trace).findings
+    problems = trace.meta.get("problems") or {}
+    said += [Finding(str(problem), "warning") for problem in problems.values()]
+    kept = {finding.text: finding for finding in said}
+    warnings_last = sorted(kept.values(), key=lambda finding: finding.level == "warning")
+    return [{"text": f.text, "level": f.level, "kernel": f.kernel} for f in warnings_last]
+
+
+def tree(trace: Trace, kernel: Kernel, times: Times) -> tuple[list[dict[str, Any]], float]:
+    """The rows of the region tree, and the time of the whole kernel."""
+    frame = region_tree(trace, kernel, times)
+    return frame.select(TREE).to_dicts(), whole_ns(frame)
+
+
+def facts(trace: Trace, kernel: Kernel) -> list[dict[str, Any]]:
+    """What ran, how long, what the probes cost and what was sampled or lost: a name, a value, and a note each."""
+    launches = trace.kernel_launches(kernel.id)
+    probed = [launch for launch in launches if launch.probed]
+    works = [work for work in with_works(trace).works if work.kernel == kernel.id]
+    ran = sum(max(work.ran, 1) for work in works) if works else len(launches)
+    lengths = [launch.duration_ns for launch in probed if launch.duration_ns]
+    grids = sorted({launch.grid for launch in probed})
+    found = [
+        _fact(
+            "launches", text.count(ran), f"{len(probed):,} recorded" if len(probed) != ran else "all recorded"
+        ),
+        _fact("a launch", text.duration(median(lengths)) if lengths else "", "median"),
+        _fact(
+            "grid",
+            text.grid(grids[0]) if len(grids) == 1 else f"{len(grids)} grids" if grids else "",
+            "programs" if len(grids) == 1 else "",
+        ),
+        _cost(trace, kernel),
+        _records(kernel, launches),
+    ]
+    return [fact for fact in found if fact["value"]]
+
+
+def _fact(name: str, value: str, note: str = "", warning: bool = False) -> dict[str, Any]:
+    return {"name": name, "value": value, "note": note, "warning": warning}
+
+
+def _cost(trace: Trace, kernel: Kernel) -> dict[str, Any]:
+    cost = overhead(trace, kernel)
+    each = f"{cost.record_cost_ns:.1f} ns a record" if cost.record_cost_ns is not None else ""
+    if cost.measured_percent is not None:
+        return _fact("probes cost", f"{cost.measured_percent:.1f} %", each)
+    if cost.estimated_percent is not None:
+        return _fact("probes cost", f"~{cost.estimated_percent:.1f} %", f"estimated; {each}")
+    return _fact("probes cost", "nothing" if kernel.layout is None else "", "exact, by simulation")
+
+
+def _records(kernel: Kernel, launches: list) -> dict[str, Any]:
+    losses = sum((launch.losses for launch in launches), Losses())
+    notes = []
+    if losses.sampled_out:
+        notes.append(f"{losses.sampled_out:,} left out by sampling")
+    if losses.lost:
+        notes.append(f"{losses.lost:,} lost for lack of room")
+    name = "records" if kernel.layout is not None else "intervals"
+    return _fact(name, text.count(losses.kept), ", ".join(notes) or "none lost", bool(losses.lost))
+
+
+def notes(trace: Trace, kernel: Kernel) -> list[str]:
+    """What a reader of the times must know."""
+    said = []
+    names = trace.stream_names(kernel.id)
+    if len(names) > 1:
+        said.append(
+            f"{len(names)} streams a program: {', '.join(names[:6])}{', ...' if len(names) > 6 else ''}"
+        )
+    error = trace.clock_error_ns
+    if error is not None:
+        said.append(
+            f"{len(trace.domains)} clock domains: times of different ones compare to ±{text.duration(error)}"
+        )
+    return said
+
+
+def region(one: Region, lines: list[int]) -> dict[str, Any]:
+    """A region as the page refers to it; `lines` are numbers of places."""
+    return {
+        "id": one.id,
+        "name": one.name,
+        "kind": one.kind,
+        "parent": one.parent,
+        "kernel": one.kernel,
+        "source": one.source,
+        "lines": lines,
+    }
+
+
+def launches(trace: Trace) -> list[dict[str, Any]]:
+    """The recorded launches, with when their intervals begin and end."""
+    import polars as pl
+
+    spans = trace.scan().group_by("launch").agg(pl.col("start_ns").min(), pl.col("stop_ns").max()).collect()
+    found = {launch: (start, stop) for launch, start, stop in spans.iter_rows()}
+    return [
+        {
+            "id": launch.id,
+            "kernel": launch.kernel,
+            "grid": text.grid(launch.grid),
+            "start_ns": found[launch.id][0],
+            "stop_ns": found[launch.id][1],
+            "duration_ns": launch.duration_ns,
+        }
+        for launch in trace.launches
+        if launch.id in found
+    ]

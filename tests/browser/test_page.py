@@ -1,0 +1,341 @@
+"""The HTML report in a browser: what it shows is what the trace says, and what a user does has its effect."""
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
+import pytest
+from made import FILE, attention
+from made_streams import warp_specialised
+
+from tileprobe.tools.regions import region_tree
+from tileprobe.trace import Clock, Kernel, Launch, Region, Trace, Unit
+
+TILE = f"""builtin.module {{
+  tile.nest (%1) in [64] does "load" from "{FILE}:33" {{
+    %2 = "tt.load"(%1) : (i64) -> f32
+  }}
+  tile.dot %3, %4 does "dot" from "{FILE}:35"
+  tile.nest (%5) in [64] does "reduce+exp+mul" from "{FILE}:36,37,38,39" {{
+    %6 = "math.exp"(%5) : (f32) -> f32
+  }}
+}}"""
+
+
+def shown(page):
+    """What the timeline shows, in ns from the first interval."""
+    page.wait_for_function("document.documentElement.dataset.frame")
+    return tuple(float(page.evaluate(f"document.documentElement.dataset.{end}")) for end in ("from", "to"))
+
+
+def after(page, act):
+    """What it shows once all has been drawn that an action asks for."""
+    act()
+    page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    return shown(page)
+
+
+def lit(page, pane):
+    return page.locator(f"#{pane} .lit")
+
+
+def with_ir(trace):
+    return replace(trace, kernels=[replace(trace.kernels[0], ir={"ttir": "module {}", "tile": TILE})])
+
+
+@pytest.fixture
+def page(open_page):
+    return open_page(with_ir(attention()))
+
+
+def test_the_tree_shows_the_figures_of_the_tool(page):
+    trace = attention()
+    rows = region_tree(trace, trace.kernels[0])
+    names = page.locator("#regions tbody tr .name").all_inner_texts()
+    assert [name.strip() for name in names] == rows["name"].to_list()
+    dot = page.locator("#regions tbody tr", has_text="dot @ 35").first
+    assert dot.locator("td").nth(4).inner_text() == f"{5 * 8 * 6:,}"
+    share = rows.filter(pl.col("name") == "dot @ 35")["share"].item()
+    assert f"{100 * share:.0f} %" in dot.inner_text()
+    assert "is in dot @ 35" in page.locator(".findings").inner_text()
+
+
+def test_columns_sort_and_go_back_to_the_tree(page):
+    def first():
+        return page.locator("#regions tbody tr .name").nth(0).inner_text().strip()
+
+    page.get_by_role("button", name="mean").click()
+    assert first() == "attention"
+    page.get_by_role("button", name="mean").click()
+    assert first() == "load @ 40"
+    page.get_by_role("button", name="mean").click()
+    assert page.locator("#regions tbody tr .name").nth(1).inner_text().strip() == "load @ 26"
+
+
+def test_a_line_lights_up_its_region_its_ir_and_its_slices(page):
+    before = page.locator("#canvas").screenshot()
+    page.locator("#code .row", has_text="s = tl.dot(q, k)").click()
+    assert lit(page, "regions").inner_text().startswith("dot @ 35")
+    assert [row.split()[1] for row in lit(page, "ir").all_inner_texts()] == ["tile.dot"]
+    after(page, lambda: None)
+    assert page.locator("#canvas").screenshot() != before  # all but the dot is dimmed
+    assert page.locator("#details h2").inner_text().strip() == "dot @ 35"
+
+
+def test_a_line_of_ir_lights_up_the_source_it_came_from(page):
+    page.locator("#ir .row", has_text="math.exp").click()  # inside of a stage of four lines
+    assert [int(row.split()[-1]) for row in lit(page, "code").locator(".n").all_inner_texts()] == [
+        36,
+        37,
+        38,
+        39,
+    ]
+    assert lit(page, "regions").inner_text().startswith("reduce + exp + mul @ 36-39")
+
+
+def test_a_slice_lights_up_its_line(page):
+    page.locator("#scroller").focus()
+    for key in ("ArrowRight", "ArrowDown", "ArrowRight", "ArrowDown", "ArrowDown", "ArrowRight", "Enter"):
+        page.keyboard.press(
+            key
+        )  # program, its first stage, the loop, an iteration, its first and second stage
+    assert "dot @ 35" in page.locator("#live").inner_text()
+    assert "iteration 0" in page.locator("#live").inner_text()
+    assert "s = tl.dot(q, k)" in lit(page, "code").inner_text()
+
+
+def test_a_click_selects_the_slice_under_the_mouse(page):
+    box = page.locator("#canvas").bounding_box()
+    page.mouse.click(box["x"] + 400, box["y"] + 22 + 19 * 1 + 6)  # the second row: the loop
+    assert lit(page, "regions").inner_text().startswith("loop @ 31")
+
+
+def test_wheel_keys_and_drag_zoom_and_pan(page):
+    box = page.locator("#canvas").bounding_box()
+    low, high = shown(page)
+    page.mouse.move(box["x"] + 600, box["y"] + 60)
+    a = after(page, lambda: page.mouse.wheel(0, -300))
+    assert low < a[0] < a[1] < high
+    b = after(page, lambda: page.keyboard.press("w"))
+    assert a[0] < b[0] < b[1] < a[1]
+    c = after(page, lambda: page.keyboard.press("d"))
+    assert c[0] > b[0] and c[1] - c[0] == pytest.approx(b[1] - b[0])
+    d = after(page, lambda: page.keyboard.press("a"))
+    assert d == pytest.approx(b)
+    assert after(page, lambda: page.keyboard.press("s")) == pytest.approx(a)
+
+    def drag():
+        page.mouse.down()
+        page.mouse.move(box["x"] + 500, box["y"] + 60)
+        page.mouse.up()
+
+    e = after(page, drag)
+    assert e[0] > a[0] and e[1] - e[0] == pytest.approx(a[1] - a[0])
+    assert after(page, lambda: page.keyboard.press("0")) == pytest.approx((low, high))
+
+
+def test_a_range_sums_what_it_covers(page):
+    """Over everything, the sums are the own times of the launch that is shown."""
+    box = page.locator("#canvas").bounding_box()
+    page.keyboard.down("Shift")
+    page.mouse.move(box["x"] + 134, box["y"] + 120)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] - 1, box["y"] + 120, steps=4)
+    page.mouse.up()
+    page.keyboard.up("Shift")
+    found = {row.split("\n")[0].strip(): row for row in page.locator("#sums tr").all_inner_texts()}
+    first = next(text for text in found.values() if text.strip().startswith("dot @ 35"))
+    assert re.search(r"28\d µs", first)  # 6,000 ns in 8 programs of 6 iterations are 288 µs, less two pixels
+    page.keyboard.press("Escape")
+    assert page.locator("#sums").count() == 0
+
+
+def test_search_counts_and_goes_to_what_it_finds(page):
+    page.keyboard.press("/")
+    page.keyboard.type("dot")
+    assert page.locator("#hits").inner_text() == f"{2 * 5 * 8 * 6:,} found"
+    assert lit(page, "regions").count() == 2
+    low, high = shown(page)
+    a = after(page, lambda: page.keyboard.press("Enter"))
+    assert high - low > 3 * (a[1] - a[0])
+
+    def many(key):
+        for _ in range(20):  # two dots on two cores: five iterations on
+            page.keyboard.press(key)
+
+    b = after(page, lambda: many("Enter"))
+    assert b[0] > a[0] + 40_000
+    assert after(page, lambda: many("Shift+Enter"))[0] == a[0]
+    page.locator("#search").fill("program 3")
+    assert page.locator("#hits").inner_text() == f"{5 * (4 + 6 * 6):,} found"
+    page.locator("#search").fill("no such thing")
+    assert page.locator("#hits").inner_text() == "nothing"
+
+
+def test_one_launch_or_all(page):
+    one = shown(page)
+    everything = after(page, lambda: page.locator("#launch").select_option("all"))
+    assert everything[1] - everything[0] > 4.9 * (one[1] - one[0])
+    third = after(page, lambda: page.locator("#launch").select_option("2"))
+    assert third[0] == pytest.approx(2 * everything[1] / 5, rel=0.1)
+
+
+def test_the_details_show_distributions(page):
+    labels = [c.get_attribute("aria-label") for c in page.locator("#details canvas").all()]
+    assert any(text == "time of dot @ 35 over iterations 0 to 5" for text in labels)
+    assert any("in each program of the grid, 36.0 µs to 36.0 µs" in text for text in labels)
+
+
+def test_the_tree_is_walked_and_chosen_from_by_keys(page):
+    page.locator("#regions tbody tr").first.focus()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    assert lit(page, "regions").inner_text().startswith("load @ 26")
+
+
+def test_light_dark_and_print(open_page):
+    def back(page):
+        return page.evaluate("getComputedStyle(document.body).backgroundColor")
+
+    light, dark = (open_page(attention(), theme=theme) for theme in ("light", "dark"))
+    assert back(light) != back(dark)
+    light.locator("#theme").click()
+    assert back(light) == back(dark)
+    light.emulate_media(media="print")
+    assert not light.locator("#tools").is_visible()
+    assert light.locator("#regions").is_visible() and light.locator("#canvas").is_visible()
+    body = light.locator("#code .body")
+    assert body.evaluate("e => e.scrollHeight - e.clientHeight") <= 1  # nothing is cut off on paper
+
+
+def test_a_narrow_window_needs_no_sideways_scrolling(open_page):
+    page = open_page(attention(), width=420, height=800)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 420
+
+
+def test_arcs_join_issue_and_wait(open_page):
+    page = open_page(warp_specialised())
+    page.wait_for_function("document.documentElement.dataset.arcs")
+    edges = warp_specialised().edges.height
+    assert int(page.evaluate("document.documentElement.dataset.arcs")) == edges
+
+
+def test_what_is_estimated_is_marked(open_page):
+    trace = attention(launches=1)
+    sampled = replace(trace, frame=trace.intervals.with_columns(pl.lit(4.0, pl.Float32).alias("weight")))
+    page = open_page(sampled)
+    dot = page.locator("#regions tbody tr", has_text="dot @ 35").first
+    assert dot.locator("td").nth(4).inner_text() == f"~{4 * 8 * 6}"
+    box = page.locator("#canvas").bounding_box()
+    page.mouse.move(box["x"] + 400, box["y"] + 30)
+    assert "stands for 4.0 executions" in page.locator("#tip").inner_text()
+    assert "~" not in open_page(attention(launches=1)).locator("#regions").inner_text()
+
+
+HOSTILE = [
+    "</script><script>window.pwned = 1</script>",
+    '<img src=x onerror="window.pwned = 2">',
+    "<!--<script>",
+    "a\x1b]0;owned\x07b\x00c\u202egnp.exe",
+    "{{data}}{{script}}'\"&amp;\\u003c\\",
+    "\ud800 half a letter \u2028 line",
+]
+
+
+@pytest.mark.parametrize("name", HOSTILE, ids=range(len(HOSTILE)))
+def test_hostile_names_and_source_are_shown_as_text(open_page, name):
+    trace = attention(launches=1, name=name)
+    kernel = replace(
+        trace.kernels[0],
+        source=f"{name}\n{name}",
+        file=f"/x/{name}.py",
+        signature=name,
+        ir={"ttir": name, name: name},
+    )
+    regions = [
+        replace(r, name=name if r.id in (0, 5) else r.name, file=f"/x/{name}.py") for r in trace.regions
+    ]
+    page = open_page(
+        replace(
+            trace,
+            kernels=[kernel],
+            regions=regions,
+            units=[Unit(0, name), Unit(1, name)],
+            meta={"problems": {"a": name}},
+        )
+    )
+    assert page.evaluate("window.pwned") is None
+    assert page.locator("img").count() == 0
+    assert page.locator("script").count() == 3
+    texts = page.locator("body").inner_text()
+    if name.isascii() and name.isprintable():
+        assert name in texts
+        assert name in page.title()
+    else:
+        assert not re.search("[\x00-\x08\x0b-\x1f\u202e]", texts)
+        assert "owned" in texts or "half a letter" in texts
+
+
+def test_a_report_without_source_says_so_and_has_none(open_page, tmp_path):
+    page = open_page(with_ir(attention()), source=False)
+    assert "left out" in page.locator("#code").inner_text()
+    text = (tmp_path / "report.html").read_text()
+    assert "tl.load" not in text
+    assert "examples/" not in text
+    assert "dot @ 35" in text
+
+
+def test_a_trace_of_nothing(open_page):
+    nothing = Trace.build({"region": [], "start": [], "stop": []}, kernels=[], launches=[], regions=[])
+    assert "holds no kernel" in open_page(nothing).locator("#summary").inner_text()
+    assert open_page(attention(launches=0)).locator("#regions").is_visible()
+
+
+def many(programs, steps):
+    """A trace of programs * (2 * steps + 1) intervals on 8 cores."""
+    step = np.arange(steps)
+    rows = programs * steps
+    program = np.repeat(np.arange(programs), steps)
+    begin = (program // 8) * (steps * 100 + 50) + np.tile(step * 100, programs)
+    columns = {
+        "program": np.r_[program, program, np.arange(programs)],
+        "unit": np.r_[program, program, np.arange(programs)] % 8,
+        "region": np.r_[np.full(rows, 1), np.full(rows, 2), np.zeros(programs)].astype(int),
+        "iteration": np.r_[np.tile(step, 2 * programs), np.full(programs, -1)],
+        "start": np.r_[begin, begin + 60, (np.arange(programs) // 8) * (steps * 100 + 50)],
+    }
+    columns["stop"] = np.r_[begin + 60, begin + 100, columns["start"][2 * rows :] + steps * 100]
+    return Trace.build(
+        columns,
+        kernels=[Kernel(0, "many", "cpu", Clock(1e9))],
+        launches=[Launch(0, 0, (programs,))],
+        regions=[Region(0, "many", "kernel"), Region(1, "load", "load", 0), Region(2, "dot", "dot", 0)],
+        units=[Unit(n, f"core {n}") for n in range(8)],
+    )
+
+
+def test_300_000_intervals_are_drawn_one_by_one(open_page):
+    page = open_page(many(1000, 150))
+    page.locator("#search").fill("dot")
+    assert page.locator("#hits").inner_text() == "150,000 found"
+    assert page.locator("#said").inner_text() == ""
+
+
+def test_more_is_put_together_and_said(open_page):
+    page = open_page(many(200, 100), limit=5000)
+    said = page.locator("#said").text_content()
+    assert re.search(r"[\d,]+ of 40,200 intervals are shorter than \S+ \S+ and drawn together", said)
+    box = page.locator("#canvas").bounding_box()
+    page.mouse.move(box["x"] + 500, box["y"] + 22 + 15 + 7)
+    assert "drawn as one" in page.locator("#tip").inner_text()
+    dot = page.locator("#regions tbody tr", has_text="dot").first
+    assert "20,000" in dot.inner_text()  # tables count each
+
+
+def test_tracks_are_named_after_units_and_streams():
+    from tileprobe.views.html.timeline import timeline
+
+    names = [track["name"] for track in timeline(warp_specialised()).tracks]
+    assert names[0] == "SM 0 / lane 0 / producer"
+    assert [track["name"] for track in timeline(attention()).tracks] == ["core 0", "core 1"]

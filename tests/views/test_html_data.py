@@ -1,0 +1,220 @@
+"""What the HTML page is given, before a browser sees it."""
+
+import json
+import zlib
+
+import numpy as np
+import polars as pl
+from made import attention
+from made_streams import warp_specialised
+
+from tileprobe.trace import Clock, Kernel, Launch, Region, Trace
+from tileprobe.views.encodable import encodable
+from tileprobe.views.html import embedded, page
+from tileprobe.views.html.distributions import distributions
+from tileprobe.views.html.levels import read_level
+from tileprobe.views.html.listing import highlight
+from tileprobe.views.html.merging import merge_short
+from tileprobe.views.html.packing import pack
+from tileprobe.views.html.timeline import timeline
+
+TTIR = """#loc = loc("k.py":3:0)
+#loc1 = loc(unknown)
+#loc2 = loc("k.py":7:12)
+#loc3 = loc("x"(#loc2))
+#loc4 = loc("lib.py":40:8)
+#loc5 = loc(callsite(#loc4 at #loc3))
+module {
+  tt.func @k(%p: !tt.ptr<f32> loc("p"(#loc))) {
+    %0 = tt.load %p : !tt.ptr<f32> loc(#loc5)
+    %1 = arith.addf %0, %0 : f32 loc(#loc3)
+    %2 = arith.constant 1.0 : f32 loc(#loc1)
+  } loc(#loc)
+} loc(#loc)"""
+PTX = """.version 8.0
+\t.file\t1 "/home/k" "k.py"
+\t.loc\t1 7 12
+\tld.global.f32 %f1, [%rd1];
+\t.loc\t1 8 0
+\tst.global.f32 [%rd1], %f1;"""
+TILE = """module {
+  %0 = "arith.constant"() : () -> i32
+  tile.nest (%1) in [64] does "load+mul" from "/home/k.py:7,9" {
+    %2 = "tt.load"(%1)
+  }
+  %3 = "arith.constant"() : () -> i32
+  tile.dot %4 does "dot" from "/home/k.py:12"
+}"""
+
+
+def unpack(packed, layout):
+    """As page/data.js does it."""
+    raw = np.frombuffer(zlib.decompress(packed), np.uint8)
+    found, at = {}, 0
+    for part in layout:
+        dtype = np.dtype("<" + part["type"])
+        size = part["count"] * dtype.itemsize
+        bytes_ = raw[at : at + size].reshape(dtype.itemsize, -1).T if size else raw[:0]
+        values = np.ascontiguousarray(bytes_).view(dtype).ravel()
+        found[part["name"]] = np.cumsum(values.astype(float)) if part["growing"] else values
+        at += size
+    return found
+
+
+def test_columns_survive_packing():
+    columns = {
+        "start": np.array([5.0, 7.0, 1e10, 3.0]),
+        "iteration": np.array([-1, 0, 300, 70_000], np.int32),
+        "weight": np.array([1.0, 2.5, 1.0, 1.0], np.float32),
+        "value": np.array([np.nan, 1.0, np.inf, -2.0]),
+        "kind": np.zeros(0, np.uint8),
+    }
+    found = unpack(*pack(columns))
+    for name, values in columns.items():
+        np.testing.assert_array_equal(found[name], values)
+
+
+def test_rows_of_a_track_nest_and_do_not_overlap():
+    for trace in (attention(), warp_specialised()):
+        made = timeline(trace)
+        t = unpack(made.packed, made.about["columns"])
+        assert len(t["start"]) == len(trace) == made.about["drawn"]
+        assert sum(track["rows"] for track in made.tracks) == len(t["offsets"]) - 1
+        for first, last in zip(t["offsets"][:-1].astype(int), t["offsets"][1:].astype(int)):
+            start, stop = t["start"][first:last], t["start"][first:last] + t["length"][first:last]
+            assert (start[1:] >= stop[:-1]).all()
+
+
+def test_what_encloses_is_above():
+    made = timeline(attention(launches=1))
+    t = unpack(made.packed, made.about["columns"])
+    rows = [set(t["region"][int(a) : int(b)]) for a, b in zip(t["offsets"], t["offsets"][1:])]
+    assert rows[:4] == [{0}, {1, 2, 9}, {3}, {4, 5, 6, 7, 8}]
+
+
+def test_kernels_in_turns_share_the_track_of_a_core_and_others_do_not():
+    two = Trace.merge(attention(launches=1), attention(launches=1, name="other"))
+    assert len(timeline(two).tracks) == 2
+    back = 1000.0 * (pl.col("launch") == 1)
+    gap = two.intervals.filter(pl.col("launch") == 1)["start_ns"].min() - two.intervals["start_ns"].min()
+    two.frame = two.intervals.with_columns(
+        (pl.col(name) - gap / 1000 * back).alias(name) for name in ("start_ns", "stop_ns")
+    )
+    assert len(timeline(two).tracks) == 4
+
+
+def test_merging_keeps_every_interval_and_all_of_its_time():
+    frame = pl.DataFrame(
+        {
+            "place": [0] * 6 + [1] * 3,
+            "start_ns": [0.0, 10, 20, 40, 1000, 1010, 0, 10, 5000],
+            "stop_ns": [10.0, 20, 30, 900, 1010, 1030, 4, 12, 5001],
+            "launch": [0] * 9,
+            "region": [1, 2, 1, 3, 1, 2, 5, 6, 7],
+            "kind": pl.Series(["region"] * 9, dtype=pl.Enum(["region", "async", "wait", "mark", "value"])),
+        }
+    )
+    merged = merge_short(frame, 6)
+    assert merged.counts.sum() == 9
+    assert merged.covered_ns.sum() == (frame["stop_ns"] - frame["start_ns"]).sum()
+    assert merged.frame.height <= 6
+    long = merged.frame.filter(pl.col("region") == 3)
+    assert long["stop_ns"].item() == 900  # what is long stays as it is
+    assert (merged.frame["start_ns"][1:] >= merged.frame["stop_ns"][:-1])[:2].all()
+    assert merge_short(frame, 9).count == 0
+
+
+def places(text):
+    return {line.strip().split(" ")[0]: where for line, where in read_level(text)}
+
+
+def test_lines_of_ttir_know_their_places_and_lose_their_locations():
+    found = dict(read_level(TTIR))
+    assert found["    %0 = tt.load %p : !tt.ptr<f32>"] == {("k.py", 7), ("lib.py", 40)}
+    assert found["    %1 = arith.addf %0, %0 : f32"] == {("k.py", 7)}
+    assert found["    %2 = arith.constant 1.0 : f32"] == set()
+    assert not any("loc" in line for line in found)
+
+
+def test_lines_of_a_stage_belong_to_it():
+    found = places(TILE)
+    assert found["%2"] == {("/home/k.py", 7), ("/home/k.py", 9)}
+    assert found["%3"] == set()
+    assert found["tile.dot"] == {("/home/k.py", 12)}
+
+
+def test_assembly_follows_its_loc():
+    found = places(PTX)
+    assert found["ld.global.f32"] == {("/home/k/k.py", 7)}
+    assert found["st.global.f32"] == {("/home/k/k.py", 8)}
+
+
+def test_a_location_that_refers_to_itself_is_no_endless_loop():
+    assert read_level("#loc1 = loc(#loc2)\n#loc2 = loc(#loc1)\nx loc(#loc1)") == [("x", set())]
+
+
+def test_highlighting_changes_no_text():
+    lines = [
+        "@triton.jit",
+        "def k(x):  # é",
+        '    """two',
+        "    lines\t\x0c",
+        "",
+        "    return x * 1.5e-3 if x else '\\n'",
+    ]
+    assert ["".join(text for _, text in pieces) for pieces in highlight(lines)] == lines
+    assert ["d", "@triton"] in highlight(lines)[0] or highlight(lines)[0][0][0] == "d"
+
+
+def test_json_in_a_script_element_cannot_end_it():
+    text = embedded({"a": "</script><!--", "b": float("inf"), "c": [float("nan"), 1.5]})
+    assert "<" not in text
+    assert json.loads(text) == {"a": "</script><!--", "b": None, "c": [None, 1.5]}
+
+
+def test_halves_of_characters_become_escapes():
+    trace = attention(launches=1, name="a\ud800b")
+    clean = encodable(trace)
+    assert clean.kernels[0].name == clean.regions[0].name == "a\\ud800b"
+    assert clean.regions[4] == trace.regions[4]
+
+
+def test_a_page_lets_no_code_but_its_own_run():
+    text = page(attention(launches=1))
+    policy = text.split('Content-Security-Policy" content="')[1].split('"')[0]
+    assert "default-src 'none'" in policy
+    assert policy.count("sha256-") == 2
+    assert "unsafe" not in policy
+    assert "http://" not in text.replace("http://www.w3.org", "")
+    assert "https://" not in text
+
+
+def test_distributions_are_over_executions_iterations_and_programs():
+    found = distributions(attention(noise=0.05, programs=6), attention().kernels[0])[4]
+    assert sum(found["histogram"]["counts"]) + found["histogram"]["beyond"] == 5 * 6 * 6
+    assert found["iterations"]["at"] == list(range(6))
+    assert (
+        found["iterations"]["p50"][0] > 1.8 * found["iterations"]["p50"][1]
+    )  # the first load misses the cache
+    assert found["programs"]["shape"] == [6]
+    np.testing.assert_allclose(found["programs"]["ns"], 7 * 900, rtol=0.1)
+
+
+def test_a_program_stands_for_itself_on_the_map_of_the_grid():
+    """Half of the programs recorded, each standing for two; a quarter of the iterations, each standing for four."""
+    trace = Trace.build(
+        {
+            "program": [0, 0, 2, 2],
+            "region": [0, 1, 0, 1],
+            "iteration": [-1, 0, -1, 0],
+            "start": [0, 0, 0, 0],
+            "stop": [1000, 200, 1000, 100],
+            "weight": [2.0, 8.0, 2.0, 8.0],
+        },
+        kernels=[Kernel(0, "k", "cpu", Clock(1e9))],
+        launches=[Launch(0, 0, (4,))],
+        regions=[Region(0, "k", "kernel"), Region(1, "dot", "dot", 0)],
+    )
+    found = distributions(trace, trace.kernels[0])
+    assert found[1]["programs"]["ns"] == [800.0, None, 400.0, None]
+    assert found[0]["programs"]["ns"] == [1000.0, None, 1000.0, None]
