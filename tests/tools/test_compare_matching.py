@@ -118,6 +118,17 @@ def test_code_that_was_added_does_not_shift_the_rest():
     assert any("code differs" in text for text in texts)
 
 
+def test_a_stage_that_was_edited_is_still_that_stage():
+    a = spun(100, kinds=("load+sin+store", "dot", "exp"))
+    b = spun(150, kinds=("load+sin+cos+store", "dot", "log"))
+    matched = match_regions(a, a.kernels[0], b, b.kernels[0])
+    assert [(x.kind, y.kind) for x, y in matched.pairs[1:]] == [
+        ("load+sin+store", "load+sin+cos+store"),
+        ("dot", "dot"),
+    ]
+    assert [r.kind for r in matched.only_a] == ["exp"]
+
+
 def test_a_stage_that_moved_into_a_loop_is_found_by_its_code():
     a, b = spun(100), spun(100)
     b.regions = [b.regions[0], Region(3, "loop @ 2", "loop", 0, 0, "k.py", 2, 3, 1), *b.regions[1:]]

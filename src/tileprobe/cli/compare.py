@@ -8,6 +8,11 @@ from __future__ import annotations
 
 import argparse
 
+RUNS = (
+    "noise is what launches of one run differ by; two runs of the same code can differ by more (where memory lies, "
+    "how fast the cores are clocked): record both again before you trust a small change"
+)
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("a", help="the trace to start from")
@@ -42,4 +47,6 @@ def run(args: argparse.Namespace) -> int:
         print_table(table, screen)
         screen.print()
     print_findings(result.findings, screen)
+    if result.tables:
+        screen.say(RUNS, "dim")
     return 0

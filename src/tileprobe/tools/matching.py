@@ -18,6 +18,7 @@ from typing import Generic, TypeVar
 from tileprobe.trace import Kernel, Region, Trace
 
 T = TypeVar("T")
+SAME = 0.5  # of the kinds of operations in two stages: then one is taken for the other, changed
 
 
 @dataclass
@@ -146,9 +147,12 @@ def _match_level(a: _Tree, b: _Tree, above_a: int | None, above_b: int | None, p
 def _aligned(
     left: Sequence[Region], right: Sequence[Region], *keys: Callable[[Region], Hashable]
 ) -> list[tuple[Region, Region]]:
-    """Pairs in order: those with equal first keys, and between them those with equal second keys, ..."""
-    if not keys or not left or not right:
+    """Pairs in order: those with equal first keys, and between them those with equal second keys, ...; last, between
+    these, stages that do much the same."""
+    if not left or not right:
         return []
+    if not keys:
+        return _similar(left, right)
     first, second, *rest = keys
     blocks = SequenceMatcher(
         None, [first(region) for region in left], [second(region) for region in right], autojunk=False
@@ -159,6 +163,21 @@ def _aligned(
         found += _aligned(left[i : block.a], right[j : block.b], *rest)
         i, j = block.a + block.size, block.b + block.size
         found += zip(left[block.a : i], right[block.b : j])
+    return found
+
+
+def _similar(left: Sequence[Region], right: Sequence[Region]) -> list[tuple[Region, Region]]:
+    """Stages of which at least half of what they do is the same, in order."""
+    found: list[tuple[Region, Region]] = []
+    next_right = 0
+    for region in left:
+        mine = set(region.kind.split("+"))
+        for n in range(next_right, len(right)):
+            other = set(right[n].kind.split("+"))
+            if len(mine) + len(other) > 2 and len(mine & other) >= SAME * len(mine | other):
+                found.append((region, right[n]))
+                next_right = n + 1
+                break
     return found
 
 
