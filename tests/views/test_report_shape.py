@@ -221,6 +221,52 @@ def test_kernels_of_which_nothing_was_recorded_are_named():
     assert "! p" in report(trace)
 
 
+def with_durations(plain, probed):
+    trace = attention(launches=len(probed))
+    lengths = [*probed, *plain]
+    trace.launches = [Launch(n, 0, (8,), None, ns, n < len(probed)) for n, ns in enumerate(lengths)]
+    return trace
+
+
+def test_an_overhead_that_cannot_be_measured_is_not_printed_as_one():
+    shown = report(with_durations([1e5, 9e5, 2e5, 5e5], [4e5, 1e5, 8e5, 2e5]))
+    assert "what probes cost is not measurable here: launches of the same work differ by more" in shown
+    assert "(estimated)" in shown
+    assert "measured)" not in shown
+    sure = report(with_durations([1e5] * 6, [1.02e5] * 6))
+    assert "probes cost 2.0 % (2.0 to 2.0, measured)" in sure
+    few = report(with_durations([1e5], [1.02e5]))
+    assert "probes cost about 0.0 % (estimated)" in few
+    assert "measurable" not in few
+
+
+def test_interruptions_are_told():
+    trace = attention(launches=4)
+    frame = trace.intervals
+    taken = (frame["region"] == 0).cast(float) * 5000.0
+    trace.frame = frame.with_columns(taken_ns=taken.cast(frame["taken_ns"].dtype))
+    trace.launches = [replace(launch, preempted_ns=8 * 5000.0) for launch in trace.launches]
+    shown = report(trace)
+    assert "32 programs, 5.0 % of the time, were interrupted and are taken out" in shown
+    assert "! " not in shown
+    waited = attention(launches=4)
+    waited.launches = [replace(launch, preempted_ns=n * 1e6) for n, launch in enumerate(waited.launches)]
+    grown = (waited.intervals["region"] == 0).cast(float) * waited.intervals["launch"] * 1e5
+    waited.frame = waited.intervals.with_columns(stop_ns=waited.intervals["stop_ns"] + grown)
+    assert "! the operating system took up to" in report(waited)
+    assert "the shares cannot be trusted" in report(waited, 200)
+
+
+def test_what_does_not_add_up_is_told():
+    trace = attention(launches=3)
+    trace.launches = [replace(launch, duration_ns=2 * launch.duration_ns) for launch in trace.launches]
+    assert "programs account for 50 % of the launches' time on 2 threads" in report(trace)
+    trace.kernels[0].calibration["residual_share"] = 0.25
+    assert "! 25 % of what the probes cost could not be taken out: short times are rough" in report(trace)
+    one = report(attention(launches=1, noise=0.01), 200)
+    assert "± is a 95 % interval, from the programs of one launch" in one
+
+
 def test_the_python_cost_of_a_launch_is_shown():
     shown = report(kernel_of([("load @ 2", "load", 100)], ran=9, session_us=47.5))
     assert "and 47.5 µs of Python a recorded launch" in shown

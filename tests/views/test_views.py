@@ -64,7 +64,7 @@ def test_report_says_what_matters():
     shown = report(attention(unprobed=3), 120)
     assert "attention  on cpu  attention.py:20" in shown
     assert "8 launches, 5 of them recorded · grid 8" in shown
-    assert "probes cost 1.5 % (measured), 12.0 ns a record" in shown
+    assert "\nprobes cost 1.5 % (1.5 to 1.5, measured), 12.0 ns a record" in shown
     line = next(line for line in shown.splitlines() if "s = tl.dot(q, k)" in line)
     assert line.split()[:4] == ["2.30", "ms", "36", "%"]  # of the eight launches that ran
     assert "~  288 µs" in shown

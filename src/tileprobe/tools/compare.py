@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
+from tileprobe.tools.accounting import interrupted
 from tileprobe.tools.matching import Matched, code_of, match_kernels, match_regions
 from tileprobe.tools.result import Column, Finding, Result, Table
 from tileprobe.tools.signatures import labels
@@ -239,6 +240,10 @@ def _remarks(name: str, pair: _Pair, regions: Matched[Region]) -> list[Finding]:
                 f"{name}: no grid with the same arguments is in both: different work is compared", "warning"
             )
         )
+    for letter, side, kernel in (("A", pair.left, pair.a), ("B", pair.right, pair.b)):
+        disturbed = interrupted(side.trace, kernel, side.times)
+        if not disturbed.trusted:
+            found.append(Finding(f"{name}: in {letter} {disturbed.text}", "warning"))
     for letter, alone in (("A", regions.only_a), ("B", regions.only_b)):
         if alone:
             names = ", ".join(region.name for region in alone[:NAMED]) + (

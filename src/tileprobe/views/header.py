@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from tileprobe.tools.accounting import Interrupted, accounted, interrupted
 from tileprobe.tools.overhead import overhead
 from tileprobe.tools.signatures import labels
+from tileprobe.tools.times import Times
 from tileprobe.trace import Kernel, Launch, Losses, Trace, Work
 from tileprobe.trace.works import with_works
 from tileprobe.views import text
@@ -11,11 +13,13 @@ from tileprobe.views.screen import Screen
 
 STREAMS = 6  # named in the header
 WORKS = 4
+RESIDUAL = 0.05  # of the correction: more is worth a warning
 ENOUGH = 3  # recorded launches, from which on the first one, which compiles, is not what counts
 
 
-def print_header(trace: Trace, kernel: Kernel, screen: Screen) -> None:
+def print_header(trace: Trace, kernel: Kernel, screen: Screen, times: Times | None = None) -> None:
     trace = with_works(trace)
+    disturbed = interrupted(trace, kernel, times)
     launches = trace.kernel_launches(kernel.id)
     works = [work for work in trace.works if work.kernel == kernel.id]
     title = screen.words(labels(trace.kernels)[kernel.id], "bold")
@@ -30,9 +34,11 @@ def print_header(trace: Trace, kernel: Kernel, screen: Screen) -> None:
     for line in _works(launches, works):
         screen.say(line, "dim")
     screen.say(_records(trace, kernel), "dim")
-    for warning in _warnings(trace, kernel, works):
+    if cost := _cost(trace, kernel):
+        screen.say(cost, "dim")
+    for warning in _warnings(kernel, works, disturbed):
         screen.say(f"! {warning}", "yellow")
-    for note in _notes(trace, kernel):
+    for note in _notes(trace, kernel, disturbed):
         screen.say(note, "dim")
     screen.print()
 
@@ -73,16 +79,19 @@ def _records(trace: Trace, kernel: Kernel) -> str:
         line += f", {losses.sampled_out:,} left out by sampling"
     if losses.lost:
         line += f", {losses.lost:,} lost for lack of room"
-    return line + _cost(trace, kernel)
+    return line
 
 
 def _cost(trace: Trace, kernel: Kernel) -> str:
+    """What the probes cost: measured with its interval, or that it cannot be, and the estimate."""
     cost = overhead(trace, kernel)
-    line = ""
-    if cost.measured_percent is not None:
-        line = f" · probes cost {cost.measured_percent:.1f} % (measured)"
-    elif cost.estimated_percent is not None:
-        line = f" · probes cost about {cost.estimated_percent:.1f} % (estimated)"
+    estimate = "" if cost.estimated_percent is None else f"about {cost.estimated_percent:.1f} % (estimated)"
+    if cost.measurable and cost.percent is not None:
+        line = f"probes cost {cost.percent:.1f} % ({cost.low:.1f} to {cost.high:.1f}, measured)"
+    elif cost.percent is not None:
+        line = f"what probes cost is not measurable here: {cost.why}" + (f"; {estimate}" if estimate else "")
+    else:
+        line = f"probes cost {estimate}" if estimate else ""
     line += f", {cost.record_cost_ns:.1f} ns a record" if cost.record_cost_ns is not None else ""
     mine = [work for work in trace.works if work.kernel == kernel.id and work.session_us is not None]
     often = max(mine, key=lambda work: work.probed, default=None)
@@ -91,19 +100,30 @@ def _cost(trace: Trace, kernel: Kernel) -> str:
     return line
 
 
-def _warnings(trace: Trace, kernel: Kernel, works: list[Work]) -> list[str]:
+def _warnings(kernel: Kernel, works: list[Work], disturbed: Interrupted) -> list[str]:
     """What makes figures less than they seem."""
-    found = []
+    found = [] if disturbed.trusted else [disturbed.text]
     missed = sum(work.unrecorded for work in works)
     if missed:
         said = text.several(missed, "launch was", "launches were")
         found.append(f"the room for records is spent: {said} not recorded (--budget-mb)")
+    residual = float(kernel.calibration.get("residual_share") or 0.0)
+    if residual > RESIDUAL:
+        found.append(
+            f"{text.percent(residual)} of what the probes cost could not be taken out: short times are rough"
+        )
     return found
 
 
-def _notes(trace: Trace, kernel: Kernel) -> list[str]:
-    """What a reader of the times must know: that a program is several streams, and how well clocks agree."""
-    notes = []
+def _notes(trace: Trace, kernel: Kernel, disturbed: Interrupted) -> list[str]:
+    """What a reader of the times must know: interruptions, whether they add up, that a program is several streams, and
+    how well clocks agree."""
+    notes = [disturbed.text] if disturbed.trusted and disturbed.text else []
+    whole = accounted(trace, kernel)
+    if whole is not None:
+        threads = text.several(whole.threads, "thread")
+        spread = f" ({whole.low:.0f} to {whole.high:.0f})" if round(whole.low) != round(whole.high) else ""
+        notes.append(f"programs account for {whole.percent:.0f} %{spread} of the launches' time on {threads}")
     names = trace.stream_names(kernel.id)
     if len(names) > 1:
         shown = ", ".join(names[:STREAMS]) + (", ..." if len(names) > STREAMS else "")

@@ -13,6 +13,7 @@ import polars as pl
 from tileprobe.tools.kernels import COLUMNS as KERNELS
 from tileprobe.tools.kernels import kernel_totals
 from tileprobe.tools.result import Finding, Result, Table
+from tileprobe.tools.times import region_times
 from tileprobe.trace import Kernel, Trace
 from tileprobe.views import text
 from tileprobe.views.annotated import NOTES, print_source
@@ -34,12 +35,14 @@ def print_report(trace: Trace, results: list[Result], screen: Screen, full: bool
         print_findings([finding for result in results for finding in result.findings], screen)
         _print_remarks(trace, screen)
         return
-    totals = kernel_totals(trace)
+    times = region_times(trace)
+    totals = kernel_totals(trace, times)
     chosen = totals if full else totals.filter((pl.col("share") >= LITTLE) | (pl.len() <= SHOWN)).head(SHOWN)
     if totals.height > 1:
         _print_kernels(totals, chosen, screen, full)
     kernels = {kernel.id: kernel for kernel in trace.kernels}
     for number in chosen["kernel"]:
+        print_header(trace, kernels[number], screen, times)
         _print_kernel(trace, kernels[number], results, screen, full)
     for result in results:
         for table in result.tables:
@@ -71,7 +74,6 @@ def _print_kernels(totals: pl.DataFrame, chosen: pl.DataFrame, screen: Screen, f
 
 def _print_kernel(trace: Trace, kernel: Kernel, results: list[Result], screen: Screen, full: bool) -> None:
     mine = [(r, t) for r in results for t in r.tables if t.kernel == kernel.id]
-    print_header(trace, kernel, screen)
     findings = [finding for r in results for finding in r.findings if finding.kernel == kernel.id]
     if findings:
         print_findings([_without_name(trace, kernel, finding) for finding in findings], screen)
@@ -115,7 +117,8 @@ def _print(trace: Trace, result: Result, table: Table, screen: Screen, full: boo
     if bool(table.frame["estimate"].any()):
         said += "; ~ is scaled up from a part of the programs or iterations"
     if table.frame["high_ns"].count():
-        said += "; ± is a 95 % interval"
+        alone = "programs" in table.frame["basis"].to_list()
+        said += f"; ± is a 95 % interval{', from the programs of one launch' if alone else ''}"
     screen.say(said, "dim")
     screen.print()
 
