@@ -330,3 +330,20 @@ def test_records_that_the_cpu_cannot_write_are_refused(records, said, capsys):
 def test_records_that_nobody_has_are_refused_at_once(records):
     with pytest.raises(TileProbeError, match=next(iter(records))):
         tileprobe.profile(records=records)
+
+
+def test_a_launch_knows_what_the_system_took_from_it():
+    with tileprobe.profile() as session:
+        for _ in range(4):
+            K.launch(K.loop_kernel, 3, 4)
+    taken = [launch.preempted_ns for launch in session.trace.launches]
+    assert all(ns is not None and 0 <= ns for ns in taken)
+
+
+def test_a_session_measures_its_own_time():
+    with tileprobe.profile() as session:
+        for _ in range(4):
+            K.launch(K.loop_kernel, 3, 4)
+    (work,) = session.trace.works
+    assert work.session_us is not None
+    assert 1 < work.session_us < 1e6

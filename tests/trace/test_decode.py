@@ -73,8 +73,7 @@ def test_a_buffer_of_another_shape_is_refused():
 
 
 def test_budget_leaves_programs_out_evenly():
-    layout = allocate([Stamp(0), Stamp(1)])
-    sampling = Sampling().within(layout, 1000, 10 * layout.block_bytes)
+    sampling = Sampling().within(1000, 10)
     chosen = sampling.recorded(1000, 10)
     assert len(chosen) == 10
     assert set(np.diff(chosen)) == {100}

@@ -118,9 +118,8 @@ class Sampling:
             )
         return block
 
-    def within(self, layout: Layout, programs: int, budget_bytes: int) -> Sampling:
-        """The same sampling with as many programs left out, evenly, as it takes to stay in a budget."""
-        blocks = max(1, budget_bytes // layout.block_bytes)
+    def within(self, programs: int, blocks: int) -> Sampling:
+        """The same sampling with as many programs left out, evenly, as have no block."""
         wanted = self.wanted(programs)
         if wanted <= blocks:
             return self

@@ -28,12 +28,15 @@ class Budget:
     def shared(self) -> int:
         return self.total - self.total // _HELD_BACK
 
-    def launch_bytes(self, work: Work) -> int:
-        """What the records of the next launch may take."""
-        most = min(self.launch, self.total // _LAUNCH)
-        if id(work.kernel) in self._kernels or self.used < self.shared:
-            return most
-        return min(most, max(self.total - self.used, 0) // _LAUNCH)
+    def blocks(self, work: Work, block_bytes: int) -> int:
+        """Of how many programs the next launch may keep records. What is kept of a block is mostly much less than
+        there is room for in it: launches before tell how much."""
+        most = self.launch // block_bytes
+        if id(work.kernel) not in self._kernels:
+            return min(most, max(self.total - self.used, 0) // _LAUNCH // block_bytes)
+        kept = next((run.words for _, run in reversed(work.runs) if run.words is not None), None)
+        each = block_bytes if kept is None else max(1, kept.nbytes // max(1, len(kept)))
+        return min(most, self.total // _LAUNCH // each)
 
     def has_room(self, work: Work) -> bool:
         return self.used < (self.shared if id(work.kernel) in self._kernels else self.total)

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from math import isqrt
 
 from tileprobe.errors import TileProbeError
-from tileprobe.ir.layout import Layout
 from tileprobe.ir.sampling import ALL, Every, Sampling
 
 PROGRAMS = "all, auto, 1%, random:16, or numbers such as 0,5,9"
@@ -71,20 +70,20 @@ class Choice:
         stride: int = 1,
         *,
         seed: int | str = 0,
-        room: tuple[Layout, int] | None = None,
+        blocks: int | None = None,
         trips: Mapping[int, tuple[int, int, int]] | None = None,
     ) -> Sampling:
         """The sampling of the n-th launch that is recorded: the same for the same seed, and otherwise at random, so
         that each program and each iteration has its turn whatever the kernel's own pattern is.
 
-        `stride` leaves out programs, `room` is a layout and the bytes for it; `trips` are, of loops that ran more
+        `stride` leaves out programs, as do more than there are `blocks` for; `trips` are, of loops that ran more
         often than there is room for, room and the most and least trips seen."""
         draw = random.Random(f"{seed}/{launch}")
         found = _programs(self.programs, programs, draw)
         if stride > 1 and found.chosen is None:
             found = replace(found, programs=Every(found.programs.stride * odd_prime(stride)))
-        if room is not None:
-            found = found.within(room[0], programs, room[1])
+        if blocks is not None:
+            found = found.within(programs, blocks)
         if found.programs.stride > 1:
             phase = _turn(min(found.programs.stride, programs), launch, f"{seed}/programs")
             found = replace(found, programs=replace(found.programs, phase=phase))

@@ -147,7 +147,8 @@ class Manager:
             self.places[id(layout)] = Places(layout)
         places = self.places[id(layout)]
         programs = grid[0] * grid[1] * grid[2]
-        return leader.work.ready(session.choice, places, programs, plain, session.room(leader.work))
+        blocks = min(programs, max(1, session.budget.blocks(leader.work, layout.block_bytes)))
+        return leader.work.ready(session.choice, places, programs, plain, blocks)
 
     def _started(self, kernel: Kernel, sessions: list[Session]) -> bool:
         """Whether the target's clock runs; it is started when it is first needed."""

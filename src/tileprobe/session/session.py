@@ -135,9 +135,6 @@ class Session:
         work.unrecorded += dose == PROBED
         return LEFT_OUT
 
-    def room(self, work: Work) -> int:
-        return self.budget.launch_bytes(work)
-
     def choices(self) -> tuple[Any, ...]:
         """What of a launch is recorded, and how: sessions that have it in common share launches."""
         return (

@@ -54,7 +54,7 @@ class Work:
         self._name = f"{self.seed}/{name}"
         self._draw = random.Random(self._name)
         self._round: list[int | None] = []
-        self._ready: dict[int, tuple[Any, list[Ready]]] = {}  # by layout: what they were made for
+        self._ready: dict[int, tuple[Any, list[Ready]]] = {}  # by layout; what they were made for
 
     @property
     def largest_dose(self) -> int:
@@ -83,14 +83,13 @@ class Work:
 
     # -- what of it is recorded ------------------------------------------------------------------------------
 
-    def ready(self, choice: Choice, places: Places, programs: int, plain: int, room: int) -> Ready:
+    def ready(self, choice: Choice, places: Places, programs: int, plain: int, blocks: int) -> Ready:
         """Sampling and parameters of the next launch that is recorded. After so many different ones the same are drawn
         again, which also spares making them."""
-        layout = places.layout
-        about = (programs, plain, room, self.stride, *self.trips.items())
-        made_for, made = self._ready.get(id(layout), (None, []))
+        about = (programs, plain, blocks, self.stride, *self.trips.items())
+        made_for, made = self._ready.get(id(places), (None, []))
         if made_for != about:  # something was learnt since they were made
-            made_for, made = self._ready[id(layout)] = about, []
+            made_for, made = self._ready[id(places)] = about, []
         if len(made) >= _SAMPLINGS or (made and self._always(choice, made[0])):
             return self._draw.choice(made)
         sampling = choice.sampling(
@@ -98,7 +97,7 @@ class Work:
             self.recorded,
             self.stride,
             seed=self._name,
-            room=(layout, room),
+            blocks=blocks,
             trips=self.trips,
         )
         ready = Ready(self.kernel.target.memory, places, sampling, programs, plain)

@@ -27,6 +27,12 @@ count:
   %p = getelementptr i32, ptr %a, i64 %i
   atomicrmw add ptr %p, i32 1 seq_cst
 """
+# As COUNT, after 20 ms off the core: what a program sees when the system lets another one run.
+AWAY = """
+  %slept = call i32 @usleep(i32 20000)
+  %p = getelementptr i32, ptr %a, i64 %i
+  atomicrmw add ptr %p, i32 1 seq_cst
+"""
 # Program 7 fails at site 0.
 FAIL = """
   %p = getelementptr i32, ptr %a, i64 %i
@@ -59,6 +65,7 @@ SCRATCH = """
 
 _TEMPLATE = """
 declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
+declare i32 @usleep(i32)
 define i32 @kernel(ptr %launch, ptr %scratch, i64 %first, i64 %last) {{
 entry:
   %ap = getelementptr i64, ptr %launch, i64 8

@@ -1,0 +1,83 @@
+"""A launch that is watched: when its programs start and end, and what the system took from them."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import numpy as np
+import pytest
+from handmade_kernels import AWAY, COUNT, SLOW, kernel, launch_block
+
+from tileprobe.targets.cpu import pool
+
+AWAY_NS = 20_000_000
+
+
+class Watch:
+    """What a session's watch notes."""
+
+    def __init__(self):
+        self.taken_ns: int | None = None
+        self.start_ns = self.stop_ns = 0
+
+    def start(self):
+        self.start_ns = time.perf_counter_ns()
+
+    def ended(self, taken_ns=None):
+        self.stop_ns, self.taken_ns = time.perf_counter_ns(), taken_ns
+
+
+def watched(which: pool.Pool, body: str, programs: int) -> Watch:
+    counts, watch = np.zeros(programs, np.int32), Watch()
+    block = launch_block(counts)
+    assert which.run(kernel(body), block.ctypes.data, programs, 0, watch) == 0  # type: ignore[arg-type]
+    assert (counts == 1).all()
+    return watch
+
+
+@pytest.fixture(params=[1, 2, 4])
+def some_pool(request):
+    made = pool.Pool(request.param)
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("programs", [1, 2, 6])
+def test_time_off_the_core_is_known(some_pool, programs):
+    """Each program is away for at least 20 ms, on whatever thread."""
+    watch = watched(some_pool, AWAY, programs)
+    assert watch.taken_ns is not None
+    assert watch.taken_ns >= programs * AWAY_NS * 0.95
+    threads = min(some_pool.threads, programs)
+    assert watch.taken_ns <= threads * (watch.stop_ns - watch.start_ns)
+
+
+def test_each_launch_has_its_own(some_pool):
+    long, short = watched(some_pool, AWAY, 4), watched(some_pool, COUNT, 4)
+    assert long.taken_ns is not None
+    assert short.taken_ns is not None
+    assert short.taken_ns < long.taken_ns
+    assert short.taken_ns <= some_pool.threads * (short.stop_ns - short.start_ns)
+
+
+def test_it_is_not_asked_for_when_nobody_watches(some_pool):
+    watched(some_pool, COUNT, 4)
+    counts = np.zeros(4, np.int32)
+    assert some_pool.run(kernel(AWAY), launch_block(counts).ctypes.data, 4, 0) == 0
+    assert some_pool._block.watched.value == 0
+    assert some_pool._block.taken.value < AWAY_NS
+
+
+def test_the_wait_for_another_launch_is_no_part_of_it():
+    """Two threads launch at once: the second one starts when the first has ended."""
+    made = pool.Pool(2)
+    found: list[Watch] = []
+    threads = [threading.Thread(target=lambda: found.append(watched(made, SLOW, 16))) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    times = sorted((watch.start_ns, watch.stop_ns) for watch in found)
+    assert all(before[1] <= after[0] for before, after in zip(times, times[1:]))
+    made.close()

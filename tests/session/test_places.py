@@ -1,0 +1,156 @@
+"""Which words of a buffer are kept: those that a launch wrote, known from its loops' trip counts."""
+
+import numpy as np
+import pytest
+import session_kernels as K
+import triton
+import triton.language as tl
+
+import tileprobe
+from tileprobe.ir.layout import EPOCH, HEADER_WORDS, PUSHED, Body, Stamp, StreamItems, allocate
+from tileprobe.ir.sampling import Every, Sampling
+from tileprobe.session import recorded
+from tileprobe.session.places import Places, Used
+
+EPOCH_NOW = 5
+
+
+@triton.jit
+def nested_kernel(x, out, n, BLOCK: tl.constexpr):
+    pid = tl.program_id(0)
+    at = pid * BLOCK + tl.arange(0, BLOCK)
+    total = tl.zeros((BLOCK,), tl.float32)
+    for i in range(n):
+        for j in range(pid + i):
+            total += tl.exp(tl.load(x + at) * 0.001) * j
+        if i % 2 == 0:
+            total += tl.sqrt(tl.load(x + at))
+    tl.store(out + at, total)
+
+
+def written(layout, trips, blocks=3, pushed=0):
+    """Blocks in which each loop ran so often, with a mark in every word that it would have written."""
+    words = np.zeros((blocks, layout.block_words), np.uint64)
+    for stream in layout.streams:
+        for n in range(stream.instances):
+            mine = words[:, stream.base + n * stream.words :][:, : stream.words]
+            mine[:, EPOCH] = EPOCH_NOW
+            mine[:, PUSHED] = pushed
+            mine[:, stream.cursor_base : stream.cursor_base + 2 * min(pushed, stream.cursor_capacity)] = 9
+            for slot in layout.slots:
+                if slot.stream == stream.id and not slot.cursor:
+                    count = min(trips, layout.loops[slot.loops[0]].capacity) if slot.loops else 1
+                    mine[
+                        :,
+                        slot.base : slot.base + count * (slot.strides or (1,))[0] : (slot.strides or (1,))[0],
+                    ] = 7
+            for loop in layout.loops:
+                if loop.stream == stream.id and not loop.cursor:
+                    mine[:, loop.trip_base] = EPOCH_NOW << 32 | trips
+    return words
+
+
+@pytest.mark.parametrize("trips", [0, 1, 5, 64, 1000])
+def test_a_loop_is_kept_as_far_as_it_ran(trips):
+    layout = allocate([Stamp(0), Body(0, 64, (Stamp(1), Stamp(2))), Stamp(3)])
+    blocks, places = written(layout, trips), Places(layout)
+    most = places.most(blocks)
+    assert most == [trips]
+    used = places.used(blocks, most, Sampling())
+    assert len(used.words) == HEADER_WORDS + 2 + 1 + 2 * min(trips, 64)
+    whole = np.zeros_like(blocks)
+    whole[:, used.words] = used.copied(blocks)
+    np.testing.assert_array_equal(whole, blocks)
+    for part in used.parts:
+        blocks[:, part] = 0
+    assert not blocks.any()
+
+
+def test_sampled_iterations_take_less():
+    layout = allocate([Body(0, 64, (Stamp(0),))])
+    blocks, places = written(layout, 40), Places(layout)
+    for every, count in ((Every(4), 10), (Every(4, 3), 10), (Every(count=8), 8), (Every(phase=-5), 5)):
+        used = places.used(blocks, [40], Sampling(loops={-1: every}))
+        assert len(used.words) == HEADER_WORDS + 1 + count == HEADER_WORDS + 1 + int(every.selected(40))
+
+
+def test_streams_with_instances_and_cursors():
+    parts = [
+        StreamItems([Stamp(0), Body(0, 8, (Stamp(1),))], "load"),
+        StreamItems([Stamp(2), Body(1, 8, (Stamp(3),), counted=False)], "mma", instances=3),
+    ]
+    layout = allocate(parts, cursor_capacity=16)
+    for pushed in (0, 5, 40):
+        blocks, places = written(layout, 3, pushed=pushed), Places(layout)
+        used = places.used(blocks, places.most(blocks), Sampling())
+        whole = np.zeros_like(blocks)
+        whole[:, used.words] = used.copied(blocks)
+        np.testing.assert_array_equal(whole, blocks)
+        assert len(used.words) == (HEADER_WORDS + 2 + 3) + 3 * (HEADER_WORDS + 1 + 2 * min(pushed, 16))
+
+
+def test_the_shortest_run_that_had_an_iteration():
+    layout = allocate([Body(0, 8, (Stamp(0),))])
+    blocks = written(layout, 9)
+    blocks[1, layout.loops[0].trip_base] = EPOCH_NOW << 32 | 4
+    blocks[2, layout.loops[0].trip_base] = 0
+    places = Places(layout)
+    assert places.most(blocks) == [9]
+    assert places.least(blocks, layout.loops[0]) == 4
+
+
+@pytest.mark.parametrize(
+    ("kernel", "extra"),
+    [
+        (K.loop_kernel, (5,)),
+        (K.scale_kernel, (2.0,)),
+        (K.early_kernel, (2,)),
+        (K.while_kernel, (3,)),
+        (K.stages_kernel, ()),
+        (nested_kernel, (6,)),
+        (nested_kernel, (300,)),
+    ],
+)
+@pytest.mark.parametrize("iterations", ["all", "every:3", "last:2"])
+def test_nothing_that_a_kernel_wrote_is_missed(monkeypatch, kernel, extra, iterations):
+    """Against a look at every word: what is kept and what is cleared. Dense, several launches into one buffer."""
+    missed = []
+    copied = Used.copied
+
+    def checked(self, blocks):
+        there = np.flatnonzero(blocks.any(axis=0))
+        missed.append(np.setdiff1d(there, self.words))
+        cleared = np.concatenate([np.arange(part.start, part.stop) for part in self.parts])
+        missed.append(np.setdiff1d(there, cleared))
+        whole = np.zeros_like(blocks)
+        whole[:, self.words] = copied(self, blocks)
+        assert (whole == blocks).all()
+        return copied(self, blocks)
+
+    monkeypatch.setattr(Used, "copied", checked)
+    with tileprobe.profile(
+        alternate=False, programs="all", min_cost=0.0, iterations=iterations, capacity=16
+    ) as session:
+        for _ in range(3):
+            K.launch(kernel, 3, *extra)
+    assert len(missed) == 6
+    assert not any(len(words) for words in missed)
+    assert session.trace.launches[2].losses.kept
+
+
+def test_a_launch_does_not_read_what_it_did_not_write(monkeypatch):
+    """A loop with room for 4,096 iterations that runs twice: a few dozen words of each block are copied."""
+    sizes = []
+    read = recorded.Watch._read
+
+    def sized(self, ready):
+        used = read(self, ready)
+        sizes.append((len(used.words), ready.places.layout.block_words))
+        return used
+
+    monkeypatch.setattr(recorded.Watch, "_read", sized)
+    with tileprobe.profile(alternate=False, programs="all", capacity=4096):
+        K.launch(K.loop_kernel, 2, 2)
+    ((copied, block),) = sizes
+    assert block > 4096
+    assert copied < 64
