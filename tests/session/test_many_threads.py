@@ -1,5 +1,6 @@
 """Threads that launch at the same time: nothing is lost, and nobody's time is counted twice."""
 
+import itertools
 import threading
 import time
 
@@ -53,7 +54,7 @@ def test_eight_threads_lose_nothing_and_wait_for_one_another():
     assert len(frame.filter(region_kind="kernel")) == THREADS * LAUNCHES * PROGRAMS
     assert trace.losses.lost == 0
     times = sorted((launch.start_ns, launch.start_ns + launch.duration_ns) for launch in trace.launches)
-    assert all(before[1] <= after[0] for before, after in zip(times, times[1:]))
+    assert all(before[1] <= after[0] for before, after in itertools.pairwise(times))
     assert sum(stop - start for start, stop in times) <= took
 
 
@@ -138,7 +139,7 @@ def test_a_wrong_argument_leaves_nothing_under_way():
     with tileprobe.profile(alternate=False) as session:
         K.launch(K.scale_kernel, 2, 2.0)
         waiting = len(memory._free)
-        with pytest.raises(TypeError, match="'out'.*cuda:0"):
+        with pytest.raises(TypeError, match=r"'out'.*cuda:0"):
             K.scale_kernel[(2,)](x, _Elsewhere(out), 2.0, BLOCK=K.BLOCK)
         assert not manager.flights
         assert len(memory._free) == waiting

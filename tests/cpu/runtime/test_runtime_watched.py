@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 
@@ -79,5 +80,5 @@ def test_the_wait_for_another_launch_is_no_part_of_it():
     for thread in threads:
         thread.join()
     times = sorted((watch.start_ns, watch.stop_ns) for watch in found)
-    assert all(before[1] <= after[0] for before, after in zip(times, times[1:]))
+    assert all(before[1] <= after[0] for before, after in itertools.pairwise(times))
     made.close()
