@@ -76,10 +76,10 @@ def test_seeds_of_both():
 def test_the_share_of_time_that_records_may_take_is_ones_own():
     """Sessions with other limits do not share launches; with programs chosen by hand the limit means nothing."""
     a, b = tileprobe.profile(max_overhead=0.01), tileprobe.profile(max_overhead=0.5)
-    assert a.choices() != b.choices()
-    assert a.choices() == tileprobe.profile(max_overhead=0.01).choices()
+    assert a.choices != b.choices
+    assert a.choices == tileprobe.profile(max_overhead=0.01).choices
     a, b = (tileprobe.profile(programs="all", max_overhead=share) for share in (0.01, 0.5))
-    assert a.choices() == b.choices()
+    assert a.choices == b.choices
 
 
 def test_the_only_launch_goes_to_the_inner_one_and_the_outer_borrows_it(capsys):

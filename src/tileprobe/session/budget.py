@@ -7,8 +7,6 @@ and not its beginning. A part is held back for kernels that are seen for the fir
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from tileprobe.session.recorded import Recorded
 from tileprobe.session.works import Work
 
@@ -21,12 +19,9 @@ class Budget:
         self.megabytes = total_mb
         self.total = int(total_mb * 2**20)
         self.launch = int(launch_mb * 2**20)
+        self.shared = self.total - self.total // _HELD_BACK
         self.used = 0
         self._kernels: set[int] = set()  # those that have records
-
-    @property
-    def shared(self) -> int:
-        return self.total - self.total // _HELD_BACK
 
     def blocks(self, work: Work, block_bytes: int) -> int:
         """Of how many programs the next launch may keep records. What is kept of a block is mostly much less than
@@ -34,22 +29,18 @@ class Budget:
         most = self.launch // block_bytes
         if id(work.kernel) not in self._kernels:
             return min(most, max(self.total - self.used, 0) // _LAUNCH // block_bytes)
-        kept = next((run.words for _, run in reversed(work.runs) if run.words is not None), None)
-        each = block_bytes if kept is None else max(1, kept.nbytes // max(1, len(kept)))
-        return min(most, self.total // _LAUNCH // each)
+        return min(most, self.total // _LAUNCH // (work.block_bytes or block_bytes))
 
     def has_room(self, work: Work) -> bool:
         return self.used < (self.shared if id(work.kernel) in self._kernels else self.total)
 
-    def add(self, work: Work, recorded: Recorded, works: Iterable[Work]) -> None:
-        """A launch was kept."""
+    def add(self, work: Work, recorded: Recorded) -> None:
+        """A launch was kept. When `used` reaches `shared`, room is to be made."""
         self.used += recorded.nbytes
         if recorded.probed:
             self._kernels.add(id(work.kernel))
-        if self.used >= self.shared:
-            self._make_room(list(works))
 
-    def _make_room(self, works: list[Work]) -> None:
+    def make_room(self, works: list[Work]) -> None:
         """Until a quarter is free, or every work is down to one launch."""
         while self.used > self.shared * 3 // 4:
             largest_first = sorted(works, key=lambda work: work.nbytes, reverse=True)

@@ -45,13 +45,13 @@ class Flight:
         looking = [one for one in self.looking if one.dose != LEFT_OUT]
         if self.leader is None:
             return [(one.session, one.work) for one in looking if one.dose == PLAIN or self.variant]
-        asked = self.leader.session.choices()
-        return [(one.session, one.work) for one in looking if one.session.choices() == asked]
+        asked = self.leader.session.choices
+        return [(one.session, one.work) for one in looking if one.session.choices == asked]
 
     def borrowing(self) -> list[tuple[Session, Work]]:
         """Those who have nothing of this work, and would have recorded it otherwise."""
         if self.leader is None:
             return []
-        asked = self.leader.session.choices()
-        others = [one for one in self.looking if one.dose > PLAIN and one.session.choices() != asked]
+        asked = self.leader.session.choices
+        others = [one for one in self.looking if one.dose > PLAIN and one.session.choices != asked]
         return [(one.session, one.work) for one in others if not one.work.recorded]

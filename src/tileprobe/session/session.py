@@ -99,6 +99,9 @@ class Session:
         self.records = check_records(records or {})
         made_with = (self.plan, capacity, tuple(sorted(self.records.items())))
         self.made_with = _made_with.setdefault(made_with, len(_made_with))
+        # What of a launch is recorded, and how: sessions that have it in common share launches.
+        limit = max_overhead if self.choice.auto else None
+        self.choices = (self.choice, capacity, self.records, limit, intervals, self.budget.launch, seed)
         self.progress = Progress(progress)
         self.seen: dict[str, int] = {}  # every kernel launched, and how often
         self.problems: dict[str, str] = {}  # kernels that could not be probed, and why
@@ -135,21 +138,11 @@ class Session:
         work.unrecorded += dose == PROBED
         return LEFT_OUT
 
-    def choices(self) -> tuple[Any, ...]:
-        """What of a launch is recorded, and how: sessions that have it in common share launches."""
-        return (
-            self.choice,
-            self.capacity,
-            self.records,
-            self.max_overhead if self.choice.auto else None,
-            self.intervals,
-            self.budget.launch,
-            self.seed,
-        )
-
     def add(self, work: Work, variant: Variant | None, recorded: Recorded) -> None:
         work.runs.append((variant, recorded))
-        self.budget.add(work, recorded, self.works())
+        self.budget.add(work, recorded)
+        if self.budget.used >= self.budget.shared:
+            self.budget.make_room(self.works())
 
     def borrow(self, work: Work, variant: Variant | None, recorded: Recorded) -> None:
         """Keeps a launch that was recorded as another session asked, until there is one of its own."""

@@ -44,6 +44,7 @@ class Work:
     dosed: int = 0
     stride: int = 1  # of programs, where all would cost too much
     thinning: Thinning | None = None
+    block_bytes: int = 0  # that are kept of a program's block
     rate: float = 1.0  # the share of launches that are kept; falls when the session's room is used up
     runs: list[tuple[Variant | None, Recorded]] = field(default_factory=list)  # what is kept, in order
     borrowed: tuple[Variant, Recorded] | None = None  # recorded as another session asked
@@ -133,6 +134,8 @@ class Work:
     def learn(self, recorded: Recorded) -> None:
         """Loops that ran more often than there is room for, or whose iterations are sampled: the next launches spread
         their records over the whole of them."""
+        if recorded.words is not None:
+            self.block_bytes = 8 * recorded.words.shape[1]
         for loop, room, most, least in recorded.trips:
             _, before, shortest = self.trips.get(loop, (room, 0, least))
             if most > before or least < shortest:
