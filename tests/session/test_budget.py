@@ -105,9 +105,9 @@ def test_a_budget_that_is_enough_is_not_mentioned(capsys):
 
 
 def test_the_first_launch_is_recorded_however_small_the_room_is():
-    with tileprobe.profile(**ALL, total_mb=0.0001) as session:
+    with tileprobe.profile(**ALL, total_mb=0.001) as session:
         for _ in range(5):
-            K.launch(K.loop_kernel, 4, 6)
+            K.launch(K.loop_kernel, 4, 99)
     assert [launch.probed for launch in session.trace.launches] == [True]
     (work,) = session.trace.works
     assert (work.ran, work.probed, work.unrecorded) == (5, 1, 4)
