@@ -105,6 +105,20 @@ def test_a_kernel_with_many_regions_shows_those_that_matter():
     assert len(report(trace, tools=("source",), full=True).splitlines()) > 300
 
 
+def test_copies_of_a_stage_are_one_row():
+    """As an unrolled loop leaves them."""
+    stages = [("exp @ 7" if n % 3 else "sin @ 8", "exp" if n % 3 else "sin", 100) for n in range(60)]
+    trace = kernel_of(stages, launches=2)
+    shown = report(trace, tools=("regions",))
+    assert "├╴20 x sin @ 8    33 %" in shown
+    assert "└╴40 x exp @ 7    67 %" in shown
+    assert "• 67 % of the time is in exp @ 7 (40 copies)" in shown
+    assert "more regions" not in shown
+    row = that_matter(load_tool("regions").read(trace).tables[0].frame).row(2, named=True)
+    assert (row["total_ns"], row["count"], row["mean_ns"]) == (8000.0, 80, 100.0)
+    assert report(trace, tools=("regions",), full=True).count("exp @ 7") == 41
+
+
 def test_rows_that_matter_keep_what_is_around_them():
     trace = kernel_of([(f"load @ {n}", "load", 10 + n) for n in range(100)])
     regions = [Region(200, "loop @ 1", "loop", 0, 0, "k.py", 1, 9, 1)]

@@ -24,7 +24,7 @@ def headline(trace: Trace, kernel: Kernel, tree: pl.DataFrame, name: str) -> lis
     rows = tree.filter(pl.col("kind") != "partition")
     if not whole or not rows.height:
         return []
-    top = rows.sort("self_ns", descending=True).row(0, named=True)
+    top = _top(rows)
     share = top["self_ns"] / whole
     found = made_of(trace, tree)
     data = {"region": top["region"], "share": share, "made_of": found}
@@ -34,10 +34,20 @@ def headline(trace: Trace, kernel: Kernel, tree: pl.DataFrame, name: str) -> lis
     return [Finding(text, data=data, kernel=kernel.id)]
 
 
+def _top(rows: pl.DataFrame) -> dict:
+    """The region with the largest own time; copies of a stage, as an unrolled loop leaves them, are one."""
+    apart = pl.when(pl.col("kind").is_in(RANGES)).then(pl.int_range(pl.len())).otherwise(-1).alias("apart")
+    together = rows.group_by("partition", "depth", "name", "kind", apart, maintain_order=True).agg(
+        pl.col("region").first(), pl.col("self_ns").sum(), pl.len().alias("copies")
+    )
+    return together.sort("self_ns", descending=True, maintain_order=True).row(0, named=True)
+
+
 def _where(trace: Trace, top: dict, found: dict[str, float]) -> str:
     """A stage; or what of a loop or kernel lies outside of the stages that have probes."""
     if top["kind"] not in RANGES:
-        return top["name"] + _mostly(trace, top["region"])
+        copies = f" ({top['copies']} copies)" if top["copies"] > 1 else ""
+        return top["name"] + copies + _mostly(trace, top["region"])
     names = {region.id: (region.parent, region.name) for region in trace.regions}
     parent, around = names[top["region"]]
     if top["kind"] == "iteration" and parent in names:

@@ -17,6 +17,11 @@ BAR, SHORT = 12, 4  # cells of a bar; on a narrow screen
 NARROW = 72
 ROWS = 20  # of a tree that is cut: the largest own times, without those around them
 SLACK = 8  # rows that a tree may have beyond that before it is cut
+# Bounds as well: copies of one stage are off in the same direction, if they are.
+_SUMMED = (
+    *("total_ns", "self_ns", "low_ns", "high_ns", "recorded_ns", "taken_ns", "share"),
+    *("count", "recorded_count", "interrupted"),
+)
 RIGHT = ("ns", "count", "number", "change", "noise", "within")
 
 
@@ -42,7 +47,11 @@ def print_table(table: Table, screen: Screen) -> None:
 
 
 def that_matter(frame: pl.DataFrame, rows: int = ROWS) -> pl.DataFrame:
-    """The rows of a tree with the largest own times, each with all that is around it."""
+    """The rows of a tree with the largest own times, each with all that is around it. Copies of a stage beside each
+    other, as a loop leaves them that was unrolled, are one row."""
+    if frame.height <= rows + SLACK:
+        return frame
+    frame = _copies_as_one(frame)
     if frame.height <= rows + SLACK:
         return frame
     own = frame["self_ns"].fill_null(0.0).to_list()
@@ -56,6 +65,33 @@ def that_matter(frame: pl.DataFrame, rows: int = ROWS) -> pl.DataFrame:
         if n in chosen:
             kept.update(path)
     return frame[sorted(kept)]
+
+
+def _copies_as_one(frame: pl.DataFrame) -> pl.DataFrame:
+    rows = frame.to_dicts()
+    depths = [row["depth"] for row in rows]
+    kept: list[dict] = []
+    known: dict[tuple[int, str], dict] = {}  # by depth and name, below the row that is open
+    for n, row in enumerate(rows):
+        for key in [key for key in known if key[0] > row["depth"]]:
+            del known[key]
+        leaf = n + 1 == len(rows) or depths[n + 1] <= row["depth"]
+        first = known.get((row["depth"], row["name"])) if leaf else None
+        if first is None:
+            kept.append({**row, "copies": 1})
+            if leaf:
+                known[row["depth"], row["name"]] = kept[-1]
+            continue
+        first["copies"] += 1
+        for name in _SUMMED:
+            first[name] = None if first[name] is None or row[name] is None else first[name] + row[name]
+        first["estimate"] = first["estimate"] or row["estimate"]
+        first["recorded"] = first["recorded_ns"] / first["total_ns"] if first["total_ns"] else 1.0
+        first["mean_ns"] = first["total_ns"] / first["count"] if first["count"] else None
+        first["p50_ns"] = first["p95_ns"] = first["share_error"] = None
+    for row in kept:
+        row["name"] = f"{row['copies']} x {row['name']}" if row["copies"] > 1 else row["name"]
+    return pl.DataFrame(kept, schema={**frame.schema, "copies": pl.Int64})
 
 
 def _cells(table: Table, column: Column, screen: Screen) -> list[Text]:

@@ -124,12 +124,17 @@ def _print(trace: Trace, result: Result, table: Table, screen: Screen, full: boo
 
 
 def _print_left_out(frame: pl.DataFrame, rows: pl.DataFrame, screen: Screen) -> None:
-    left = frame.height - rows.height
-    if left:
+    left = frame.height - _stages(rows)
+    if left > 0:
         whole = float(frame.filter(pl.col("depth") == 0)["total_ns"].sum()) or 1.0
         own = float(frame["self_ns"].sum()) - float(rows["self_ns"].sum())
         said = f"+ {text.several(left, 'more region')}, {text.percent(max(0.0, own) / whole)} of the time: {FULL}"
         screen.say(said, "dim")
+
+
+def _stages(rows: pl.DataFrame) -> int:
+    """Regions that are in the rows; copies of one are a row."""
+    return int(rows["copies"].sum()) if "copies" in rows.columns else rows.height
 
 
 def _print_sources(tables: list[Table], screen: Screen, full: bool) -> None:
