@@ -15,6 +15,7 @@ import polars as pl
 
 from tileprobe.files import write_file
 from tileprobe.trace import Trace
+from tileprobe.views.encodable import encodable
 from tileprobe.views.tracks import Tracks, tracks
 
 PIECE = 200_000  # events written at a time
@@ -38,7 +39,7 @@ def chrome_events(trace: Trace) -> Iterator[str]:
 
 
 def write_chrome(trace: Trace, path: str | os.PathLike[str]) -> None:
-    write_file(path, chrome_events(trace))
+    write_file(path, chrome_events(encodable(trace)))
 
 
 class Chrome:

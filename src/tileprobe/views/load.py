@@ -18,6 +18,11 @@ GROUP = "tileprobe.views"
 BUILT_IN = {
     "html": "tileprobe.views.html:Html",
     "chrome": "tileprobe.views.chrome:Chrome",
+    "perfetto": "tileprobe.views.perfetto:Perfetto",
+    "hatchet": "tileprobe.views.hatchet:Hatchet",
+    "speedscope": "tileprobe.views.speedscope:Speedscope",
+    "collapsed": "tileprobe.views.collapsed:Collapsed",
+    "csv": "tileprobe.views.csv_table:Csv",
 }
 
 

@@ -16,6 +16,7 @@ import polars as pl
 from tileprobe.trace import Trace
 from tileprobe.trace.intervals import lanes
 from tileprobe.trace.model import KINDS
+from tileprobe.views.brackets import depths
 from tileprobe.views.html.merging import Merged, merge_short
 from tileprobe.views.html.packing import pack
 from tileprobe.views.tracks import TRACK, Tracks, tracks
@@ -100,7 +101,9 @@ def _rows(frame: pl.DataFrame) -> pl.DataFrame:
     """The row of each interval within its track: how many others are around it; asynchronous ones lie below."""
     slices = pl.col("kind").is_in(SLICES)
     frame = frame.with_columns(pl.Series("row", np.zeros(frame.height, np.int64)), slices.alias("slice"))
-    nested = frame.filter("slice").with_columns(row=_nesting(frame.filter("slice")))
+    nested = frame.filter("slice")
+    depth = depths(*(nested[name].to_numpy() for name in ("line", "start_ns", "stop_ns")))
+    nested = nested.with_columns(row=pl.Series(depth, dtype=pl.Int64))
     deepest = nested.group_by("line").agg((pl.col("row").max() + 1).alias("below"))
     others = frame.filter(~pl.col("slice") & (pl.col("kind") == "async"))
     below = others.join(deepest, on="line", how="left", maintain_order="left")["below"].fill_null(0)
@@ -108,26 +111,6 @@ def _rows(frame: pl.DataFrame) -> pl.DataFrame:
     others = others.with_columns(row=pl.Series(lane, dtype=pl.Int64) + below)
     points = frame.filter(pl.col("kind").is_in(["mark", "value"]))
     return pl.concat([nested, others, points]).drop("slice")
-
-
-def _nesting(frame: pl.DataFrame) -> pl.Series:
-    """How deep each slice lies in its track, where slices of one track nest. An empty one is as deep as any."""
-    start, stop, line = (frame[name].to_numpy() for name in ("start_ns", "stop_ns", "line"))
-    number = np.arange(len(start))
-    ids = np.r_[number, number]
-    closes = np.r_[np.zeros(len(start), bool), np.ones(len(start), bool)]
-    empty = (stop <= start)[ids]
-    times = np.r_[start, stop]
-    # At one time: inner ones close, outer ones open first; an empty one opens and closes between the two.
-    turn = np.where(empty, 1, np.where(closes, 0, 2))
-    tie = np.where(empty, 2 * ids + closes, np.where(closes, -ids, ids))
-    order = np.lexsort((tie, turn, times, line[ids]))
-    step = np.where(closes[order], -1, 1)
-    depth = np.cumsum(step) - (step > 0)
-    found = np.zeros(len(start), np.int64)
-    opens = ~closes[order]
-    found[ids[order][opens]] = depth[opens]
-    return pl.Series("row", np.maximum(found, 0), pl.Int64)
 
 
 def _edges(trace: Trace, drawn: Tracks, table: pl.DataFrame) -> pl.DataFrame:
