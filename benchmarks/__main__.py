@@ -17,6 +17,7 @@ ORDER = [
     "overhead",
     "accuracy",
     "trace",
+    "views",
     "cambricon",
     "cambricon_functional",
     "vmath",

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -32,6 +33,7 @@ BELOW = (
     1 << 32
 )  # added to a track's number: its asynchronous operations, and a step more for each lane of them
 COUNTERS = 1 << 48
+STAMP = 8  # bytes of a time: 7 bits each, 833 days of nanoseconds
 # Numbers of fields, with the kind of value that follows, as the format writes them.
 PACKET, TIMESTAMP, TRACK_EVENT = b"\x0a", b"\x40", b"\x5a"
 
@@ -131,27 +133,40 @@ def _event(kind: int, uuid: int) -> proto.TrackEvent:
     return event
 
 
-def _arguments() -> Callable[[int, int, int, float], bytes]:
-    """The arguments that differ from slice to slice, as bytes of an event; each pair of name and value is made once."""
-    known: dict[tuple[int, float], bytes] = {}
+class _Pieces(dict[Any, bytes]):
+    """Bytes by what they are made of; each is made once."""
 
-    def one(number: int, value: float) -> bytes:
-        if (number, value) not in known:
-            event = Event()
-            if number == 5:
-                event.debug_annotations.add(name_iid=number, double_value=value)
-            else:
-                event.debug_annotations.add(name_iid=number, int_value=int(value))
-            known[number, value] = event.SerializeToString()
-        return known[number, value]
+    def __init__(self, make: Callable[[Any], bytes]) -> None:
+        super().__init__()
+        self._make = make
 
-    def all_(launch: int, program: int, iteration: int, weight: float) -> bytes:
-        found = one(1, launch) + one(2, program)
-        if iteration >= 0:
-            found += one(3, iteration)
-        return found + one(5, weight) if weight != 1 else found
+    def __missing__(self, key: Any) -> bytes:
+        self[key] = made = self._make(key)
+        return made
 
-    return all_
+
+def _argument(number: int) -> _Pieces:
+    """An argument of a slice as bytes of its event, by its value."""
+
+    def make(value: float) -> bytes:
+        event = Event()
+        if number == 5:
+            event.debug_annotations.add(name_iid=number, double_value=value)
+        else:
+            event.debug_annotations.add(name_iid=number, int_value=int(value))
+        return event.SerializeToString()
+
+    return _Pieces(make)
+
+
+def _stamps(ns: np.ndarray) -> bytes:
+    """Times as the format writes numbers, each in STAMP bytes: what is short is filled up, as the format allows."""
+    left = np.maximum(ns, 0).astype(np.uint64)
+    out = np.empty((len(left), STAMP), np.uint8)
+    for n in range(STAMP):
+        out[:, n] = (left & np.uint64(0x7F)).astype(np.uint8) | (0x80 if n < STAMP - 1 else 0)
+        left >>= np.uint64(7)
+    return out.tobytes()
 
 
 # -- slices --------------------------------------------------------------------------------------------
@@ -161,59 +176,50 @@ def _slices(trace: Trace, frame: pl.DataFrame) -> Iterator[bytes]:
     """Events of slices that nest within `uuid`, track after track, each in the order of time."""
     columns = {name: frame[name].to_numpy() for name in ("uuid", "start_ns", "stop_ns")}
     ids, closes = brackets(columns["uuid"], columns["start_ns"], columns["stop_ns"])
-    at = np.where(closes, columns["stop_ns"][ids], columns["start_ns"][ids])
-    at = np.maximum(at, 0).astype(np.int64)
-    begin, end = _openers(trace), _closers()
-    arguments = _arguments()
+    stamps = _stamps(np.where(closes, columns["stop_ns"][ids], columns["start_ns"][ids]))
     tail = _packet().SerializeToString()
-    values = [
-        frame[name].to_list() for name in ("uuid", "region", "launch", "program", "iteration", "weight")
-    ]
-    uuids, regions, launches, programs, iterations, weights = values
-    waits = (frame["kind"] == "wait").to_list()
+    begin, end = _Pieces(_opener(trace)), _Pieces(lambda uuid: _closer(uuid, tail))
+    launch, program, iteration, weight = (_argument(n) for n in (1, 2, 3, 5))
+    iteration[-1] = weight[1.0] = b""
+    wait = (frame["kind"] == "wait").to_list()
+    keys = list(zip(frame["uuid"].to_list(), frame["region"].to_list(), wait))
+    values = [frame[name].to_list() for name in ("launch", "program", "iteration", "weight")]
+    launches, programs, iterations, weights = values
+    sizes = [_varint(size) for size in range(4096)]
     out: list[bytes] = []
-    for n, closing, ns in zip(ids.tolist(), closes.tolist(), at.tolist()):
+    for at, (n, closing) in enumerate(zip(ids.tolist(), closes.tolist())):
+        stamp = stamps[at * STAMP : (at + 1) * STAMP]
         if closing:
-            event = end(uuids[n])
+            rest = end[keys[n][0]]
         else:
-            event = begin(uuids[n], regions[n], waits[n]) + arguments(
-                launches[n], programs[n], iterations[n], weights[n]
-            )
-        data = TIMESTAMP + _varint(ns) + TRACK_EVENT + _varint(len(event)) + event + tail
-        out.append(PACKET + _varint(len(data)) + data)
+            event = begin[keys[n]] + launch[launches[n]] + program[programs[n]]
+            event += iteration[iterations[n]] + weight[weights[n]]
+            rest = TRACK_EVENT + sizes[len(event)] + event + tail
+        out.append(PACKET + sizes[1 + STAMP + len(rest)] + TIMESTAMP + stamp + rest)
         if len(out) == PIECE:
             yield b"".join(out)
             out.clear()
     yield b"".join(out)
 
 
-def _openers(trace: Trace) -> Callable[[int, int, bool], bytes]:
-    known: dict[tuple[int, int, bool], bytes] = {}
+def _opener(trace: Trace) -> Callable[[tuple[int, int, bool]], bytes]:
     placed = {region.id for region in trace.regions if region.source}
 
-    def begin(uuid: int, region: int, wait: bool) -> bytes:
-        key = (uuid, region, wait)
-        if key not in known:
-            event = _event(Event.TYPE_SLICE_BEGIN, uuid)
-            event.name_iid = 2 * region + (2 if wait else 1)
-            event.category_iids.append(region + 1)
-            if region in placed:
-                event.debug_annotations.add(name_iid=4, string_value_iid=region + 1)
-            known[key] = event.SerializeToString()
-        return known[key]
+    def make(key: tuple[int, int, bool]) -> bytes:
+        uuid, region, wait = key
+        event = _event(Event.TYPE_SLICE_BEGIN, uuid)
+        event.name_iid = 2 * region + (2 if wait else 1)
+        event.category_iids.append(region + 1)
+        if region in placed:
+            event.debug_annotations.add(name_iid=4, string_value_iid=region + 1)
+        return event.SerializeToString()
 
-    return begin
+    return make
 
 
-def _closers() -> Callable[[int], bytes]:
-    known: dict[int, bytes] = {}
-
-    def end(uuid: int) -> bytes:
-        if uuid not in known:
-            known[uuid] = _event(Event.TYPE_SLICE_END, uuid).SerializeToString()
-        return known[uuid]
-
-    return end
+def _closer(uuid: int, tail: bytes) -> bytes:
+    event = _event(Event.TYPE_SLICE_END, uuid).SerializeToString()
+    return TRACK_EVENT + _varint(len(event)) + event + tail
 
 
 def _asynchronous(trace: Trace, drawn: Tracks) -> Iterator[bytes]:
