@@ -1,0 +1,118 @@
+"""Values that records carry through a counted loop: the frame of its iteration, and when the next one is due.
+
+In comes an `scf.for` of a bridged module; out goes the same loop with more iteration arguments. Nothing here divides:
+what an iteration is, is told by comparing the induction variable with the next one that is kept.
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import i64
+from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue, SSAValues
+
+from tileprobe.ir.record import IndexOp
+from tileprobe.targets.gpu.emit import Emitter
+
+Sampling = tuple[SSAValue, SSAValue, SSAValue]  # stride, phase, count of the kept iterations; i64
+
+
+class Carried:
+    """Iteration arguments of one loop. `before` emits in front of it."""
+
+    def __init__(self, loop: Operation, before: Emitter) -> None:
+        self.loop, self.before = loop, before
+        self.body: Block = loop.regions[0].blocks[0]
+        last = self.body.last_op
+        assert last is not None
+        self.last = last
+        self.behind = Emitter(self.body, last, before.threads, before.where)
+
+    def value(self, first: SSAValue) -> SSAValue:
+        """A value that goes round, `first` to begin with; `turn` says what it is next."""
+        self.loop.operands = [*self.loop.operands, first]
+        made = self.body.insert_arg(first.type, len(self.body.args))
+        self.loop.results = SSAValues(
+            (*self.loop.results, OpResult(first.type, self.loop, len(self.loop.results)))
+        )
+        made.name_hint = first.name_hint
+        self.last.operands = [*self.last.operands, made]
+        return made
+
+    def turn(self, value: SSAValue, following: SSAValue) -> None:
+        """What a value that goes round is in the next iteration."""
+        place = list(self.body.args).index(value) - 1  # type: ignore[arg-type]
+        self.last.operands[place] = following
+
+    # -- which iterations ------------------------------------------------------------------------------------
+
+    def first_ones(self, emit: Emitter, op: IndexOp, capacity: int) -> SSAValue | None:
+        """Whether this is one of the first iterations, those that have a place; None when all have."""
+        from tileprobe.ir.structure import ScfStructure
+
+        found = ScfStructure().loop(self.loop)
+        if found is not None and found.trip is not None and found.trip <= capacity:
+            return None
+        before, wide = self.before, self._wide
+        room = before.mul(wide(op.step), before.constant(capacity, "i64"))
+        limit = before.add(wide(op.lower), room)
+        upper = wide(self.loop.operands[1])
+        limit = before.select(before.compare("slt", limit, upper), limit, upper)
+        return emit.compare("slt", op.induction, self._narrow(limit, op.induction.type))
+
+    def sampled(self, emit: Emitter, op: IndexOp, sampling: Sampling) -> tuple[SSAValue, SSAValue]:
+        """Whether this iteration is kept, by the sampling in force; both results are that."""
+        stride, phase, count = sampling
+        before, wide = self.before, self._wide
+        none, one = before.constant(0, "i64"), before.constant(1, "i64")
+        kind = op.induction.type
+        back = before.add(op.count, phase)
+        back = before.select(before.compare("sgt", back, none), back, none)
+        first = before.select(before.compare("slt", phase, none), back, phase)
+        ends = before.add(first, before.mul(before.sub(count, one), stride))
+        whole = before.sub(op.count, one)
+        ends = before.select(before.compare("slt", ends, whole), ends, whole)
+        lower, step = wide(op.lower), wide(op.step)
+        final = self._narrow(before.add(lower, before.mul(ends, step)), kind)
+        hop = self._narrow(before.mul(stride, step), kind)
+        due = self.value(self._narrow(before.add(lower, before.mul(first, step)), kind))
+        hit = emit.both(emit.compare("eq", op.induction, due), emit.compare("sle", op.induction, final))
+        self.turn(due, self.behind.select(hit, self.behind.add(due, hop), due))
+        return hit, hit
+
+    def number(self) -> SSAValue:
+        """The number of the iteration, i64."""
+        counted = self.value(self.before.constant(0, "i64"))
+        self.turn(counted, self.behind.add(counted, self.behind.constant(1, "i64")))
+        return counted
+
+    # -- frames ----------------------------------------------------------------------------------------------
+
+    def frame(self, around: SSAValue, pace: int, moves: SSAValue | None) -> SSAValue:
+        """The frame of the iteration: the first is the one around, the next ones `pace` bytes on."""
+        frame = self.value(around)
+        moved = self.behind.add(frame, self.behind.constant(pace, "i64"))
+        self.turn(frame, moved if moves is None else self.behind.select(moves, moved, frame))
+        return frame
+
+    def round(
+        self, emit: Emitter, around: SSAValue, pace: int, capacity: int, moves: SSAValue | None
+    ) -> SSAValue:
+        """The same where frames are used again when all are full."""
+        offset = self.value(self.before.constant(0))
+        behind = self.behind
+        moved = behind.add(offset, behind.constant(pace))
+        full = behind.compare("eq", moved, behind.constant(pace * capacity))
+        moved = behind.select(full, behind.constant(0), moved)
+        self.turn(offset, moved if moves is None else behind.select(moves, moved, offset))
+        return emit.add(around, emit.cast(offset, 64, signed=False))
+
+    # -- widths ----------------------------------------------------------------------------------------------
+
+    def _wide(self, value: SSAValue) -> SSAValue:
+        return self.before.cast(value, 64)
+
+    def _narrow(self, value: SSAValue, kind: Attribute) -> SSAValue:
+        if kind == i64:
+            return value
+        if str(kind) == "index":
+            return self.before.value("arith.index_cast", [value], kind)
+        return self.before.cast(value, int(str(kind)[1:]))

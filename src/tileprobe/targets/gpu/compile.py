@@ -1,0 +1,140 @@
+"""Compiles kernels for a GPU that need not be there: plain, and once more with the probes of a pass pipeline.
+
+In comes a kernel that Triton compiled; out goes the same kernel with records, made from the plain one's final TTGIR, so
+that nothing before it is done again. A pipeline that finds nothing to probe gives None: an unprobed kernel
+never leaves Triton.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from dataclasses import dataclass, fields
+from typing import Any
+
+from tileprobe.errors import TileProbeError, UnsupportedError
+from tileprobe.ir.layout import Layout
+from tileprobe.ir.regions import Region
+from tileprobe.targets.gpu.table import WORD, table_words
+
+_WARP_SIZES = {"gfx9": 64}  # of AMD; all others have 32 threads
+
+
+@dataclass(frozen=True)
+class Site:
+    """An op whose machine code is to stand between two records, by the line that the machine code names."""
+
+    op: str
+    file: str
+    line: int
+    before: int  # slots
+    after: int
+    kind: str = ""  # the same for ops that take the same instructions: name and types
+
+
+@dataclass(frozen=True)
+class Probed:
+    """A kernel with records: what Triton made of it, and what decoding and checking it need."""
+
+    kernel: Any
+    layout: Layout
+    regions: tuple[Region, ...]
+    ir: dict[str, str]
+    notes: tuple[str, ...] = ()
+    records: tuple[int, ...] = ()  # the slot of each record in the code
+    sites: tuple[Site, ...] = ()
+
+
+def gpu_target(name: str, machine: str) -> Any:
+    """Triton's description of a machine: "cuda" and "90", "hip" and "gfx942"."""
+    from triton.backends.compiler import GPUTarget
+
+    if name == "cuda":
+        return GPUTarget("cuda", int(machine), 32)
+    return GPUTarget("hip", machine, _WARP_SIZES.get(machine[:4], 32))
+
+
+def add_probes(plain: Any, pipeline: str) -> Probed | None:
+    """The kernel with the probes of a pipeline; None when that finds nothing."""
+    from triton._C.libtriton import ir
+    from triton.compiler.compiler import make_backend
+
+    from tileprobe.ir.bridge import from_xdsl, parse_triton, to_xdsl
+    from tileprobe.targets.gpu.instrument import instrument
+
+    backend = make_backend(plain.metadata.target)
+    context = ir.context()
+    ir.load_dialects(context)
+    backend.load_dialects(context)
+    module = to_xdsl(parse_triton(plain.asm["ttgir"], context))
+    made = instrument(module, pipeline)
+    if made is None:
+        return None
+    text = from_xdsl(module, context).str()
+    kernel = _compiled(plain, text)
+    _check_scratch(kernel, made.layout)
+    return Probed(
+        kernel,
+        made.layout,
+        made.regions,
+        made.levels | {"probed": text},
+        made.notes,
+        made.records,
+        made.sites,
+    )
+
+
+def _compiled(plain: Any, ttgir: str) -> Any:
+    """What Triton makes of final TTGIR, with the options that the plain kernel was compiled with."""
+    import triton
+
+    with tempfile.TemporaryDirectory(prefix="tileprobe-") as folder:
+        path = os.path.join(folder, "kernel.ttgir")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(ttgir)
+        return triton.compile(path, target=plain.metadata.target, options=options_of(plain))
+
+
+def options_of(plain: Any) -> dict[str, Any]:
+    from triton.compiler.compiler import make_backend
+
+    kind = type(make_backend(plain.metadata.target).parse_options({}))
+    known = {field.name: getattr(plain.metadata, field.name, None) for field in fields(kind) if field.init}
+    return {name: _hashable(value) for name, value in known.items() if value is not None}
+
+
+def _hashable(value: Any) -> Any:
+    """Metadata has been through JSON, which knows no tuples."""
+    return tuple(map(_hashable, value)) if isinstance(value, list) else value
+
+
+def _check_scratch(kernel: Any, layout: Layout) -> None:
+    size, expected = kernel.metadata.profile_scratch_size, WORD * table_words(layout)
+    if size != expected:
+        raise UnsupportedError(
+            f"the kernel {kernel.metadata.name} has {size} bytes of profile scratch a program, and its records "
+            f"{expected}: another profiler instruments it; end that one first"
+        )
+
+
+def compile_for(
+    function: Any, target: Any, signature: Any, constants: Any, attributes: Any, options: Any
+) -> Any:
+    """A kernel compiled by Triton alone; what Triton says against it is one clear message."""
+    import triton
+    from triton.compiler import ASTSource
+
+    try:
+        return triton.compile(
+            ASTSource(function, signature, constants, attributes), target=target, options=options
+        )
+    except Exception as error:
+        said = str(error).strip().splitlines() or [type(error).__name__]
+        raise TileProbeError(
+            f"Triton cannot compile {function.__name__} for {target.arch}: {said[0]}"
+        ) from error
+
+
+def layout_of(text: str) -> Layout:
+    return Layout.from_json(json.loads(text))

@@ -1,0 +1,53 @@
+"""What the lowering of records asks of an instruction set, and which one a target has."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from xdsl.ir import SSAValue
+
+from tileprobe.errors import UnsupportedError
+from tileprobe.ir.layout import Layout
+from tileprobe.targets.gpu.emit import Emitter
+
+
+class Isa(Protocol):
+    """The instructions of records. `by` is an i32 of each thread, not zero where it stores; offsets are bytes."""
+
+    largest_offset: int
+
+    def check(self, layout: Layout) -> None:
+        """Refuses a layout that cannot be written here."""
+        ...
+
+    def table(self, emit: Emitter, address: SSAValue, words: int) -> list[SSAValue]:
+        """The first 64-bit words at an address, scalars; an even number of them."""
+        ...
+
+    def header(self, emit: Emitter, block: SSAValue, by: SSAValue, epoch: SSAValue) -> None:
+        """Where the stream runs, its clock and the machine's."""
+        ...
+
+    def end(self, emit: Emitter, block: SSAValue, by: SSAValue) -> None:
+        """The machine's clock where the stream ends."""
+        ...
+
+    def stamp(
+        self, emit: Emitter, address: SSAValue, by: SSAValue, offset: int, epoch: SSAValue, bits: int
+    ) -> None:
+        """A clock in its place."""
+        ...
+
+    def put(self, emit: Emitter, address: SSAValue, by: SSAValue, offset: int, word: SSAValue) -> None:
+        """A 64-bit word in its place."""
+        ...
+
+
+def isa_of(target: str) -> Isa:
+    """The instruction set of Triton's `ttg.target`: "cuda:90", "hip:gfx942"."""
+    from tileprobe.targets.gpu.nvidia import Nvidia
+
+    backend, _, arch = target.partition(":")
+    if backend == "cuda":
+        return Nvidia()
+    raise UnsupportedError(f"records are not written for {target}")

@@ -1,0 +1,163 @@
+"""Machine code as every GPU has it, and what it says about records: are they all there, what do they cost, does what is
+measured stand between its clocks?
+
+In comes `Code`, read from a cubin or from AMD's assembly, and what the lowering put in (`Probed`); out go numbers.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from tileprobe.targets.gpu.compile import Site
+from tileprobe.targets.gpu.machine_ops import OPCODES, RECORD_OPCODES, SYNCHRONISING
+from tileprobe.targets.gpu.passes.record_to_ttgir import OTHER_FILE, RECORD_FILE
+
+OUR_FILES = (RECORD_FILE, OTHER_FILE)
+_CLOCKS = ("SR_CLOCKLO", "s_memtime", "HW_REG_SHADER_CYCLES", "s_getreg_b32")
+_NOTHING = ("NOP", "s_nop", "s_code_end")
+
+
+@dataclass(frozen=True)
+class Instruction:
+    address: int
+    opcode: str
+    operands: str = ""
+    predicate: str = ""
+    file: str = ""
+    line: int = 0
+    block: int = 0  # basic blocks are numbered in the order of addresses
+
+    @property
+    def ours(self) -> bool:
+        """Whether records brought it. Compilers give lines to neighbours, so what a record cannot need is not."""
+        return self.file in OUR_FILES and self.opcode.startswith(RECORD_OPCODES)
+
+    @property
+    def slot(self) -> int:
+        """The slot of the record that this is a part of, or -1."""
+        return self.line - 1 if self.file == RECORD_FILE and self.ours else -1
+
+    @property
+    def reads_clock(self) -> bool:
+        return any(clock in f"{self.opcode} {self.operands}" for clock in _CLOCKS)
+
+
+@dataclass(frozen=True)
+class Code:
+    """A kernel's machine code: instructions by address, registers a thread, bytes of local memory that registers are
+    spilled to, shared memory that is declared statically."""
+
+    instructions: tuple[Instruction, ...]
+    registers: int
+    spill_bytes: int
+    static_shared_bytes: int = 0
+    more: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def work(self) -> list[Instruction]:
+        """All but padding behind the end."""
+        return [op for op in self.instructions if not op.opcode.startswith(_NOTHING)]
+
+    @property
+    def own(self) -> list[Instruction]:
+        return [op for op in self.work if op.ours]
+
+
+@dataclass(frozen=True)
+class Placed:
+    """How many instructions of an op stand between the records around it, of how many it should have."""
+
+    site: Site
+    inside: float
+    expected: float
+
+    @property
+    def moved(self) -> float:
+        """The share that the compiler moved out."""
+        return max(0.0, 1.0 - self.inside / self.expected) if self.expected else 0.0
+
+
+def lost_records(code: Code, records: Sequence[int]) -> list[int]:
+    """The slots of records that the compiler took out: `records` has each as often as it was written."""
+    there = Counter(op.slot for op in code.instructions if op.slot >= 0 and op.reads_clock)
+    return sorted(slot for slot, count in Counter(records).items() if there[slot] < count)
+
+
+def record_cost(code: Code) -> dict[int, int]:
+    """For each slot how many instructions its record takes; that of the dearest copy counts where code was copied."""
+    clocks = Counter(op.slot for op in code.own if op.slot >= 0 and op.reads_clock)
+    whole = Counter(op.slot for op in code.own if op.slot >= 0)
+    return {slot: -(-whole[slot] // clocks[slot]) for slot in whole if clocks[slot]}
+
+
+def placed(code: Code, sites: Sequence[Site]) -> list[Placed]:
+    """For each op that is measured how many of its instructions stand where they should.
+
+    Source lines of machine code are approximate, so an op is known by what it does and on what: ops of the same kind
+    on the same types take the same instructions, and each should have as many between its records as the one that
+    has most. Instructions of that sort on the ops' lines that stand between no records are missing, too.
+    """
+    clocks: dict[int, list[int]] = defaultdict(list)
+    for n, op in enumerate(code.instructions):
+        if op.slot >= 0 and op.reads_clock:
+            clocks[op.slot].append(n)
+    sorts: dict[tuple[str, ...], list[Site]] = defaultdict(list)
+    for site in sites:
+        sorts[OPCODES[site.op]].append(site)
+    return [found for opcodes, same in sorts.items() for found in _placed(code, opcodes, same, clocks)]
+
+
+def _placed(
+    code: Code, opcodes: tuple[str, ...], sites: list[Site], clocks: dict[int, list[int]]
+) -> list[Placed]:
+    here = [n for n, op in enumerate(code.instructions) if op.opcode.startswith(opcodes) and _works(op)]
+    windows = {(s.before, s.after): _windows(clocks[s.before], clocks[s.after]) for s in sites}
+    beside = Counter((site.before, site.after) for site in sites)
+    inside = {
+        ends: sum(any(first < n < last for first, last in spans) for n in here)
+        for ends, spans in windows.items()
+    }
+    most: dict[str, float] = defaultdict(float)
+    for site in sites:
+        ends = site.before, site.after
+        per_op = inside[ends] / (beside[ends] * max(1, len(windows[ends])))
+        most[site.kind] = max(most[site.kind], per_op)
+    left = 0 if sites[0].op in SYNCHRONISING else _left(code, here, sites, windows)
+    share = left / sum(max(1, len(windows[site.before, site.after])) for site in sites)
+    found = []
+    for site in sites:
+        ends = site.before, site.after
+        times = max(1, len(windows[ends]))
+        had = inside[ends] / beside[ends]
+        wanted = max(most[site.kind] * times, had) + share * times
+        found.append(Placed(site, had, wanted))
+    return [each for each in found if each.expected]
+
+
+def _left(
+    code: Code, here: list[int], sites: list[Site], windows: dict[tuple[int, int], list[tuple[int, int]]]
+) -> int:
+    """Instructions of a sort that stand between no records, on the lines of ops that are measured."""
+    lines = {(site.file, site.line) for site in sites}
+    spans = [span for several in windows.values() for span in several]
+    return sum(
+        (code.instructions[n].file, code.instructions[n].line) in lines
+        and not any(first < n < last for first, last in spans)
+        for n in here
+    )
+
+
+def _works(op: Instruction) -> bool:
+    return not op.ours and op.predicate != "@!PT"  # the latter never runs: padding for the hardware
+
+
+def _windows(before: list[int], after: list[int]) -> list[tuple[int, int]]:
+    """From each reading of the first clock to the next of the second."""
+    found = []
+    for first in before:
+        last = min((n for n in after if n > first), default=None)
+        if last is not None:
+            found.append((first, last))
+    return found

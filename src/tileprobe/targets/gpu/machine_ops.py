@@ -1,0 +1,58 @@
+"""Which machine instructions do the work of an op of Triton's, by how their names begin."""
+
+from __future__ import annotations
+
+_MMA = ("HMMA", "IMMA", "QMMA", "DMMA", "BMMA", "OMMA", "v_mfma", "v_wmma", "v_smfma")
+_SHARED_READ = ("LDS", "LDSM", "ds_read", "ds_load")
+_SHARED_WRITE = ("STS", "STSM", "ds_write", "ds_store")
+_READ = ("LDG", "global_load", "buffer_load", "LD.")
+_WRITE = ("STG", "global_store", "buffer_store")
+
+OPCODES: dict[str, tuple[str, ...]] = {
+    "tt.dot": _MMA,
+    "tt.dot_scaled": _MMA,
+    "ttng.warp_group_dot": ("HGMMA", "QGMMA", "IGMMA", "BGMMA"),
+    "ttng.warp_group_dot_wait": ("WARPGROUP.DEPBAR",),
+    "ttng.tc_gen5_mma": ("UTCHMMA", "UTCQMMA", "UTCIMMA", "UTCOMMA", "UTCMXQMMA"),
+    "ttng.tc_gen5_mma_scaled": ("UTCHMMA", "UTCQMMA", "UTCOMMA", "UTCMXQMMA"),
+    "ttng.tmem_load": ("LDTM",),
+    "ttng.tmem_store": ("STTM",),
+    "ttg.async_copy_global_to_local": ("LDGSTS", "global_load_lds", "buffer_load"),
+    "amdg.buffer_load_to_local": ("buffer_load",),
+    "ttg.async_wait": ("DEPBAR", "s_waitcnt"),
+    "ttng.async_tma_copy_global_to_local": ("UTMALDG",),
+    "ttng.async_tma_copy_local_to_global": ("UTMASTG",),
+    "ttng.async_tma_store_wait": ("DEPBAR",),
+    "ttng.wait_barrier": ("SYNCS.PHASECHK",),
+    "ttng.arrive_barrier": ("SYNCS.ARRIVE",),
+    "ttg.local_load": _SHARED_READ,
+    "ttg.local_store": _SHARED_WRITE,
+    "ttg.local_alloc": _SHARED_WRITE,
+    "tt.load": _READ,
+    "tt.store": _WRITE,
+    "amdg.buffer_load": ("buffer_load",),
+    "amdg.buffer_store": ("buffer_store",),
+    "tt.atomic_rmw": ("ATOM", "RED", "global_atomic", "buffer_atomic"),
+    "tt.atomic_cas": ("ATOM", "global_atomic"),
+    "tt.reduce": ("SHFL", "REDUX"),
+}
+
+# Ops that leave more of their instructions elsewhere: the slow way of a wait, the announcement of a copy.
+SYNCHRONISING = frozenset(
+    [
+        "ttng.wait_barrier",
+        "ttng.arrive_barrier",
+        "ttng.warp_group_dot_wait",
+        "ttg.async_wait",
+        "ttng.async_tma_store_wait",
+    ]
+)
+
+# What records are made of: clocks, stores, addresses, predicates.
+RECORD_OPCODES = (
+    "CS2R", "S2R", "S2UR", "STG", "LDG", "LDC", "ULDC", "MOV", "UMOV", "IMAD", "UIMAD", "ISETP", "UISETP", "IADD", "UIADD",
+    "VIADD", "SHF", "USHF", "LEA", "ULEA", "SEL", "USEL", "LOP3", "ULOP3", "PLOP3", "UPLOP3", "P2R", "R2P", "R2UR", "IMNMX",
+    "VIMNMX", "SGXT", "I2F", "F2I", "MUFU", "I2I", "PRMT", "NOP", "STL", "LDL", "VOTEU", "BRA",
+    "s_", "v_mov", "v_add", "v_lshl", "v_cmp", "v_cndmask", "v_and", "v_or", "v_mul", "v_mad", "v_sub", "v_readfirstlane",
+    "global_store", "global_load", "flat_store", "buffer_store", "scratch",
+)  # fmt: skip

@@ -1,0 +1,66 @@
+"""Records in NVIDIA's terms: a clock is `%clock64`, the timer that all SMs share `%globaltimer`.
+
+A record is one piece of assembly: read the clock, store it where the thread is the one that speaks for its stream.
+The store is a strong one of the program's own scope, which no compiler takes out although the next dose writes to the
+same place; the clock is read by all threads, since a predicate on it costs more than it saves.
+"""
+
+from __future__ import annotations
+
+from xdsl.ir import SSAValue
+
+from tileprobe.ir.layout import BEGIN, EPOCH, GLOBAL_BEGIN, GLOBAL_END, PUSHED, UNIT, Layout
+from tileprobe.targets.gpu.emit import Emitter
+
+_STORE = "st.relaxed.cta.global"
+_BY = "setp.ne.b32 by, $2, 0;"  # whether this thread stores
+
+
+class Nvidia:
+    """What the lowering of records asks of an instruction set."""
+
+    name = "cuda"
+    largest_offset = 2**23 - 1  # bytes, in a store
+
+    def check(self, layout: Layout) -> None: ...
+
+    def table(self, emit: Emitter, address: SSAValue, words: int) -> list[SSAValue]:
+        """The first 64-bit words at an address, an even number of them."""
+        found: list[SSAValue] = []
+        for pair in range(0, words, 2):
+            text = f"ld.global.v2.b64 {{$0, $1}}, [$2+{8 * pair}];"
+            found += emit.scalar_assembly(text, "=l,=l,l", [address], ["i64", "i64"])
+        return found
+
+    def header(self, emit: Emitter, block: SSAValue, by: SSAValue, epoch: SSAValue) -> None:
+        text = f"""{{ .reg .pred by; .reg .b32 sm; .reg .b64 unit, zero, begin, all;
+            {_BY} mov.u32 sm, %smid; cvt.u64.u32 unit, sm; mov.b64 zero, 0;
+            @by {_STORE}.b64 [$1+{8 * UNIT}], unit; @by {_STORE}.b64 [$1+{8 * PUSHED}], zero;
+            mov.u64 all, %globaltimer; mov.u64 begin, %clock64;
+            @by {_STORE}.b64 [$1+{8 * GLOBAL_BEGIN}], all; @by {_STORE}.b64 [$1+{8 * BEGIN}], begin;
+            @by {_STORE}.b64 [$1+{8 * EPOCH}], $3; }}"""
+        emit.assembly(text, "=r,l,r,l", [block, by, emit.cast(epoch, 64, signed=False)], ["i32"])
+
+    def end(self, emit: Emitter, block: SSAValue, by: SSAValue) -> None:
+        text = f"""{{ .reg .pred by; .reg .b64 all; {_BY} mov.u64 all, %globaltimer;
+            @by {_STORE}.b64 [$1+{8 * GLOBAL_END}], all; }}"""
+        emit.assembly(text, "=r,l,r", [block, by], ["i32"])
+
+    def stamp(
+        self, emit: Emitter, address: SSAValue, by: SSAValue, offset: int, epoch: SSAValue, bits: int
+    ) -> None:
+        """A clock in its place."""
+        if bits == 64:
+            text = f"""{{ .reg .pred by; .reg .b64 t; {_BY} mov.u64 t, %clock64;
+                @by {_STORE}.b64 [$1+{offset}], t; }}"""
+            emit.assembly(text, "=r,l,r", [address, by], ["i32"])
+            return
+        # `%clock` has a slower way through the uniform registers than the low half of `%clock64`.
+        text = f"""{{ .reg .pred by; .reg .b32 low, high; .reg .b64 t; {_BY} mov.u64 t, %clock64;
+            mov.b64 {{low, high}}, t; mov.b64 t, {{low, $3}}; @by {_STORE}.b64 [$1+{offset}], t; }}"""
+        emit.assembly(text, "=r,l,r,r", [address, by, epoch], ["i32"])
+
+    def put(self, emit: Emitter, address: SSAValue, by: SSAValue, offset: int, word: SSAValue) -> None:
+        """A 64-bit word in its place."""
+        text = f"{{ .reg .pred by; {_BY} @by {_STORE}.b64 [$1+{offset}], $3; }}"
+        emit.assembly(text, "=r,l,r,l", [address, by, word], ["i32"])

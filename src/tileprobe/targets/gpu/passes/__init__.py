@@ -1,0 +1,1 @@
+"""Passes over Triton's GPU IR, one a file."""

@@ -1,0 +1,409 @@
+"""record-to-ttgir: records become Triton's own GPU IR, with the instructions of the machine inside.
+
+In comes final TTGIR with `record` ops; out goes TTGIR that Triton compiles on. Each stream finds its block in the
+program's scratch, and one thread speaks for each of its instances. The place of a record is the frame of the iteration
+it lies in plus a constant; frames are carried through loops beside the values of the kernel. Locations of all that is
+added name this pass, so that it can be told from the kernel's own instructions in the machine code.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, i64
+from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.passes import ModulePass
+
+from tileprobe.errors import UnsupportedError
+from tileprobe.ir.accessors import attr_value, is_tensor, op_name
+from tileprobe.ir.blocks import in_order
+from tileprobe.ir.layout import CURSOR_WORDS, PAYLOAD_BIT, PUSHED, Layout
+from tileprobe.ir.probe import RegionOp
+from tileprobe.ir.record import (
+    ClockOp,
+    CursorOp,
+    EnterOp,
+    FlushOp,
+    IndexOp,
+    NextOp,
+    OpenOp,
+    PushOp,
+    SlotOp,
+    StoreOp,
+    TripOp,
+)
+from tileprobe.targets.gpu.carried import Carried
+from tileprobe.targets.gpu.emit import Emitter, Threads, location
+from tileprobe.targets.gpu.isa import Isa, isa_of
+from tileprobe.targets.gpu.table import EPOCH_WORD, FIRST_LOOP, LOOP_WORDS, WORD, entry_words, loops_of
+
+# Files that locations name: records by slot and dose, what else is added.
+RECORD_FILE = "tileprobe.record"
+OTHER_FILE = "tileprobe.overhead"
+_OTHER = location(OTHER_FILE)
+_WARPS = {"warp": 1, "warp_group": 4}  # that make an instance
+_GROUP = 4
+
+
+@dataclass(frozen=True)
+class RecordToTtgirPass(ModulePass):
+    """Turns records into Triton's GPU IR."""
+
+    name = "record-to-ttgir"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        opened = [inner for inner in op.walk() if isinstance(inner, OpenOp)]
+        if opened:
+            _refuse_clusters(op)
+            whole = next(inner.layout for inner in opened if inner.layout is not None)
+            layout = Layout.from_json(json.loads(whole.data))
+            isa = isa_of(str(attr_value(op, "ttg.target")))
+            isa.check(layout)
+            lowering = _Lowering(op, layout, isa)
+            for function in op.ops:
+                lowering.regions(function)
+            drop(lowering.done)
+        drop([inner for inner in op.walk() if isinstance(inner, RegionOp)])
+
+
+def drop(ops: list[Operation]) -> None:
+    """Erases ops that use each other, the last ones first."""
+    for op in reversed(ops):
+        op.detach()
+        op.erase()
+
+
+def _refuse_clusters(module: ModuleOp) -> None:
+    if (attr_value(module, "ttg.num-ctas") or 1) > 1:
+        raise UnsupportedError("records in programs of several CTAs (num_ctas > 1) are not supported yet")
+
+
+@dataclass
+class _Stream:
+    """A stream while it is lowered."""
+
+    number: int
+    threads: Threads
+    block: SSAValue  # the address of the instance's block
+    by: SSAValue  # i1: whether a thread speaks for an instance that is recorded
+    epoch: SSAValue  # i32
+    sampling: dict[int, tuple[SSAValue, SSAValue, SSAValue]]  # loop -> stride, phase, count; i64
+
+
+@dataclass
+class _Kept:
+    """An iteration: whether it is recorded, i1 of a thread and for `push` (None: always), and where."""
+
+    by: SSAValue
+    frame: SSAValue
+    hit: SSAValue | None
+    number: SSAValue | None = None  # i64, or -1
+
+
+@dataclass
+class _Lowering:
+    module: ModuleOp
+    layout: Layout
+    isa: Isa
+    streams: dict[SSAValue, _Stream] = field(default_factory=dict)
+    kept: dict[SSAValue, _Kept] = field(default_factory=dict)
+    done: list[Operation] = field(default_factory=list)
+
+    def regions(self, op: Operation) -> None:
+        for region in op.regions:
+            for block in in_order(region):
+                for inner in list(block.ops):
+                    self._op(block, inner)
+                    self.regions(inner)
+
+    def _op(self, block: Block, op: Operation) -> None:
+        lower = {
+            OpenOp: self._open,
+            TripOp: self._trip,
+            IndexOp: self._index,
+            EnterOp: self._zero,
+            CursorOp: self._zero,
+            NextOp: self._next,
+            StoreOp: self._store,
+            PushOp: self._push,
+            FlushOp: self._flush,
+        }.get(type(op))
+        if lower is not None:
+            lower(block, op)
+        if op.name.startswith("record."):
+            self.done.append(op)
+
+    def _at(self, block: Block, op: Operation, stream: _Stream) -> Emitter:
+        return Emitter(block, op, stream.threads, _OTHER)
+
+    # -- streams ---------------------------------------------------------------------------------------------
+
+    def _open(self, block: Block, op: OpenOp) -> None:
+        stream = self.layout.streams[op.stream.data]
+        warps, size = _warps_of(block), attr_value(self.module, "ttg.threads-per-warp") or 32
+        threads = Threads(warps, size)
+        emit = Emitter(block, op, threads, _OTHER)
+        words = self.isa.table(
+            emit,
+            emit.scratch(WORD * entry_words(self.layout, stream.id)),
+            entry_words(self.layout, stream.id),
+        )
+        address, epoch = words[0], emit.cast(words[EPOCH_WORD], 32)
+        part = _WARPS.get(self.layout.granularity, warps) * size
+        thread = emit.thread()
+        speaks = emit.compare("eq", emit.binary("arith.remui", thread, emit.constant(part)), emit.constant(0))
+        by = emit.both(speaks, emit.compare("ne", address, emit.constant(0, "i64")))
+        if stream.instances > 1:
+            instance = emit.binary("arith.divui", thread, emit.constant(part))
+            far = emit.mul(instance, emit.constant(WORD * stream.words))
+            address = emit.add(address, emit.cast(far, 64, signed=False))
+        # An address that is the same for all threads would go into uniform registers, out of which every store would
+        # have to fetch it.
+        address = emit.select(by, emit.each(address), emit.each(emit.constant(0, "i64")))
+        sampling = {}
+        for n, loop in enumerate(loops_of(self.layout, stream.id)):
+            both, count = words[FIRST_LOOP + LOOP_WORDS * n : FIRST_LOOP + LOOP_WORDS * (n + 1)]
+            stride = emit.cast(emit.cast(both, 32), 64, signed=False)
+            phase = emit.binary("arith.shrsi", both, emit.constant(32, "i64"))
+            sampling[loop] = stride, phase, count
+        made = _Stream(stream.id, threads, address, by, epoch, sampling)
+        self.isa.header(emit, address, emit.cast(by, 32, signed=False), epoch)
+        self.streams[op.block] = made
+
+    def _flush(self, block: Block, op: FlushOp) -> None:
+        stream = self.streams[op.block]
+        emit = self._at(block, op, stream)
+        by = emit.cast(stream.by, 32, signed=False)
+        if op.cursor is not None:
+            self.isa.put(emit, stream.block, by, WORD * PUSHED, op.cursor)
+        self.isa.end(emit, stream.block, by)
+
+    # -- loops -----------------------------------------------------------------------------------------------
+
+    def _trip(self, block: Block, op: TripOp) -> None:
+        """The trip count, stored for the decoder."""
+        stream = self.streams[op.block]
+        emit = self._at(block, op, stream)
+        lower, upper, step = op.lower, op.upper, op.step
+        width = 64 if str(lower.type) in ("i64", "index") else 32
+        lower, upper, step = (emit.cast(value, width) for value in (lower, upper, step))
+        kind = f"i{width}"
+        one, none = emit.constant(1, kind), emit.constant(0, kind)
+        span = emit.sub(upper, lower)
+        rounded = emit.binary("arith.divui", emit.add(span, emit.sub(step, one)), step)
+        runs = emit.compare("slt", lower, upper)
+        trip = emit.cast(emit.select(runs, rounded, none), 64, signed=False)
+        op.count.replace_all_uses_with(trip)
+        if op.base is not None:
+            by, frame = self._around(op.indices, stream)
+            high = emit.binary(
+                "arith.shli", emit.cast(stream.epoch, 64, signed=False), emit.constant(32, "i64")
+            )
+            word = emit.binary("arith.ori", high, trip)
+            self._put(emit, frame, by, WORD * op.base.data, word)
+
+    def _around(self, indices: object, stream: _Stream) -> tuple[SSAValue, SSAValue]:
+        """Which threads record in the innermost of these iterations, and its frame."""
+        within = list(indices)  # type: ignore[call-overload]
+        if not within:
+            return stream.by, stream.block
+        kept = self.kept[within[-1]]
+        return kept.by, kept.frame
+
+    def _index(self, block: Block, op: IndexOp) -> None:
+        loop = block.parent_op()
+        assert loop is not None
+        assert loop.parent is not None
+        stream = self.streams[op.block]
+        carried = Carried(loop, Emitter(loop.parent, loop, stream.threads, _OTHER))
+        outer = None if op.within is None else self.kept[op.within]
+        if op.cursor is not None:
+            self._counted(block, op, stream, carried, outer)
+            return
+        number = op.loop.data
+        by, frame = (stream.by, stream.block) if outer is None else (outer.by, outer.frame)
+        place = self.layout.loops[number]
+        emit = self._at(block, op, stream)
+        pace = WORD * place.stride
+        if op.dynamic is not None or self.layout.circular:
+            hit, moved = carried.sampled(emit, op, stream.sampling[number])
+        else:
+            hit, moved = carried.first_ones(emit, op, place.capacity), None
+        if self.layout.circular:
+            frame = carried.round(emit, frame, pace, place.capacity, moved)
+        else:
+            frame = carried.frame(frame, pace, moved)
+        if hit is not None:
+            by = emit.both(by, hit)
+        self.kept[op.index] = _Kept(by, frame, _and(emit, hit, outer))
+
+    def _counted(
+        self, block: Block, op: IndexOp, stream: _Stream, carried: Carried, outer: _Kept | None
+    ) -> None:
+        """An iteration of a loop whose records go to the cursor's segment: its number."""
+        emit = self._at(block, op, stream)
+        hit = None
+        if op.dynamic is not None:
+            hit, _ = carried.sampled(emit, op, stream.sampling[op.loop.data])
+        number = carried.number()
+        self._numbered(emit, op.index, number, _and(emit, hit, outer), stream)
+
+    def _numbered(
+        self, emit: Emitter, index: SSAValue, number: SSAValue, hit: SSAValue | None, stream: _Stream
+    ) -> None:
+        if hit is not None:
+            number = emit.select(hit, number, emit.constant(-1, "i64"))
+        by = stream.by if hit is None else emit.both(stream.by, hit)
+        self.kept[index] = _Kept(by, stream.block, hit, number)
+
+    def _zero(self, block: Block, op: CursorOp | EnterOp) -> None:
+        emit = self._at(block, op, self.streams[op.block])
+        op.results[0].replace_all_uses_with(emit.constant(0, "i64"))
+
+    def _next(self, block: Block, op: NextOp) -> None:
+        """An iteration of a loop without a trip count. A phase from the end keeps nothing: there is no end."""
+        stream = self.streams[op.block]
+        emit = self._at(block, op, stream)
+        op.following.replace_all_uses_with(emit.add(op.number, emit.constant(1, "i64")))
+        outer = None if op.within is None else self.kept[op.within]
+        hit = None
+        if op.dynamic is not None:
+            stride, phase, count = stream.sampling[op.loop.data]
+            offset = emit.sub(op.number, phase)
+            narrow, by = emit.cast(offset, 32), emit.cast(stride, 32)
+            quotient = emit.binary("arith.divui", narrow, by)
+            exact = emit.compare("eq", emit.mul(quotient, by), narrow)
+            room = emit.compare("ult", emit.cast(quotient, 64, signed=False), count)
+            hit = emit.both(emit.both(exact, room), emit.compare("sge", offset, emit.constant(0, "i64")))
+            hit = emit.both(hit, emit.compare("sge", phase, emit.constant(0, "i64")))
+        self._numbered(emit, op.index, op.number, _and(emit, hit, outer), stream)
+
+    # -- records ---------------------------------------------------------------------------------------------
+
+    def _store(self, block: Block, op: StoreOp) -> None:
+        slot = op.place.owner
+        assert isinstance(slot, SlotOp)
+        stream = self.streams[slot.block]
+        by, frame = self._around(slot.indices, stream)
+        emit = Emitter(block, op, stream.threads, record_location(slot.slot.data, op))
+        offset = WORD * slot.base.data
+        frame, offset = self._near(emit, frame, offset)
+        self.isa.stamp(
+            emit, frame, emit.cast(by, 32, signed=False), offset, stream.epoch, self.layout.clock_bits
+        )
+        if op.payload is not None:
+            other = emit.at(_OTHER)
+            self._put(other, frame, by, offset + WORD, _payload(other, op.payload))
+
+    def _near(self, emit: Emitter, frame: SSAValue, offset: int) -> tuple[SSAValue, int]:
+        """An address from which the offset fits into a store."""
+        if offset + WORD <= self.isa.largest_offset:
+            return frame, offset
+        return emit.add(frame, emit.constant(offset, "i64")), 0
+
+    def _put(self, emit: Emitter, frame: SSAValue, by: SSAValue, offset: int, word: SSAValue) -> None:
+        frame, offset = self._near(emit, frame, offset)
+        self.isa.put(emit, frame, emit.cast(by, 32, signed=False), offset, word)
+
+    def _push(self, block: Block, op: PushOp) -> None:
+        """Behind the last record; what does not fit is only counted."""
+        stream = self.streams[op.block]
+        emit = Emitter(block, op, stream.threads, record_location(op.slot.data, op))
+        kept = None if op.iteration is None else self.kept[op.iteration]
+        number = emit.constant(-1, "i64") if kept is None or kept.number is None else kept.number
+        by = stream.by if kept is None else kept.by
+        high = emit.binary("arith.shli", number, emit.constant(32, "i64"))
+        tag = emit.binary("arith.ori", high, emit.constant(op.slot.data, "i64"))
+        one = emit.constant(1, "i64")
+        if kept is not None and kept.hit is not None:
+            one = emit.cast(kept.hit, 64, signed=False)
+        cursor = self._append(emit, stream, by, op.cursor, tag, None, one)
+        if op.payload is not None:
+            word = _payload(emit, op.payload)
+            tag = emit.binary("arith.ori", tag, emit.constant(PAYLOAD_BIT, "i64"))
+            cursor = self._append(emit, stream, by, cursor, tag, word, one)
+        op.moved.replace_all_uses_with(cursor)
+
+    def _append(
+        self,
+        emit: Emitter,
+        stream: _Stream,
+        by: SSAValue,
+        cursor: SSAValue,
+        tag: SSAValue,
+        word: SSAValue | None,
+        one: SSAValue,
+    ) -> SSAValue:
+        """A tag and a word, the clock unless it is given, if there is room. The cursor moves on in any case."""
+        place = self.layout.streams[stream.number]
+        room = emit.compare("ult", cursor, emit.constant(place.cursor_capacity, "i64"))
+        by = emit.cast(emit.both(by, room), 32, signed=False)
+        far = emit.mul(cursor, emit.constant(WORD * CURSOR_WORDS, "i64"))
+        frame, offset = self._near(emit, emit.add(stream.block, far), WORD * place.cursor_base)
+        self.isa.put(emit, frame, by, offset, tag)
+        if word is None:
+            self.isa.stamp(emit, frame, by, offset + WORD, stream.epoch, self.layout.clock_bits)
+        else:
+            self.isa.put(emit, frame, by, offset + WORD, word)
+        return emit.add(cursor, one)
+
+
+def record_location(slot: int, op: Operation):
+    """The location of a record: its slot, and which of its doses it is."""
+    copies = 1
+    before = op.prev_op
+    while isinstance(before, (ClockOp, StoreOp, PushOp)) and _slot(before) in (slot, None):
+        copies += not isinstance(before, ClockOp)
+        before = before.prev_op
+    return location(RECORD_FILE, slot + 1, copies)
+
+
+def _slot(op: Operation) -> int | None:
+    if isinstance(op, PushOp):
+        return op.slot.data
+    if isinstance(op, StoreOp) and isinstance(op.place.owner, SlotOp):
+        return op.place.owner.slot.data
+    return None
+
+
+def _and(emit: Emitter, hit: SSAValue | None, outer: _Kept | None) -> SSAValue | None:
+    around = None if outer is None else outer.hit
+    if hit is None or around is None:
+        return hit if around is None else around
+    return emit.both(hit, around)
+
+
+def _payload(emit: Emitter, value: SSAValue) -> SSAValue:
+    """The bits of a payload: an integer of 64 bits, or a double."""
+    name = str(value.type)
+    if name[0] == "i":
+        return emit.cast(value, 64)
+    wide = value if name == "f64" else emit.value("arith.extf", [value], _f64())
+    return emit.value("arith.bitcast", [wide], i64)
+
+
+def _f64():
+    from xdsl.dialects.builtin import f64
+
+    return f64
+
+
+def _warps_of(block: Block) -> int:
+    """The warps that run a stream: those of the kernel, or of the partition it is."""
+    region: Region | None = block.parent
+    assert region is not None
+    above = region.parent
+    assert above is not None
+    if op_name(above) == "ttg.warp_specialize.partitions":
+        holder = above.parent_op()
+        assert holder is not None
+        return int(attr_value(holder, "partitionNumWarps")[above.regions.index(region)])
+    module = above
+    while (outer := module.parent_op()) is not None:
+        module = outer
+    return int(attr_value(module, "ttg.num-warps"))
+
+
+__all__ = ["OTHER_FILE", "RECORD_FILE", "RecordToTtgirPass", "is_tensor"]

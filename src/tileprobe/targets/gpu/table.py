@@ -1,0 +1,61 @@
+"""What a probed kernel finds in its profile scratch: for each program and each stream of it an entry.
+
+In come the layout, the sampling and where the record buffer lies; out goes the table that whoever launches puts into
+the memory Triton passes along. A program without a block finds 0 and records nothing, so programs are chosen at run
+time; so are iterations. An entry is one read away from the program's start:
+
+    block's address (0: none), epoch, then for each loop of the stream: stride and phase, count
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tileprobe.ir.layout import Layout
+from tileprobe.ir.sampling import Sampling
+
+BLOCK, EPOCH_WORD, FIRST_LOOP = 0, 1, 2
+LOOP_WORDS = 2  # stride and phase in one, 32 bits each; count
+WORD = 8
+
+
+def loops_of(layout: Layout, stream: int) -> list[int]:
+    """The loops of a stream, in the order of their parameters in its entry."""
+    return [loop.id for loop in layout.loops if loop.stream == stream]
+
+
+def entry_words(layout: Layout, stream: int) -> int:
+    return FIRST_LOOP + LOOP_WORDS * len(loops_of(layout, stream))
+
+
+def table_words(layout: Layout) -> int:
+    """What one program has in its scratch."""
+    return sum(entry_words(layout, stream.id) for stream in layout.streams)
+
+
+def make_table(
+    layout: Layout, sampling: Sampling, *, buffer: int, epoch: int, programs: int, blocks: int
+) -> np.ndarray:
+    """The scratch of all programs of a launch, (programs, words)."""
+    table = np.zeros((programs, table_words(layout)), np.uint64)
+    chosen = sampling.recorded(programs, blocks)
+    at = buffer + np.arange(len(chosen), dtype=np.uint64) * np.uint64(layout.block_bytes)
+    first = 0
+    for stream in layout.streams:
+        table[chosen, first + BLOCK] = at + np.uint64(WORD * stream.base)
+        table[:, first + EPOCH_WORD] = epoch
+        for n, loop in enumerate(loops_of(layout, stream.id)):
+            word = first + FIRST_LOOP + LOOP_WORDS * n
+            table[:, word : word + LOOP_WORDS] = _loop(layout, sampling, loop)
+        first += entry_words(layout, stream.id)
+    return table
+
+
+def _loop(layout: Layout, sampling: Sampling, number: int) -> Sequence[np.uint64]:
+    every, loop = sampling.loop(number), layout.loops[number]
+    endless = loop.cursor or layout.circular
+    count = every.count if endless else min(every.count, loop.capacity)
+    phase = np.int64(every.phase).astype(np.int32).view(np.uint32)
+    return np.uint64(every.stride) | np.uint64(phase) << np.uint64(32), np.uint64(count)
