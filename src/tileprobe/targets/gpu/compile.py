@@ -99,7 +99,7 @@ def _compiled(plain: Any, ttgir: str) -> Any:
 def options_of(plain: Any) -> dict[str, Any]:
     from triton.compiler.compiler import make_backend
 
-    kind = type(make_backend(plain.metadata.target).parse_options({}))
+    kind: Any = type(make_backend(plain.metadata.target).parse_options({}))
     known = {field.name: getattr(plain.metadata, field.name, None) for field in fields(kind) if field.init}
     return {name: _hashable(value) for name, value in known.items() if value is not None}
 

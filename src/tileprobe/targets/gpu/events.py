@@ -1,7 +1,7 @@
 """What happens while a kernel's scalar part is run: events, the places they name, and barriers in shared memory.
 
-A barrier is completed when as many arrivals came as it was made for, and then begins anew. Completions are counted: a wait
-awaits one of them, by its parity as the machine does.
+A barrier is completed when as many arrivals came as it was made for, and then begins anew. Completions are counted:
+a wait awaits one of them, by its parity as the machine does.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ class Event:
     stream: int
     loops: tuple[tuple[Operation, int], ...]
     values: tuple[Any, ...] = ()  # of its operands
-    numbers: tuple[
-        tuple[Place, int], ...
-    ] = ()  # barriers, and which completion of each it takes part in or awaits
+    finished: Operation | None = None  # the loop that its stream ended last, beside it
+    # Barriers, and which completion of each it takes part in or awaits.
+    numbers: tuple[tuple[Place, int], ...] = ()
 
     @property
     def iteration(self) -> int:

@@ -1,7 +1,7 @@
 """A pass pipeline on the final TTGIR of a kernel, down to Triton's own IR, and what has to be known of it afterwards.
 
-In comes a bridged module; it is changed in place. Out go the regions, the layout, the IR of each level, the records that
-the machine code must have, and which ops stand between which of them.
+In comes a bridged module; it is changed in place. Out go the regions, the layout, the IR of each level, the records
+that the machine code must have, and which ops stand between which of them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tileprobe.ir.writer import attribute_text
 from tileprobe.passes import pipeline as passes_of
 from tileprobe.targets.gpu.compile import Site
 from tileprobe.targets.gpu.machine_ops import OPCODES
-from tileprobe.targets.gpu.passes.record_to_ttgir import RecordToTtgirPass
+from tileprobe.targets.gpu.passes.record_to_ttgir import RecordToTtgirPass, behind_barriers
 from tileprobe.targets.gpu.structure import TtgirStructure
 
 
@@ -48,6 +48,7 @@ def instrument(module: ModuleOp, pipeline: str) -> Instrumented | None:
     whole = next((op for op in opened if op.layout is not None), None)
     if whole is None or whole.layout is None:
         return None
+    behind_barriers(module)
     levels["record"] = str(module)
     kernel = TtgirStructure().kernels(module)[0]
     made = Instrumented(

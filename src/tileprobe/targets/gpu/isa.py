@@ -20,8 +20,8 @@ class Isa(Protocol):
         """Refuses a layout that cannot be written here."""
         ...
 
-    def table(self, emit: Emitter, address: SSAValue, words: int) -> list[SSAValue]:
-        """The first 64-bit words at an address, scalars; an even number of them."""
+    def table(self, emit: Emitter, address: SSAValue, word: int) -> list[SSAValue]:
+        """Two 64-bit words from an even one on, scalars."""
         ...
 
     def header(self, emit: Emitter, block: SSAValue, by: SSAValue, epoch: SSAValue) -> None:
@@ -47,7 +47,7 @@ def isa_of(target: str) -> Isa:
     """The instruction set of Triton's `ttg.target`: "cuda:90", "hip:gfx942"."""
     from tileprobe.targets.gpu.nvidia import Nvidia
 
-    backend, _, arch = target.partition(":")
+    backend = target.partition(":")[0]
     if backend == "cuda":
         return Nvidia()
     raise UnsupportedError(f"records are not written for {target}")

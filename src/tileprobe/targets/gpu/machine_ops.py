@@ -50,9 +50,9 @@ SYNCHRONISING = frozenset(
 
 # What records are made of: clocks, stores, addresses, predicates.
 RECORD_OPCODES = (
-    "CS2R", "S2R", "S2UR", "STG", "LDG", "LDC", "ULDC", "MOV", "UMOV", "IMAD", "UIMAD", "ISETP", "UISETP", "IADD", "UIADD",
-    "VIADD", "SHF", "USHF", "LEA", "ULEA", "SEL", "USEL", "LOP3", "ULOP3", "PLOP3", "UPLOP3", "P2R", "R2P", "R2UR", "IMNMX",
-    "VIMNMX", "SGXT", "I2F", "F2I", "MUFU", "I2I", "PRMT", "NOP", "STL", "LDL", "VOTEU", "BRA",
-    "s_", "v_mov", "v_add", "v_lshl", "v_cmp", "v_cndmask", "v_and", "v_or", "v_mul", "v_mad", "v_sub", "v_readfirstlane",
-    "global_store", "global_load", "flat_store", "buffer_store", "scratch",
+    "CS2R", "S2R", "S2UR", "STG", "LDG", "LDC", "ULDC", "MOV", "UMOV", "IMAD", "UIMAD", "ISETP", "UISETP", "IADD",
+    "UIADD", "VIADD", "SHF", "USHF", "LEA", "ULEA", "SEL", "USEL", "LOP3", "ULOP3", "PLOP3", "UPLOP3", "P2R", "R2P",
+    "R2UR", "IMNMX", "VIMNMX", "SGXT", "I2F", "F2I", "MUFU", "I2I", "PRMT", "NOP", "STL", "LDL", "VOTEU", "BRA",
+    "s_", "v_mov", "v_add", "v_lshl", "v_cmp", "v_cndmask", "v_and", "v_or", "v_mul", "v_mad", "v_sub",
+    "v_readfirstlane", "global_store", "global_load", "flat_store", "buffer_store", "scratch",
 )  # fmt: skip

@@ -24,13 +24,10 @@ class Nvidia:
 
     def check(self, layout: Layout) -> None: ...
 
-    def table(self, emit: Emitter, address: SSAValue, words: int) -> list[SSAValue]:
-        """The first 64-bit words at an address, an even number of them."""
-        found: list[SSAValue] = []
-        for pair in range(0, words, 2):
-            text = f"ld.global.v2.b64 {{$0, $1}}, [$2+{8 * pair}];"
-            found += emit.scalar_assembly(text, "=l,=l,l", [address], ["i64", "i64"])
-        return found
+    def table(self, emit: Emitter, address: SSAValue, word: int) -> list[SSAValue]:
+        """Two 64-bit words from an even one on."""
+        text = f"ld.global.v2.b64 {{$0, $1}}, [$2+{8 * word}];"
+        return emit.scalar_assembly(text, "=l,=l,l", [address], ["i64", "i64"])
 
     def header(self, emit: Emitter, block: SSAValue, by: SSAValue, epoch: SSAValue) -> None:
         text = f"""{{ .reg .pred by; .reg .b32 sm; .reg .b64 unit, zero, begin, all;

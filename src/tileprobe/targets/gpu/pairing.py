@@ -6,8 +6,8 @@ has moved apart: constant differences, found from the run and checked over all o
 left alone, and is then a wait by itself.
 
 How an end is found: copies of `cp.async` by their tokens; what completes an mbarrier (TMA, tensor cores of Blackwell,
-arrivals of another partition) by the barrier and how often it was completed; wgmma and TMA stores by how many of them may be
-under way after the wait; loads that a later iteration puts into shared memory (AMD) by their value.
+arrivals of another partition) by the barrier and how often it was completed; wgmma and TMA stores by how many of them
+may be under way after the wait.
 """
 
 from __future__ import annotations
@@ -234,12 +234,18 @@ class _Shifts:
         here = aheads.get(start.op, 0), aheads.get(stop.op, 0)
         if len(start.loops) == len(stop.loops):
             return ((here[0], None), (here[1], None)) if start.loops else (None, None)
+        beside = start.stream == stop.stream
         if len(start.loops) == len(stop.loops) - 1:  # before the loop
             iteration = stop.iteration + here[1]
-            return ((iteration, stop.loop) if iteration >= 0 else None), (here[1], None)
+            known = beside and iteration >= 0
+            return ((iteration, stop.loop) if known else None), (here[1], None)
         if len(stop.loops) == len(start.loops) - 1 and start.loop is not None:  # behind it
-            left = start.iteration + here[0] - self.run.trips[start.loop]
-            return (here[0], None), ((left, start.loop) if left < 0 else None)
+            trips = self.run.trips
+            left = start.iteration + here[0] - trips[start.loop]
+            # Another stream knows the end of a loop of its own, if it runs as often.
+            ended = start.loop if beside else stop.finished
+            known = left < 0 and ended is not None and trips[ended] == trips[start.loop]
+            return (here[0], None), ((left, ended) if known else None)
         return None, None
 
 

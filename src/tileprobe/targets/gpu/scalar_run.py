@@ -3,8 +3,8 @@
 In comes a kernel of final TTGIR. Integers, tokens and places in shared memory are followed for real, through
 iteration arguments, branches and the captures of partitions; partitions run side by side and meet at their barriers;
 tensors are not looked at. Out go the events of each stream: which asynchronous op ran, in which iteration, with which
-token, and how often its barrier had been completed. Every loop is made to run a few times: sizes that a kernel is launched
-with do not change how it was pipelined. For the same reason predicates count as true.
+token, and how often its barrier had been completed. Every loop is made to run a few times: sizes that a kernel is
+launched with do not change how it was pipelined. For the same reason predicates count as true.
 """
 
 from __future__ import annotations
@@ -71,6 +71,7 @@ class _Machine:
         self.streams = 1
         self.active: list[Generator[None, None, Any]] = []
         self.steps = 0
+        self.finished: dict[tuple[int, int], Operation] = {}  # by stream and depth
 
     def start(self, first: Generator[None, None, Any]) -> None:
         """Runs all streams in turn until none is left, or none gets on: then the rest is not known."""
@@ -109,7 +110,8 @@ class _Machine:
         elif name == "ttng.init_barrier":
             self.barriers.init(values.get(op.operands[0]), int(attr_value(op, "count") or 1))
         elif self.wanted(op):
-            event = Event(op, stream, loops, tuple(values.get(operand) for operand in op.operands))
+            held = tuple(values.get(operand) for operand in op.operands)
+            event = Event(op, stream, loops, held, self.finished.get((stream, len(loops))))
             if name == BARRIER_WAIT:
                 while not self.barriers.passes(event):
                     yield
@@ -142,6 +144,7 @@ class _Machine:
             values[arguments[0]] = lower + iteration * step if known else None  # type: ignore[operator]
             values.update(zip(arguments[1:], carried))
             carried = yield from self.region(body, values, stream, (*loops, (op, iteration)))
+        self.finished[stream, len(loops)] = op
         values.update(zip(op.results, carried))
 
     def _while(

@@ -49,7 +49,8 @@ class _GpuTarget(CommonTarget):
     def _check_machine(self, machine: str) -> None:
         from triton.runtime import driver
 
-        there = str(driver.active.get_current_target().arch)
+        active: Any = driver.active
+        there = str(active.get_current_target().arch)
         if machine and machine != there:
             raise TileProbeError(
                 f"the GPU here is {self.name}:{there}; kernels for {self.name}:{machine} can be inspected here, "

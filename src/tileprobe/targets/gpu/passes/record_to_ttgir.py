@@ -9,20 +9,20 @@ added name this pass, so that it can be told from the kernel's own instructions 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import dataclass, field
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, i64
+from xdsl.dialects.builtin import LocationAttr, ModuleOp, f64, i64
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
 from tileprobe.errors import UnsupportedError
-from tileprobe.ir.accessors import attr_value, is_tensor, op_name
+from tileprobe.ir.accessors import attr_value, op_name
 from tileprobe.ir.blocks import in_order
 from tileprobe.ir.layout import CURSOR_WORDS, PAYLOAD_BIT, PUSHED, Layout
 from tileprobe.ir.probe import RegionOp
 from tileprobe.ir.record import (
-    ClockOp,
     CursorOp,
     EnterOp,
     FlushOp,
@@ -37,14 +37,16 @@ from tileprobe.ir.record import (
 from tileprobe.targets.gpu.carried import Carried
 from tileprobe.targets.gpu.emit import Emitter, Threads, location
 from tileprobe.targets.gpu.isa import Isa, isa_of
-from tileprobe.targets.gpu.table import EPOCH_WORD, FIRST_LOOP, LOOP_WORDS, WORD, entry_words, loops_of
+from tileprobe.targets.gpu.table import BLOCK, EPOCH_WORD, FIRST_LOOP, LOOP_WORDS, WORD, entry_words, loops_of
 
 # Files that locations name: records by slot and dose, what else is added.
 RECORD_FILE = "tileprobe.record"
 OTHER_FILE = "tileprobe.overhead"
 _OTHER = location(OTHER_FILE)
+# What Triton's analysis of shared memory looks for one after another.
+_WAITS = ("ttg.async_wait", "ttng.async_tma_store_wait", "amdg.async_wait", "amdg.async_tdm_wait")
+_BARRIERS = ("ttg.barrier", "gpu.barrier", "ttng.cluster_barrier")
 _WARPS = {"warp": 1, "warp_group": 4}  # that make an instance
-_GROUP = 4
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,7 @@ class RecordToTtgirPass(ModulePass):
             layout = Layout.from_json(json.loads(whole.data))
             isa = isa_of(str(attr_value(op, "ttg.target")))
             isa.check(layout)
+            behind_barriers(op)
             lowering = _Lowering(op, layout, isa)
             for function in op.ops:
                 lowering.regions(function)
@@ -78,6 +81,24 @@ def drop(ops: list[Operation]) -> None:
 def _refuse_clusters(module: ModuleOp) -> None:
     if (attr_value(module, "ttg.num-ctas") or 1) > 1:
         raise UnsupportedError("records in programs of several CTAs (num_ctas > 1) are not supported yet")
+
+
+def behind_barriers(module: ModuleOp) -> None:
+    """Moves records behind waits and barriers that stand in a row: Triton puts a barrier behind the last wait of a row,
+    and would take a record for its end."""
+    for wait in [op for op in module.walk() if op_name(op) in _WAITS]:
+        block, records = wait.parent, []
+        after = wait.next_op
+        while after is not None and after.name.startswith("record."):
+            records.append(after)
+            after = after.next_op
+        if block is None or not records or after is None or op_name(after) not in (*_WAITS, *_BARRIERS):
+            continue
+        for record in records:
+            record.detach()
+        behind = after.next_op
+        assert behind is not None  # a block ends with a terminator
+        block.insert_ops_before(records, behind)
 
 
 @dataclass
@@ -110,6 +131,13 @@ class _Lowering:
     streams: dict[SSAValue, _Stream] = field(default_factory=dict)
     kept: dict[SSAValue, _Kept] = field(default_factory=dict)
     done: list[Operation] = field(default_factory=list)
+    written: Counter[int] = field(default_factory=Counter)  # slot -> how often so far
+    sampled: set[int] = field(default_factory=set)  # loops whose iterations are chosen at run time
+
+    def __post_init__(self) -> None:
+        for op in self.module.walk():
+            if isinstance(op, (IndexOp, NextOp)) and (op.dynamic is not None or self.layout.circular):
+                self.sampled.add(op.loop.data)
 
     def regions(self, op: Operation) -> None:
         for region in op.regions:
@@ -145,12 +173,9 @@ class _Lowering:
         warps, size = _warps_of(block), attr_value(self.module, "ttg.threads-per-warp") or 32
         threads = Threads(warps, size)
         emit = Emitter(block, op, threads, _OTHER)
-        words = self.isa.table(
-            emit,
-            emit.scratch(WORD * entry_words(self.layout, stream.id)),
-            entry_words(self.layout, stream.id),
-        )
-        address, epoch = words[0], emit.cast(words[EPOCH_WORD], 32)
+        entry = emit.scratch(WORD * entry_words(self.layout, stream.id))
+        words = self.isa.table(emit, entry, 0)
+        address, epoch = words[BLOCK], emit.cast(words[EPOCH_WORD], 32)
         part = _WARPS.get(self.layout.granularity, warps) * size
         thread = emit.thread()
         speaks = emit.compare("eq", emit.binary("arith.remui", thread, emit.constant(part)), emit.constant(0))
@@ -164,7 +189,9 @@ class _Lowering:
         address = emit.select(by, emit.each(address), emit.each(emit.constant(0, "i64")))
         sampling = {}
         for n, loop in enumerate(loops_of(self.layout, stream.id)):
-            both, count = words[FIRST_LOOP + LOOP_WORDS * n : FIRST_LOOP + LOOP_WORDS * (n + 1)]
+            if loop not in self.sampled:
+                continue
+            both, count = self.isa.table(emit, entry, FIRST_LOOP + LOOP_WORDS * n)
             stride = emit.cast(emit.cast(both, 32), 64, signed=False)
             phase = emit.binary("arith.shrsi", both, emit.constant(32, "i64"))
             sampling[loop] = stride, phase, count
@@ -287,7 +314,7 @@ class _Lowering:
         assert isinstance(slot, SlotOp)
         stream = self.streams[slot.block]
         by, frame = self._around(slot.indices, stream)
-        emit = Emitter(block, op, stream.threads, record_location(slot.slot.data, op))
+        emit = Emitter(block, op, stream.threads, self._location(slot.slot.data))
         offset = WORD * slot.base.data
         frame, offset = self._near(emit, frame, offset)
         self.isa.stamp(
@@ -296,6 +323,11 @@ class _Lowering:
         if op.payload is not None:
             other = emit.at(_OTHER)
             self._put(other, frame, by, offset + WORD, _payload(other, op.payload))
+
+    def _location(self, slot: int) -> LocationAttr:
+        """That of a record: its slot, and which of its copies it is."""
+        self.written[slot] += 1
+        return location(RECORD_FILE, slot + 1, self.written[slot])
 
     def _near(self, emit: Emitter, frame: SSAValue, offset: int) -> tuple[SSAValue, int]:
         """An address from which the offset fits into a store."""
@@ -310,7 +342,7 @@ class _Lowering:
     def _push(self, block: Block, op: PushOp) -> None:
         """Behind the last record; what does not fit is only counted."""
         stream = self.streams[op.block]
-        emit = Emitter(block, op, stream.threads, record_location(op.slot.data, op))
+        emit = Emitter(block, op, stream.threads, self._location(op.slot.data))
         kept = None if op.iteration is None else self.kept[op.iteration]
         number = emit.constant(-1, "i64") if kept is None or kept.number is None else kept.number
         by = stream.by if kept is None else kept.by
@@ -350,24 +382,6 @@ class _Lowering:
         return emit.add(cursor, one)
 
 
-def record_location(slot: int, op: Operation):
-    """The location of a record: its slot, and which of its doses it is."""
-    copies = 1
-    before = op.prev_op
-    while isinstance(before, (ClockOp, StoreOp, PushOp)) and _slot(before) in (slot, None):
-        copies += not isinstance(before, ClockOp)
-        before = before.prev_op
-    return location(RECORD_FILE, slot + 1, copies)
-
-
-def _slot(op: Operation) -> int | None:
-    if isinstance(op, PushOp):
-        return op.slot.data
-    if isinstance(op, StoreOp) and isinstance(op.place.owner, SlotOp):
-        return op.place.owner.slot.data
-    return None
-
-
 def _and(emit: Emitter, hit: SSAValue | None, outer: _Kept | None) -> SSAValue | None:
     around = None if outer is None else outer.hit
     if hit is None or around is None:
@@ -380,14 +394,8 @@ def _payload(emit: Emitter, value: SSAValue) -> SSAValue:
     name = str(value.type)
     if name[0] == "i":
         return emit.cast(value, 64)
-    wide = value if name == "f64" else emit.value("arith.extf", [value], _f64())
+    wide = value if name == "f64" else emit.value("arith.extf", [value], f64)
     return emit.value("arith.bitcast", [wide], i64)
-
-
-def _f64():
-    from xdsl.dialects.builtin import f64
-
-    return f64
 
 
 def _warps_of(block: Block) -> int:
@@ -404,6 +412,3 @@ def _warps_of(block: Block) -> int:
     while (outer := module.parent_op()) is not None:
         module = outer
     return int(attr_value(module, "ttg.num-warps"))
-
-
-__all__ = ["OTHER_FILE", "RECORD_FILE", "RecordToTtgirPass", "is_tensor"]

@@ -1,0 +1,81 @@
+// PASSES: record-to-ttgir
+// The stream finds its block in the program's scratch, one thread speaks for it, and writes the header.
+// CHECK:      "ttg.global_scratch_alloc"() <{nbytes = 32 : i32, alignment = 16 : i32, third_party_allocation}>
+// CHECK:      ld.global.v2.b64 {$0, $1}, [$2+0];
+// CHECK-NOT:  ld.global
+// CHECK:      "tt.make_range"() <{start = 0 : i32, end = 128 : i32}>
+// CHECK:      "arith.remui"
+// CHECK:      %smid
+// CHECK-SAME: %globaltimer
+// A record: the clock, and a store where the thread speaks.
+// CHECK:      setp.ne.b32 by, $2, 0; mov.u64 t, %clock64; @by st.relaxed.cta.global.b64 [$1+64], t;
+// The trip count lies before the first iteration, which has no division of its own.
+// CHECK:      "arith.divui"
+// CHECK:      st.relaxed.cta.global.b64 [$1+72], $3;
+// The frame of an iteration is carried; the first four have a place.
+// CHECK:      "arith.constant"() <{value = 4 : i64}>
+// CHECK:      scf.for %i = %lb to %ub step %step iter_args(%[[F:.*]] = %{{.*}}) -> (tensor<128xi64
+// CHECK-NEXT: "arith.cmpi"(%i, %{{.*}}) <{predicate = 2 : i64}>
+// CHECK-NOT:  arith.div
+// CHECK:      "tt.elementwise_inline_asm"(%[[F]], %{{.*}}[$1+80], t;
+// CHECK:      "test.op"() : () -> ()
+// CHECK:      "tt.elementwise_inline_asm"(%[[F]], %{{.*}}[$1+88], t;
+// CHECK:      "arith.constant"() <{value = 16 : i64}>
+// CHECK:      scf.yield
+// CHECK:      %globaltimer; @by st.relaxed.cta.global.b64 [$1+40]
+// CHECK-NOT:  record.
+// CHECK-NOT:  probe.
+module attributes {"ttg.num-warps" = 4 : i32, "ttg.threads-per-warp" = 32 : i32, "ttg.target" = "cuda:80"} {
+  func.func @k(%lb : i32, %ub : i32, %step : i32) {
+    probe.region 0 "k" kind "kernel"
+    %b = record.open program global exact 64 bits 24 words layout "{\"block_words\":24,\"streams\":[{\"id\":0,\"words\":24}],\"loops\":[{\"id\":0,\"capacity\":4,\"trip_base\":9,\"stride\":2}],\"slots\":[{\"id\":0,\"base\":8},{\"id\":1,\"loops\":[0],\"base\":10,\"strides\":[2]},{\"id\":2,\"loops\":[0],\"base\":11,\"strides\":[2]}]}"
+    %s0 = record.slot %b, 0 at 8
+    %t0 = record.clock 64
+    record.store %t0, %s0
+    %n = record.trip %b, 0 at 9 from %lb to %ub step %step : i32
+    scf.for %i = %lb to %ub step %step : i32 {
+      %k = record.index %b, 0 of 4, %i from %lb step %step count %n : i32
+      %s = record.slot %b, 1 at 10 [%k * 2]
+      %t = record.clock 64
+      record.store %t, %s
+      "test.op"() : () -> ()
+      %r = record.slot %b, 2 at 11 [%k * 2]
+      %u = record.clock 64
+      record.store %u, %r
+    }
+    record.flush %b
+    func.return
+  }
+}
+// -----
+// PASSES: record-to-ttgir
+// Records never stand between waits in a row: Triton would put a barrier behind each.
+// CHECK:      "ttg.async_wait"() : () -> ()
+// CHECK-NEXT: "ttg.async_wait"() : () -> ()
+// CHECK:      [$1+64], t;
+// CHECK:      [$1+72], t;
+module attributes {"ttg.num-warps" = 4 : i32, "ttg.threads-per-warp" = 32 : i32, "ttg.target" = "cuda:90"} {
+  func.func @k() {
+    %b = record.open program global exact 64 bits 16 words layout "{\"block_words\":16,\"slots\":[{\"id\":0,\"base\":8},{\"id\":1,\"base\":9}]}"
+    "ttg.async_wait"() : () -> ()
+    %s = record.slot %b, 0 at 8
+    %t = record.clock 64
+    record.store %t, %s
+    "ttg.async_wait"() : () -> ()
+    %r = record.slot %b, 1 at 9
+    %u = record.clock 64
+    record.store %u, %r
+    record.flush %b
+    func.return
+  }
+}
+// -----
+// PASSES: record-to-ttgir
+// ERROR: records in programs of several CTAs
+module attributes {"ttg.num-warps" = 4 : i32, "ttg.num-ctas" = 2 : i32, "ttg.target" = "cuda:90"} {
+  func.func @k() {
+    %b = record.open program global exact 64 bits 8 words layout "{\"block_words\":8}"
+    record.flush %b
+    func.return
+  }
+}

@@ -1,0 +1,254 @@
+"""Runs kernels with lowered records, one program after another, on NumPy: what a GPU would write, record by record.
+
+The kernel's own tensors are not computed; integers, loops, branches and the records are. Each thread of a stream is an
+element of an array. Beside the memory it keeps the truth: which record was passed in which iterations, at which clock.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import FileLineColLoc
+from xdsl.ir import Operation, Region
+
+from tileprobe.ir.accessors import attr_value, op_name
+
+SCRATCH, BUFFER = 1 << 32, 1 << 40
+_STATEMENT = re.compile(r"(?:@(\w+) )?([\w.]+) (.*)")
+
+
+@dataclass
+class Passed:
+    """A record that was passed: its slot, stream, the iterations around it, the clock it read."""
+
+    slot: int
+    stream: int
+    iterations: tuple[int, ...]
+    clock: int
+    program: int
+
+
+@dataclass
+class Gpu:
+    """`table` is the scratch of all programs, `arguments` the kernel's integers by position."""
+
+    table: np.ndarray
+    buffer: np.ndarray
+    arguments: dict[int, int]
+    unknown: int = 0  # what a condition is that depends on tensors
+    clock: int = 1000
+    tick: int = 7
+    passed: list[Passed] = field(default_factory=list)
+    trips: dict[tuple[int, int, Operation], list[int]] = field(default_factory=lambda: defaultdict(list))
+
+    def launch(self, kernel: Operation) -> Gpu:
+        for program in range(len(self.table)):
+            self.program, self.scratch_used, self.streams = program, 0, 1
+            block = kernel.regions[0].blocks[0]
+            sizes = [self.arguments.get(n, 512) for n in range(len(block.args))]
+            values = {a: n if str(a.type) in ("i32", "i64") else None for a, n in zip(block.args, sizes)}
+            self._region(kernel.regions[0], values, 0, ())
+        return self
+
+    # -- control flow ----------------------------------------------------------------------------------------
+
+    def _region(self, region: Region, values: dict, stream: int, around: tuple) -> list:
+        block = region.blocks.first
+        while block is not None:
+            for op in block.ops:
+                if op is not block.last_op:
+                    self._op(op, values, stream, around)
+            last = block.last_op
+            if not last.successors:
+                return [values.get(v) for v in last.operands]
+            which, given = 0, list(last.operands)
+            if len(last.successors) == 2:
+                sizes = attr_value(last, "operandSegmentSizes")
+                which = 0 if self._truth(values.get(last.operands[0])) else 1
+                given = [last.operands[1 : 1 + sizes[1]], last.operands[1 + sizes[1] :]][which]
+            block = last.successors[which]
+            values.update((a, values.get(v)) for a, v in zip(block.args, given))
+        return []
+
+    def _truth(self, value: Any) -> bool:
+        return bool(self.unknown if value is None else value)
+
+    def _op(self, op: Operation, values: dict, stream: int, around: tuple) -> None:
+        name = op_name(op)
+        if name == "scf.for":
+            low, up, step = (values.get(v) for v in op.operands[:3])
+            carried = [values.get(v) for v in op.operands[3:]]
+            trips = len(range(low, up, step))
+            self.trips[self.program, stream, op].append(trips)
+            for n, i in enumerate(range(low, up, step)):
+                values.update(zip(op.regions[0].blocks[0].args, [i, *carried]))
+                carried = self._region(op.regions[0], values, stream, (*around, n))
+            values.update(zip(op.results, carried))
+        elif name == "scf.while":
+            carried, n = [values.get(v) for v in op.operands], 0
+            while True:
+                values.update(zip(op.regions[0].blocks[0].args, carried))
+                goes, *given = self._region(op.regions[0], values, stream, around)
+                if not (n < 3 if goes is None else goes):
+                    break
+                values.update(zip(op.regions[1].blocks[0].args, given))
+                carried = self._region(op.regions[1], values, stream, (*around, n))
+                n += 1
+            values.update(zip(op.results, given))
+        elif name == "scf.if":
+            taken = op.regions[0 if self._truth(values.get(op.operands[0])) else 1]
+            if taken.blocks.first is not None:
+                values.update(zip(op.results, self._region(taken, values, stream, around)))
+        elif name == "ttg.warp_specialize":
+            holder = op.regions[1].blocks[0].first_op
+            given = self._region(op.regions[0], values, stream, around)
+            for region in holder.regions:
+                operands = [values.get(v) for v in (holder.operands or op.operands)]
+                self.streams += 1
+                self._region(region, dict(zip(region.blocks[0].args, operands)), self.streams - 1, around)
+            values.update(zip(op.results, given))
+        else:
+            self._plain(op, name, values, stream, around)
+
+    # -- values ----------------------------------------------------------------------------------------------
+
+    def _plain(self, op: Operation, name: str, values: dict, stream: int, around: tuple) -> None:
+        held = [values.get(v) for v in op.operands]
+        if name == "tt.elementwise_inline_asm" and "tileprobe" in str(op.location):
+            self._assembly(op, held, values, stream, around)
+            return
+        if not op.results:
+            return
+        found = None
+        if name == "ttg.global_scratch_alloc" and attr_value(op, "third_party_allocation"):
+            found = SCRATCH + self.program * self.table.itemsize * self.table.shape[1] + self.scratch_used
+            self.scratch_used += attr_value(op, "nbytes")
+        elif name == "tt.ptr_to_int":
+            found = held[0]
+        elif name == "tt.make_range" and "tileprobe" in str(op.location):
+            found = np.arange(attr_value(op, "end"), dtype=np.int64)
+        elif name == "tt.splat":
+            found = held[0]
+        elif name == "tt.get_program_id":
+            found = self.program if attr_value(op, "axis") in (0, None) else 0
+        elif name == "tt.get_num_programs":
+            found = len(self.table)
+        elif name.startswith("arith."):
+            found = _arith(op, name[6:], held)
+        values[op.results[0]] = found
+
+    # -- assembly --------------------------------------------------------------------------------------------
+
+    def _assembly(self, op: Operation, held: list, values: dict, stream: int, around: tuple) -> None:
+        text = (
+            attr_value(op, "asm_string").strip("{} ") if "ld." not in attr_value(op, "asm_string") else None
+        )
+        if text is None:
+            word = int(re.search(r"\+(\d+)\]", attr_value(op, "asm_string"))[1]) // 8
+            base = (held[0] - SCRATCH) // 8
+            for result, n in zip(op.results, (0, 1)):
+                values[result] = int(self.table.view(np.int64).reshape(-1)[base + word + n])
+            return
+        registers: dict[str, Any] = {f"${n + 1}": value for n, value in enumerate(held)}
+        for statement in (part.strip() for part in text.split(";")):
+            if statement and not statement.startswith(".reg"):
+                self._statement(_STATEMENT.fullmatch(statement), registers, op, stream, around)
+
+    def _statement(self, found: re.Match, r: dict, op: Operation, stream: int, around: tuple) -> None:
+        by, name, rest = found.groups()
+        if name == "setp.ne.b32":
+            r["by"] = r["$2"] != 0
+        elif name.startswith("st."):
+            at, value = re.fullmatch(r"\[(\$\d)\+(\d+)\], (\S+)", rest).groups(), rest.split(", ")[1]
+            self._store(np.atleast_1d(r[by]), r[at[0]] + int(at[1]), r[value])
+        elif "%clock64" in rest:
+            self.clock += self.tick
+            r[rest.split(",")[0]] = self.clock
+            where = _record(op)
+            if where is not None:
+                self.passed.append(Passed(where - 1, stream, around, self.clock, self.program))
+        elif "%globaltimer" in rest:
+            r[rest.split(",")[0]] = self.clock // 32 * 32
+        elif "%smid" in rest:
+            r["sm"] = 5
+        elif name == "cvt.u64.u32":
+            r["unit"] = r["sm"]
+        elif rest == "zero, 0":
+            r["zero"] = 0
+        elif rest == "{low, high}, t":
+            r["low"] = r["t"] & 0xFFFFFFFF
+        elif rest == "t, {low, $3}":
+            r["t"] = r["low"] | (r["$3"] << 32)
+        else:
+            raise AssertionError(f"unknown assembly {name} {rest}")
+
+    def _store(self, by: np.ndarray, address: Any, value: Any) -> None:
+        address = np.broadcast_to(address, by.shape)
+        value = np.broadcast_to(np.asarray(value).astype(np.uint64), by.shape)
+        flat = self.buffer.reshape(-1)
+        for n in np.flatnonzero(by):
+            place = int(address[n]) - BUFFER
+            assert place % 8 == 0
+            assert 0 <= place < flat.nbytes, f"a record outside of the buffer, at {place}"
+            flat[place // 8] = value[n]
+
+
+def _record(op: Operation) -> int | None:
+    here = op.location.callee if hasattr(op.location, "callee") else op.location
+    assert isinstance(here, FileLineColLoc)
+    return here.line.data if here.filename.data == "tileprobe.record" else None
+
+
+_TWO = {
+    "addi": lambda a, b: a + b, "subi": lambda a, b: a - b, "muli": lambda a, b: a * b, "andi": lambda a, b: a & b,
+    "ori": lambda a, b: a | b, "xori": lambda a, b: a ^ b, "shli": lambda a, b: a << b, "shrsi": lambda a, b: a >> b,
+    "divui": lambda a, b: a // b, "remui": lambda a, b: a % b, "divsi": lambda a, b: int(a / b),
+    "remsi": lambda a, b: a - int(a / b) * b, "shrui": lambda a, b: a >> b, "minsi": np.minimum, "maxsi": np.maximum,
+    "ceildivsi": lambda a, b: -(-a // b),
+}  # fmt: skip
+_COMPARE = (
+    np.equal,
+    np.not_equal,
+    np.less,
+    np.less_equal,
+    np.greater,
+    np.greater_equal,
+    np.less,
+    np.less_equal,
+)
+
+
+def _arith(op: Operation, name: str, held: list) -> Any:
+    if name == "constant":
+        value = attr_value(op, "value")
+        return int(value) if isinstance(value, (int, bool)) else None
+    if any(value is None for value in held):
+        return None
+    if name == "cmpi":
+        found = _COMPARE[attr_value(op, "predicate")](*held)
+        return found if isinstance(found, np.ndarray) else bool(found)
+    if name == "select":
+        if isinstance(held[0], np.ndarray):
+            return np.where(*held)
+        return held[1] if held[0] else held[2]
+    if name in ("extsi", "index_cast"):
+        return held[0]
+    if name == "extui":
+        return (
+            held[0].astype(np.int64)
+            if isinstance(held[0], np.ndarray)
+            else int(held[0]) & _mask(op.operands[0])
+        )
+    if name == "trunci":
+        low = held[0] & _mask(op.results[0])
+        return low
+    return _TWO[name](*held) if name in _TWO else None
+
+
+def _mask(value) -> int:
+    kind = str(value.type)
+    return (1 << int(kind[1:])) - 1 if kind[0] == "i" and kind[1:].isdigit() else (1 << 64) - 1
