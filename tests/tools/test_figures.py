@@ -270,7 +270,8 @@ def test_interrupted_programs_are_counted_and_named_no_slowest():
     found = interrupted(trace, trace.kernels[0])
     assert (found.programs, found.recorded, found.known, found.trusted) == (1, 32, True, True)
     assert found.percent == pytest.approx(100 * 4e6 / (4e6 + 32 * 51_600), rel=0.01)
-    assert "1 programs" in found.text or "1 program" in found.text
+    assert "1 program, " in found.text
+    assert "was interrupted and taken out" in found.text
     assert not [
         f for f in Programs().read(trace).findings if "slowest" in f.text or "times the median" in f.text
     ]

@@ -7,11 +7,13 @@ programs' time that was interrupted: taken out of all figures where it was recog
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 
 import numpy as np
 import polars as pl
 
 from tileprobe.tools.programs import program_times
+from tileprobe.tools.regions import region_tree
 from tileprobe.tools.times import Times, region_times
 from tileprobe.trace import Kernel, Trace
 from tileprobe.trace.works import with_works
@@ -44,21 +46,30 @@ class Interrupted:
     doubtful_percent: float
     known: bool
     outliers: int
+    error_points: (
+        float  # half the widest 95 % interval of a share, in percentage points; infinite where not known
+    )
 
     @property
     def trusted(self) -> bool:
-        return self.doubtful_percent <= DOUBTFUL
+        """Whether shares are within DOUBTFUL points. Without interruptions their intervals speak for themselves."""
+        return self.doubtful_percent <= DOUBTFUL and (not self.programs or self.error_points <= DOUBTFUL)
 
     @property
     def text(self) -> str:
         """In a sentence; empty when there is nothing to say."""
-        if not self.trusted:
+        if self.doubtful_percent > DOUBTFUL:
             return (
                 f"the operating system took up to {self.doubtful_percent:.0f} % of the time where it could not be told "
                 f"from the kernel's own: the shares cannot be trusted"
             )
         if self.programs:
-            return f"{self.programs:,} programs, {self.percent:.1f} % of the time, were interrupted and are taken out"
+            some = f"{self.programs:,} program{'s' if self.programs > 1 else ''}"
+            were = "were" if self.programs > 1 else "was"
+            text = f"{some}, {self.percent:.1f} % of the time, {were} interrupted and taken out"
+            return (
+                text if self.trusted else f"{text}; what is left is too little: the shares cannot be trusted"
+            )
         if not self.known and self.outliers:
             return (
                 f"{self.outliers:,} programs took far longer than is usual; whether interrupted is not known"
@@ -94,6 +105,8 @@ def interrupted(trace: Trace, kernel: Kernel, times: Times | None = None) -> Int
     launches = [launch for launch in trace.kernel_launches(kernel.id) if launch.probed]
     known = bool(launches) and all(launch.preempted_ns is not None for launch in launches)
     doubtful = _doubtful(trace, kernel, times, roots)
+    errors = region_tree(trace, kernel, times).filter(pl.col("kind") != "partition")["share_error"]
+    error = float(errors.max()) if len(errors) and not errors.null_count() else inf  # type: ignore[arg-type]
     return Interrupted(
         programs=int(mine["interrupted"].sum()),
         recorded=int(mine["recorded_count"].sum()),
@@ -101,6 +114,7 @@ def interrupted(trace: Trace, kernel: Kernel, times: Times | None = None) -> Int
         doubtful_percent=100.0 * doubtful / whole if whole else 0.0,
         known=known,
         outliers=0 if known else _outliers(trace, roots),
+        error_points=100.0 * error,
     )
 
 
