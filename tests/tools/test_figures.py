@@ -311,3 +311,26 @@ def test_iterations_that_had_no_room_are_counted():
     )
     (row,) = Iterations().read(trace).tables[0].frame.to_dicts()
     assert (row["iterations"], row["recorded"]) == (6, 2)
+
+
+def test_launches_that_had_to_wait_are_stood_for_by_those_that_had_not():
+    """Of twelve launches four waited, and came back to cold caches: their loads took five times as long."""
+    trace = made([(1000, 100)] * 8 + [(1000, 500)] * 4)
+    trace.launches = [
+        replace(launch, duration_ns=1100.0, preempted_ns=3000.0 if launch.id >= 8 else 0.0)
+        for launch in trace.launches
+    ]
+    row = tree(trace)["exp"]
+    assert (row["total_ns"], row["count"], row["recorded_count"], row["p95_ns"]) == (1200, 12, 8, 100)
+    found = interrupted(trace, trace.kernels[0])
+    assert (found.launches, found.trusted) == (4, True)
+    assert "4 launches had to wait" in found.text
+
+
+def test_too_few_launches_that_had_not_to_wait_stand_for_nobody():
+    trace = made([(1000, 100)] * 3 + [(1000, 500)] * 4)
+    trace.launches = [
+        replace(launch, duration_ns=1100.0, preempted_ns=3000.0 if launch.id >= 3 else 0.0)
+        for launch in trace.launches
+    ]
+    assert tree(trace)["exp"]["total_ns"] == 300 + 2000

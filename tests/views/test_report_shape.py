@@ -261,7 +261,7 @@ def test_interruptions_are_told():
     trace.frame = frame.with_columns(taken_ns=taken.cast(frame["taken_ns"].dtype))
     trace.launches = [replace(launch, preempted_ns=8 * 5000.0) for launch in trace.launches]
     shown = report(trace)
-    assert "32 programs, 5.0 % of the time, were interrupted and are taken out" in shown
+    assert "32 programs, 5.0 % of the time, were interrupted and taken out" in shown
     assert "! " not in shown
     waited = attention(launches=4)
     waited.launches = [replace(launch, preempted_ns=n * 1e6) for n, launch in enumerate(waited.launches)]

@@ -140,7 +140,7 @@ def test_json_has_the_agreed_shape():
             "record_cost_ns",
         ),
         *("session_us_per_launch", "budget", "trusted", "preempted_percent", "doubtful_percent"),
-        *("interrupted_programs", "accounted", "residual_percent", "records", "regions"),
+        *("interrupted_programs", "launches_left_out", "accounted", "residual_percent", "records", "regions"),
     }
     assert (kernel["launches"], kernel["probed"], kernel["grid"]) == (9, 5, [8])
     assert kernel["overhead"]["percent"] == pytest.approx(1.5)

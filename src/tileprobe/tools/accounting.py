@@ -7,7 +7,7 @@ programs' time that was interrupted: taken out of all figures where it was recog
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import inf
+from math import inf, isfinite
 
 import numpy as np
 import polars as pl
@@ -36,24 +36,26 @@ class Accounted:
 
 @dataclass(frozen=True)
 class Interrupted:
-    """`programs` of `recorded` were interrupted, for `percent` of their time, which no figure contains. Up to
-    `doubtful_percent` more was taken where it could not be told from the kernel's own time. Neither is `known` where
-    the system does not say how long threads waited; then `outliers` programs took far longer than is usual."""
+    """`launches` had to wait for a processor and are left out, as there were enough others. In those that are not,
+    `programs` of `recorded` were interrupted, for `percent` of their time, which no figure contains. Up to
+    `doubtful_percent` more was taken where it could not be told from the kernel's own time. Nothing of that is `known`
+    where the system does not say how long threads waited; then `outliers` programs took far longer than is usual.
+    `error_points` is half the widest 95 % interval of a share, infinite where there is none."""
 
+    launches: int
     programs: int
     recorded: int
     percent: float
     doubtful_percent: float
     known: bool
     outliers: int
-    error_points: (
-        float  # half the widest 95 % interval of a share, in percentage points; infinite where not known
-    )
+    error_points: float
 
     @property
     def trusted(self) -> bool:
         """Whether shares are within DOUBTFUL points. Without interruptions their intervals speak for themselves."""
-        return self.doubtful_percent <= DOUBTFUL and (not self.programs or self.error_points <= DOUBTFUL)
+        struck = self.programs or self.launches
+        return self.doubtful_percent <= DOUBTFUL and (not struck or self.error_points <= DOUBTFUL)
 
     @property
     def text(self) -> str:
@@ -63,18 +65,26 @@ class Interrupted:
                 f"the operating system took up to {self.doubtful_percent:.0f} % of the time where it could not be told "
                 f"from the kernel's own: the shares cannot be trusted"
             )
+        said = []
+        if self.launches:
+            waited = "launch" if self.launches == 1 else "launches"
+            said.append(f"{self.launches:,} {waited} had to wait for a processor and are left out")
         if self.programs:
-            some = f"{self.programs:,} program{'s' if self.programs > 1 else ''}"
-            were = "were" if self.programs > 1 else "was"
-            text = f"{some}, {self.percent:.1f} % of the time, {were} interrupted and taken out"
-            return (
-                text if self.trusted else f"{text}; what is left is too little: the shares cannot be trusted"
+            some = "program" if self.programs == 1 else "programs"
+            were = "was" if self.programs == 1 else "were"
+            said.append(
+                f"{self.programs:,} {some}, {self.percent:.1f} % of the time, {were} interrupted and taken out"
             )
+        if not self.trusted:
+            sure = (
+                f"sure to {self.error_points:.0f} points" if isfinite(self.error_points) else "of one sample"
+            )
+            said.append(f"shares are {sure} only: they cannot be trusted")
         if not self.known and self.outliers:
-            return (
+            said.append(
                 f"{self.outliers:,} programs took far longer than is usual; whether interrupted is not known"
             )
-        return ""
+        return "; ".join(said)
 
 
 def accounted(trace: Trace, kernel: Kernel) -> Accounted | None:
@@ -108,6 +118,7 @@ def interrupted(trace: Trace, kernel: Kernel, times: Times | None = None) -> Int
     errors = region_tree(trace, kernel, times).filter(pl.col("kind") != "partition")["share_error"]
     error = float(errors.max()) if len(errors) and not errors.null_count() else inf  # type: ignore[arg-type]
     return Interrupted(
+        launches=sum(not times.standing[launch.id] for launch in launches),
         programs=int(mine["interrupted"].sum()),
         recorded=int(mine["recorded_count"].sum()),
         percent=100.0 * taken / whole if whole else 0.0,

@@ -9,6 +9,7 @@ from tileprobe.tools.plan import Plan
 from tileprobe.tools.result import Column, Finding, Result, Table
 from tileprobe.tools.streams import Partition, partitions
 from tileprobe.trace import Kernel, Region, Trace
+from tileprobe.trace.works import left_out
 
 LOOPS = [
     Column("name", "text", "loop"),
@@ -68,6 +69,8 @@ def iteration_times(trace: Trace, region: Region, partition: Partition | None = 
     """For each iteration number of a loop that was recorded: how often, mean, median, p95 over programs, launches and
     runs, of all streams or of one partition's."""
     mine = trace.scan().filter((pl.col("region") == region.id) & (pl.col("kind") == "region"))
+    gone = left_out(trace)
+    mine = mine.filter(~pl.col("launch").is_in(list(gone))) if gone else mine
     if partition is not None and partition.name:
         mine = mine.filter(pl.col("stream").is_in(partition.streams))
     grouped = mine.group_by("iteration").agg(

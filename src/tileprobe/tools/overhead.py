@@ -15,16 +15,13 @@ import polars as pl
 
 from tileprobe.tools.figures import NORMAL, TIME, student
 from tileprobe.trace import Kernel, Launch, Losses, Trace
-from tileprobe.trace.works import with_works
+from tileprobe.trace.works import undisturbed, with_works
 
 ENOUGH = 3  # launches of each sort of a work, below which a measured overhead would be a guess
 RESAMPLES = 1000
 SEED = 0  # the same trace gives the same interval
 MANY = 200  # launches of a sort; more make the interval no surer worth their time
 FINE = 1.0  # percentage points: an interval that is no wider either way says enough, whatever lies in it
-UNDISTURBED = (
-    0.01  # of a launch's time spent waiting for a processor: with more it is measured only for want of others
-)
 
 
 @dataclass(frozen=True)
@@ -89,14 +86,14 @@ def _measured(
 def _why(percent: float, low: float, high: float) -> str:
     if high < -FINE:
         return "launches with probes were faster than those without: they did not do the same"
-    if (high - low) / 2 > max(abs(percent), FINE):
+    if high - low > max(abs(percent), 2 * FINE):
         return "launches of the same work differ by more than the probes cost"
     return ""
 
 
 def _durations(launches: Sequence[Launch]) -> np.ndarray:
     """Of launches that were left alone, as far as that is known and there are enough of them."""
-    quiet = [one for one in launches if (one.preempted_ns or 0.0) <= UNDISTURBED * (one.duration_ns or 0.0)]
+    quiet = [launch for launch in launches if undisturbed(launch)]
     chosen = quiet if len(quiet) >= ENOUGH else launches
     return np.array([one.duration_ns for one in chosen], float)[-MANY:]
 

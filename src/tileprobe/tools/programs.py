@@ -14,6 +14,7 @@ from tileprobe.tools.plan import Plan
 from tileprobe.tools.result import Column, Finding, Result, Table
 from tileprobe.trace import Kernel, Trace
 from tileprobe.trace.intervals import covered_by, lanes
+from tileprobe.trace.works import left_out
 
 UNITS = [
     Column("unit", "text", "unit"),
@@ -40,6 +41,7 @@ class Programs:
         result = Result(self.name)
         for kernel in trace.kernels:
             runs = program_times(trace, kernel)
+            runs = runs.filter(~pl.col("launch").is_in(list(left_out(trace))))
             if runs.height:
                 result.tables.append(
                     Table(f"{kernel.name}: units", unit_loads(trace, runs), UNITS, kernel.id)

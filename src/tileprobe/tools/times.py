@@ -26,7 +26,7 @@ from tileprobe.tools.figures import (
 )
 from tileprobe.tools.streams import with_partition
 from tileprobe.trace import Kernel, Trace
-from tileprobe.trace.works import standing_for, with_works
+from tileprobe.trace.works import left_out, standing_for, with_works
 
 Key = tuple[int, int]  # partition and region
 
@@ -55,12 +55,14 @@ def region_times(trace: Trace) -> Times:
     """The time of an asynchronous operation is what the program waited for it."""
     standing = standing_for(trace)
     timed = trace.scan().filter(pl.col("kind").is_in(["region", "wait", "mark", "value"]))
+    gone = [launch for launch, count in standing.items() if not count]
+    timed = timed.filter(~pl.col("launch").is_in(gone)) if gone else timed
     timed = with_partition(trace, timed).with_columns(LASTED.alias("lasted"), TIME.alias("ns"))
     launches = _launches(timed)
     scaled = _scaled(launches, standing)
     found = scaled.join(_quantiles(trace, timed, standing), on=["partition", "region"], how="left")
     recorded = trace.scan().group_by("launch").agg(pl.col("program").n_unique()).collect(engine="streaming")
-    alone = [launch for launch, count in _siblings(trace).items() if count == 1]
+    alone = [launches[0] for launches in samples_of(trace).values() if len(launches) == 1]
     programs = (
         timed.filter(pl.col("launch").is_in(alone))
         .group_by("partition", "region", "launch", "program")
@@ -70,13 +72,14 @@ def region_times(trace: Trace) -> Times:
     return Times(found, launches, programs, standing, dict(recorded.iter_rows()))
 
 
-def _siblings(trace: Trace) -> dict[int, int]:
-    """For each probed launch how many of its work were probed."""
+def samples_of(trace: Trace, kernel: int | None = None) -> dict[int, list[int]]:
+    """For each work its probed launches that stand for something."""
+    gone = left_out(trace)
     works: dict[int, list[int]] = {}
     for launch in with_works(trace).launches:
-        if launch.probed:
+        if launch.probed and launch.id not in gone and kernel in (None, launch.kernel):
             works.setdefault(launch.work, []).append(launch.id)
-    return {launch: len(mine) for mine in works.values() for launch in mine}
+    return works
 
 
 def _launches(timed: pl.LazyFrame) -> pl.DataFrame:
@@ -118,7 +121,7 @@ def _quantiles(trace: Trace, timed: pl.LazyFrame, standing: dict[int, float]) ->
     low, high = (
         trace.scan().select(pl.col("weight").min(), pl.col("weight").max().alias("most")).collect().row(0)
     )
-    if low == high and len(set(standing.values())) < 2:  # all stand for as much
+    if low == high and len({count for count in standing.values() if count}) < 2:  # all stand for as much
         found = [pl.col("lasted").quantile(share).alias(name) for name, share in names.items()]
     else:
         factor = pl.col("launch").replace_strict(standing, default=1.0, return_dtype=pl.Float64)
@@ -132,10 +135,7 @@ def _quantiles(trace: Trace, timed: pl.LazyFrame, standing: dict[int, float]) ->
 
 def how_sure(trace: Trace, kernel: Kernel, times: Times, keys: Sequence[Key], top: Sequence[bool]) -> Sure:
     """Of rows of one kernel. `top` says which of them hang from nothing: shares are of their sum."""
-    works: dict[int, list[int]] = {}
-    for launch in with_works(trace).launches:
-        if launch.kernel == kernel.id and launch.probed:
-            works.setdefault(launch.work, []).append(launch.id)
+    works = samples_of(trace, kernel.id)
     if not works or not keys:
         return Sure(np.full(len(keys), math.inf), np.full(len(keys), math.inf), "")
     total = _column(times, keys, "total_ns")

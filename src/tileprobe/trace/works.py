@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from tileprobe.trace.trace import Trace
 
 
+UNDISTURBED = 0.01  # of a launch's time, spent waiting for a processor
+ENOUGH = 8  # launches of a work that were left alone stand for those that were not
+
+
 def with_works(trace: Trace) -> Trace:
     """The trace, in which each launch is of a work of its kernel. Where the trace does not say, launches of one
     kernel over one grid are one, and those that the trace has are all that ran."""
@@ -54,8 +58,35 @@ def of_launches(works: Sequence[Work], launches: Sequence[Launch]) -> list[Work]
 
 
 def standing_for(trace: Trace) -> dict[int, float]:
-    """For each probed launch how many launches of its work it stands for: all that ran over those recorded."""
+    """For each probed launch how many launches of its work it stands for: all that ran over those recorded. Launches
+    that are left out stand for none."""
     trace = with_works(trace)
-    recorded = Counter(launch.work for launch in trace.launches if launch.probed)
-    ran = {work.id: max(work.ran, recorded[work.id]) for work in trace.works}
-    return {launch.id: ran[launch.work] / recorded[launch.work] for launch in trace.launches if launch.probed}
+    recorded = [launch for launch in trace.launches if launch.probed]
+    gone = left_out(trace)
+    kept = Counter(launch.work for launch in recorded if launch.id not in gone)
+    ran = {work.id: work.ran for work in trace.works}
+    for work, count in Counter(launch.work for launch in recorded).items():
+        ran[work] = max(ran[work], count)
+    return {
+        launch.id: 0.0 if launch.id in gone else ran[launch.work] / kept[launch.work] for launch in recorded
+    }
+
+
+def left_out(trace: Trace) -> set[int]:
+    """Probed launches that had to wait for a processor, where enough others of their work had not: what ran in
+    between has emptied the caches, too. Which launches are struck has nothing to do with the kernel."""
+    works: dict[int, list[Launch]] = {}
+    for launch in with_works(trace).launches:
+        if launch.probed:
+            works.setdefault(launch.work, []).append(launch)
+    gone: set[int] = set()
+    for mine in works.values():
+        struck = {launch.id for launch in mine if not undisturbed(launch)}
+        if len(mine) - len(struck) >= ENOUGH:
+            gone |= struck
+    return gone
+
+
+def undisturbed(launch: Launch) -> bool:
+    """Whether it waited for no more than a hundredth of its time, as far as is known."""
+    return (launch.preempted_ns or 0.0) <= UNDISTURBED * (launch.duration_ns or 0.0)

@@ -93,6 +93,7 @@ def _trust(trace: Trace, kernel: Kernel, times: Times) -> dict[str, Any]:
         "preempted_percent": found.percent if found.known else None,
         "doubtful_percent": found.doubtful_percent if found.known else None,
         "interrupted_programs": found.programs,
+        "launches_left_out": found.launches,
         "accounted": None
         if sums is None
         else {"percent": sums.percent, "low": sums.low, "high": sums.high, "threads": sums.threads},
