@@ -17,6 +17,7 @@ import polars as pl
 from tileprobe import __version__
 from tileprobe.errors import TileProbeError
 from tileprobe.files import replacing
+from tileprobe.trace.check import Damaged, check_description, check_rows, check_table
 from tileprobe.trace.model import (
     COLUMNS,
     COUNTERS,
@@ -80,20 +81,38 @@ def _rows(trace: Trace) -> tuple[pl.LazyFrame, int]:
 
 
 def read(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """The parts of the trace at `path` by the names `Trace` has for them, its tables not yet read."""
+    """The parts of the trace at `path` by the names `Trace` has for them. Its tables are looked through once, and read
+    when they are needed."""
     path = Path(path)
     head = _head(path)
+    try:
+        parts = _description(head) | _tables(path)
+        _check(parts)
+    except Damaged as error:
+        raise TileProbeError(f"{path} is a damaged trace: {error}") from error
+    except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+        raise TileProbeError(f"{path} is {_diagnosis(path)}") from error
+    return parts
+
+
+def _description(head: dict[str, Any]) -> dict[str, Any]:
+    """The side tables."""
+    for name, kind in SIDE.items():
+        check_rows(kind, head.get(name, []))
     try:
         parts: dict[str, Any] = {
             name: [from_json(kind, row) for row in head.get(name, [])] for name, kind in SIDE.items()
         }
     except (TypeError, ValueError, KeyError, AttributeError) as error:
-        raise TileProbeError(f"{path} is a damaged trace: its description cannot be read: {error}") from error
+        raise Damaged(f"its description cannot be read: {error}") from error
+    parts["meta"] = head.get("meta", {})
+    check_description(parts)
+    return parts
+
+
+def _tables(path: Path) -> dict[str, Any]:
     file = pl.scan_parquet(path)
-    try:
-        schema = file.collect_schema()
-    except (OSError, pl.exceptions.PolarsError) as error:
-        raise TileProbeError(f"{path} is {_diagnosis(path)}") from error
+    schema = file.collect_schema()
     since = {name: usual for name, usual in _SINCE.items() if name not in schema}
     file = file.with_columns(pl.lit(usual, COLUMNS[name]).alias(name) for name, usual in since.items())
     needed = set(COLUMNS) - set(since)
@@ -104,19 +123,38 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
         raise TileProbeError(
             f"{path} is a TileProbe trace without the column {missing[0]!r}; record it again"
         )
-    parts |= {"frame": file.select(list(COLUMNS)), "meta": head.get("meta", {})}
-    if DISCRIMINATOR in schema:
-        parts["frame"] = file.filter(pl.col("launch").is_not_null()).select(list(COLUMNS))
-        parts["edge_frame"] = _table(file, "edge", EDGES)
-        parts["counter_frame"] = _table(file, "counter", COUNTERS)
-    return parts
+    if DISCRIMINATOR not in schema:
+        return {"frame": file.select(_typed(schema, COLUMNS))}
+    return {
+        "frame": file.filter(pl.col("launch").is_not_null()).select(_typed(schema, COLUMNS)),
+        "edge_frame": _table(file, schema, "edge", EDGES),
+        "counter_frame": _table(file, schema, "counter", COUNTERS),
+    }
 
 
-def _table(file: pl.LazyFrame, table: str, columns: dict[str, Any]) -> pl.LazyFrame:
+def _typed(schema: pl.Schema, columns: dict[str, Any], prefix: str = "") -> list[pl.Expr]:
+    """The columns by their names, as the types they should have."""
+    return [
+        (pl.col(place) if schema.get(place, dtype) == dtype else pl.col(place).cast(dtype)).alias(name)
+        for name, dtype in columns.items()
+        for place in (f"{prefix}{name}",)
+    ]
+
+
+def _check(parts: dict[str, Any]) -> None:
+    """The tables against the description."""
+    ids = {name: [row.id for row in parts[name]] for name in ("launches", "regions", "units")}
+    check_table(parts["frame"], COLUMNS, ids, {"value"})
+    if "edge_frame" in parts:
+        check_table(parts["edge_frame"], EDGES, ids, {"from_region", "to_region"})
+        check_table(parts["counter_frame"], COUNTERS, ids, {"instruction"})
+
+
+def _table(file: pl.LazyFrame, schema: pl.Schema, table: str, columns: dict[str, Any]) -> pl.LazyFrame:
     """The rows of one table. Every row of it has a launch, and no row of the others has this one: Polars knows
     from the file's statistics where nulls are and reads those parts only, which it does not do for an Enum."""
     mine = file.filter(pl.col(f"{table}.launch").is_not_null())
-    return mine.select([pl.col(f"{table}.{name}").alias(name) for name in columns])
+    return mine.select(_typed(schema, columns, f"{table}."))
 
 
 def _head(path: Path) -> dict[str, Any]:
@@ -126,7 +164,7 @@ def _head(path: Path) -> dict[str, Any]:
         pairs = pl.read_parquet_metadata(path)
     except FileNotFoundError as error:
         raise TileProbeError(f"there is no trace at {path}") from error
-    except (OSError, pl.exceptions.PolarsError) as error:
+    except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException, UnicodeError) as error:
         raise TileProbeError(f"{path} is {_diagnosis(path)}") from error
     if KEY not in pairs:
         raise TileProbeError(f"{path} is a Parquet file, but not one that TileProbe wrote")
