@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from functools import lru_cache
 from pathlib import Path
 
@@ -22,10 +23,26 @@ PIPELINES = (
 )
 
 
+# What the files of the corpus are made for; those of the tests say it in their first line.
+USUAL = {
+    ".ttir": "schedule",
+    ".tile": "select{structure=tile},instrument{structure=tile},merge-probes{structure=tile},sample{structure=tile},"
+    "assign-slots{structure=tile},probe-to-record{structure=tile}",
+}
+
+
 @lru_cache(maxsize=1)
-def corpus() -> list[str]:
+def corpus() -> list[tuple[str, str]]:
+    """Texts, each with the passes it is made for."""
     files = [path for place in PLACES for path in sorted(ROOT.glob(place)) if path.is_file()]
-    return [path.read_text(encoding="utf-8") for path in files]
+    found = []
+    for path in files:
+        for text in path.read_text(encoding="utf-8").split("// -----"):
+            said = re.search(r"// PASSES: (.*)", text)
+            # checks are comments: without them a change is more likely to hit the IR
+            body = "\n".join(line for line in text.split("\n") if not line.strip().startswith("// "))
+            found.append((body, said[1].strip() if said else USUAL.get(path.suffix, "")))
+    return found
 
 
 @lru_cache(maxsize=1)
@@ -35,12 +52,12 @@ def passes() -> list[str]:
     return sorted(available())
 
 
-def damaged(draw: random.Random) -> bytes:
-    text = draw.choice(corpus())
+def damaged(draw: random.Random, text: str) -> bytes:
     if draw.random() < 0.12:
         return bytes_like(text.encode(), draw)
-    return text_like(text, draw, corpus()).encode(
-        "utf-8", "surrogateescape" if draw.random() < 0.5 else "replace"
+    others = [other for other, _ in corpus()]
+    return text_like(text, draw, others).encode(
+        "utf-8", "surrogateescape" if draw.random() < 0.1 else "replace"
     )
 
 
@@ -61,8 +78,10 @@ def pipeline(draw: random.Random) -> str:
 
 def command(draw: random.Random, folder: Path) -> list[str]:
     path = folder / "damaged.mlir"
-    path.write_bytes(damaged(draw))
-    words = ["opt", str(path), "-p", pipeline(draw).replace("\0", "")]
+    text, usual = draw.choice(corpus())
+    path.write_bytes(damaged(draw, text))
+    passes = usual if draw.random() < 0.7 else pipeline(draw).replace("\0", "")
+    words = ["opt", str(path), "-p", passes]
     if draw.random() < 0.15:
         words += ["--target", draw.choice(("cpu", "cambricon", "cuda", "none", ""))]
     words += [flag for flag in ("--generic", "--between") if draw.random() < 0.1]

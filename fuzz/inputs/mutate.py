@@ -73,12 +73,14 @@ _PIECES = re.compile(r"\s+|[A-Za-z_][\w.$-]*|[%@#!^]\w+|-?\d[\w.]*|\"[^\"\n]*\"|
 def text_like(text: str, draw: random.Random, others: list[str]) -> str:
     """Words, numbers, names and lines changed, moved, taken out or doubled; some come from other texts."""
     pieces = _PIECES.findall(text)
-    for _ in range(draw.choice((1, 1, 2, 3, 5, 12))):
+    for _ in range(draw.choice((1, 1, 1, 1, 2, 3, 12))):
         if not pieces:
             break
         at = draw.randrange(len(pieces))
-        what = draw.randrange(8)
-        if what == 0:
+        what = draw.randrange(12)
+        if what >= 8:
+            _renumber(pieces, draw)
+        elif what == 0:
             pieces[at] = draw.choice(pieces)
         elif what == 1:
             del pieces[at : at + draw.choice((1, 1, 2, 5, 30))]
@@ -99,6 +101,15 @@ def text_like(text: str, draw: random.Random, others: list[str]) -> str:
             lines.insert(here, lines.pop(there))
             pieces = _PIECES.findall("\n".join(lines))
     return "".join(pieces)
+
+
+def _renumber(pieces: list[str], draw: random.Random) -> None:
+    """Another number in place of one: a size, a bound, a line; the rest of a word such as `1024xf32` stays."""
+    places = [n for n, piece in enumerate(pieces) if any(c.isdigit() for c in piece)]
+    if places:
+        at = draw.choice(places)
+        value = draw.choice((*NUMBERS, 3, 4, 8, 16, 64, 128, 1024, 4096, 2**20, 2**24))
+        pieces[at] = re.sub(r"\d+", str(abs(value)), pieces[at], count=1)
 
 
 def json_like(value: Any, draw: random.Random) -> Any:

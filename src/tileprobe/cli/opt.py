@@ -10,6 +10,11 @@ Examples:
 from __future__ import annotations
 
 import argparse
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 
@@ -30,41 +35,82 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    import sys
-    from pathlib import Path
-
-    from xdsl.parser import Parser
-    from xdsl.utils.exceptions import ParseError, VerifyException
-
     from tileprobe.errors import TileProbeError
-    from tileprobe.files import write_file
+    from tileprobe.files import check_writable, write_file
     from tileprobe.ir.registry import context
     from tileprobe.passes import available
 
     if args.list:
         _list(available())
         return 0
-    try:
-        text = sys.stdin.read() if args.file == "-" else Path(args.file).read_text()
-    except OSError as error:
-        raise TileProbeError(f"cannot read {args.file}: {error.strerror}") from error
+    if args.output:
+        check_writable(args.output)
+    with _explained(f"cannot read the passes {args.passes!r}"):
+        steps = _steps(args)
     ctx = context()
-    try:
-        module = _triton_module(text) if _is_triton(text) else Parser(ctx, text, args.file).parse_module()
+    with _explained(f"{args.file}: cannot be read as IR"):
+        module = _module(ctx, _source(args.file), args.file)
         module.verify()
-        for step in _steps(args):
-            if args.between:
-                print(f"// before {step.name}\n{_text(module, args.generic)}")
+    for step in steps:
+        if args.between:
+            print(f"// before {step.name}\n{_text(module, args.generic)}")
+        with _explained(f"{args.file}: the pass {step.name} cannot take it"):
             step.apply(ctx, module)
+        with _explained(f"{args.file}: the pass {step.name} leaves IR that is wrong"):
             module.verify()
-    except (ParseError, VerifyException) as error:
-        raise TileProbeError(f"{args.file}: {error}") from error
-    result = _text(module, args.generic)
+    with _explained(f"{args.file}: the result cannot be printed"):
+        result = _text(module, args.generic)
     if args.output:
         write_file(args.output, result + "\n")
-    else:
+        return 0
+    try:
         print(result)
+    except UnicodeEncodeError as error:
+        raise TileProbeError(
+            f"the terminal cannot show {result[error.start]!r}; write to a file with -o"
+        ) from error
     return 0
+
+
+@contextlib.contextmanager
+def _explained(what: str) -> Iterator[None]:
+    """IR comes from users and other programs: whatever is raised on its way says that something is wrong with it."""
+    from tileprobe.errors import TileProbeError
+
+    try:
+        yield
+    except TileProbeError:
+        raise
+    except RecursionError as error:
+        raise TileProbeError(f"{what}: it is nested too deeply") from error
+    except Exception as error:
+        if os.environ.get("TILEPROBE_DEBUG") == "opt":
+            raise
+        kind = (
+            "" if type(error).__name__ in ("ParseError", "VerifyException") else f"{type(error).__name__}: "
+        )
+        raise TileProbeError(f"{what}: {kind}{error}") from error
+
+
+def _source(name: str) -> str:
+    from tileprobe.errors import TileProbeError
+
+    try:
+        data = sys.stdin.read() if name == "-" else Path(name).read_bytes().decode()
+    except OSError as error:
+        raise TileProbeError(f"cannot read {name}: {error.strerror}") from error
+    except ValueError as error:  # a name with a zero byte is one, too
+        raise TileProbeError(f"{name} is no text in UTF-8, which IR is: {error}") from error
+    return data
+
+
+def _module(ctx: Any, text: str, name: str) -> Any:
+    from xdsl.parser import Parser
+
+    from tileprobe.ir.precheck import check_text
+
+    check_text(text, name)
+    return _triton_module(text) if _is_triton(text) else Parser(ctx, text, name).parse_module()
 
 
 def _steps(args: argparse.Namespace) -> list[Any]:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from importlib import import_module
 
 from xdsl.passes import ModulePass, PassPipeline
+from xdsl.utils.arg_spec import ArgSpecParseError
 
 from tileprobe.errors import TileProbeError
 from tileprobe.plugins import targets
@@ -56,5 +57,5 @@ def pipeline(text: str) -> PassPipeline:
     except (ValueError, TypeError) as error:
         names = ", ".join(sorted(known))
         raise TileProbeError(f"cannot read the pipeline {text!r}: {error}; the passes are {names}") from error
-    except Exception as error:  # xDSL's own errors for a malformed pipeline
+    except (Exception, ArgSpecParseError) as error:  # xDSL's own is no Exception
         raise TileProbeError(f"cannot read the pipeline {text!r}: {error}") from error
