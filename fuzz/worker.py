@@ -1,4 +1,4 @@
-"""A child process that runs cases: `python -m fuzz.worker oracle|target READ WRITE` (two file descriptors).
+"""A child process that runs cases: `python -m fuzz.worker oracle|target|inputs READ WRITE` (two file descriptors).
 
 Kernels may kill the process they run in, so the parent talks to it through pipes, sees it die, and starts another.
 """
@@ -14,10 +14,11 @@ from typing import Any
 
 from fuzz import blame, oracle, target
 from fuzz.case import Case
+from fuzz.inputs import trying
 from fuzz.program import Scalar
 
 # What a parent may ask for, by name.
-_SERVICES = {"interpret": oracle.run, "run": target.run, "blame": blame.blame}
+_SERVICES = {"interpret": oracle.run, "run": target.run, "blame": blame.blame, "try": trying.attempts}
 
 
 def _answer(service: str, *request: Any) -> tuple[str, Any]:
@@ -61,6 +62,9 @@ def main(role: str, read: int, write: int) -> None:
 
 def _warm_up(role: str) -> None:
     """Pay once for what the first kernel would pay for: imports, LLVM, the backend's hash."""
+    if role == "inputs":
+        trying.run(["run", "--quiet", os.devnull])
+        return
     source = "import triton\nimport triton.language as tl\n\n\n@triton.jit\ndef kernel(n):\n    pass\n"
     case = Case(source, (Scalar("n", 7),), 1, 0)
     _answer("interpret", case) if role == "oracle" else _answer("run", case, True)

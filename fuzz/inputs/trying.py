@@ -14,6 +14,7 @@ import random
 import sys
 import tempfile
 import warnings
+from functools import lru_cache
 from pathlib import Path
 
 from fuzz.inputs import ir, options, traces
@@ -45,10 +46,17 @@ def attempt(kind: str, seed: int) -> tuple[str, str]:
     return ("fine" if code == 0 else "refused"), ""
 
 
+def attempts(kind: str, seeds: range) -> list[tuple[str, str]]:
+    """Several cases, one after another."""
+    return [attempt(kind, seed) for seed in seeds]
+
+
 def run(words: list[str]) -> tuple[int | None, str]:
     """The exit status, None for an exception, and all that was printed."""
-    from tileprobe.cli import main
+    from tileprobe import cli
 
+    if not hasattr(cli.build_parser, "cache_info"):
+        cli.build_parser = lru_cache(maxsize=1)(cli.build_parser)  # the same for each case
     os.environ["TILEPROBE_DEBUG"] = "1"  # nothing is made a message that was not meant to be one
     out = io.StringIO()
     standard = sys.stdin
@@ -56,7 +64,7 @@ def run(words: list[str]) -> tuple[int | None, str]:
         sys.stdin = io.StringIO("")
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return main(words), out.getvalue()
+            return cli.main(words), out.getvalue()
     except SystemExit as end:  # argparse
         return end.code if isinstance(end.code, int) else 1, out.getvalue()
     except BaseException as error:  # a panic of Rust's is no Exception

@@ -42,6 +42,10 @@ def load_tool(text: str) -> Tool:
     """The tool called `text`, or the class of `file.py:Class`."""
     if ".py:" in text:
         kind = class_in(*text.rsplit(":", 1), what="tool")
+    elif (
+        text in BUILT_IN
+    ):  # looking for those of other packages takes longer than the rest of a command's start
+        kind = _importer(BUILT_IN[text])()
     else:
         known = available()
         if text not in known:

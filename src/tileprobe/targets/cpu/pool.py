@@ -25,6 +25,7 @@ from tileprobe.targets.cpu.pool_ir import STATUS_MORE
 from tileprobe.targets.cpu.pool_layout import OFFSETS, SLOT, SLOT_BYTES
 
 _MAX_PROGRAMS = 2**63 - 1
+_MAX_THREADS = 4096
 # Signals a thread raises by its own doing; all others are left to Python's threads.
 _OWN_SIGNALS = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT, signal.SIGTRAP}
 
@@ -184,8 +185,8 @@ def wanted_threads() -> int | None:
 def set_threads(threads: int | None) -> None:
     """Use that many threads from the next launch on; None for the default."""
     global _current, _wanted
-    if threads is not None and (not isinstance(threads, int) or threads < 1):
-        raise TileProbeError(f"threads must be a whole number, 1 or more; got {threads!r}")
+    if threads is not None and (not isinstance(threads, int) or not 1 <= threads <= _MAX_THREADS):
+        raise TileProbeError(f"threads must be a whole number from 1 to {_MAX_THREADS}; got {threads!r}")
     with _creating:
         _wanted = threads
         wanted = threads or default_threads()
