@@ -6,6 +6,7 @@ backends. Public names are resolved on first use.
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from typing import Any
 
@@ -31,6 +32,8 @@ def __getattr__(name: str) -> Any:
         return import_module(f"tileprobe.{name}")
     if name not in _PUBLIC:
         raise AttributeError(f"module 'tileprobe' has no attribute {name!r}")
+    if "IPython" in sys.modules:
+        import_module("tileprobe.views.notebook").register()
     value = getattr(import_module(_PUBLIC[name]), name)
     globals()[name] = value
     return value

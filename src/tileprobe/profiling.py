@@ -43,10 +43,12 @@ class Profile(Session):
         return trace_to_json(self.trace)
 
     def _repr_html_(self) -> str:
-        """A notebook shows the report."""
+        """A notebook shows the page in a frame, and the report as text where it shows no frames."""
+        from tileprobe.views.notebook import trace_html, with_text
         from tileprobe.views.preformatted import report_html
 
-        return report_html(self.trace, self.results())
+        text = report_html(self.trace, self.results())
+        return with_text(trace_html(self.trace), text) if self.trace.kernels else text
 
 
 def profile(kernels: str | Sequence[str] = "*", **options: Any) -> Profile:

@@ -65,11 +65,11 @@ def test_columns_sort_and_go_back_to_the_tree(page):
     def first():
         return page.locator("#regions tbody tr .name").nth(0).inner_text().strip()
 
-    page.get_by_role("button", name="mean").click()
+    page.get_by_role("button", name="total").click()
     assert first() == "attention"
-    page.get_by_role("button", name="mean").click()
-    assert first() == "load @ 40"
-    page.get_by_role("button", name="mean").click()
+    page.get_by_role("button", name="total").click()
+    assert first() == "div + store @ 44-45"
+    page.get_by_role("button", name="total").click()
     assert page.locator("#regions tbody tr .name").nth(1).inner_text().strip() == "load @ 26"
 
 
@@ -139,14 +139,14 @@ def test_a_range_sums_what_it_covers(page):
     """Over everything, the sums are the own times of the launch that is shown."""
     box = page.locator("#canvas").bounding_box()
     page.keyboard.down("Shift")
-    page.mouse.move(box["x"] + 134, box["y"] + 120)
+    page.mouse.move(box["x"] + 50, box["y"] + 120)
     page.mouse.down()
     page.mouse.move(box["x"] + box["width"] - 1, box["y"] + 120, steps=4)
     page.mouse.up()
     page.keyboard.up("Shift")
     found = {row.split("\n")[0].strip(): row for row in page.locator("#sums tr").all_inner_texts()}
     first = next(text for text in found.values() if text.strip().startswith("dot @ 35"))
-    assert re.search(r"28\d µs", first)  # 6,000 ns in 8 programs of 6 iterations are 288 µs, less two pixels
+    assert "288 µs" in first  # 6,000 ns in 8 programs of 6 iterations
     page.keyboard.press("Escape")
     assert page.locator("#sums").count() == 0
 

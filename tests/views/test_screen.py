@@ -192,7 +192,7 @@ def test_a_session_shows_itself_in_a_notebook_at_any_time():
         assert "chain_kernel" in Words(session._repr_html_()).text
     page = Words(session._repr_html_())
     assert "z = tl.sin" in page.text
-    assert page.tags == {"pre", "span"}  # with colours
+    assert page.tags == {"iframe", "details", "summary", "pre", "span"}  # the page; and as text, with colours
 
 
 def test_a_report_of_nothing_in_a_notebook():

@@ -1,8 +1,9 @@
-"""Look at a trace: the report as a page in the browser.
+"""Look at a trace: the report as a page in the browser, or a timeline in the terminal.
 
 Examples:
   tileprobe view trace.parquet
   tileprobe view trace.parquet --out report.html --no-open --no-source
+  tileprobe view trace.parquet --terminal --launch 2
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
     _traces.add_arguments(parser)
     parser.add_argument("--out", metavar="FILE", help="where the page goes; beside the trace by default")
+    parser.add_argument("--terminal", action="store_true", help="a timeline in text instead of a page")
     parser.add_argument("--no-open", action="store_true", help="write the page, open no browser")
 
 
@@ -26,6 +28,12 @@ def run(args: argparse.Namespace) -> int:
     from tileprobe.views.load import file_for
 
     trace = _traces.read(args)
+    if args.terminal:
+        from tileprobe.views.terminal import make_console
+        from tileprobe.views.terminal_timeline import print_timeline
+
+        print_timeline(trace, make_console())
+        return 0
     path = Path(args.out) if args.out else file_for(Html(), args.file[0])
     write_html(trace, path, source=not args.no_source)
     opened = not args.no_open and _open(path)

@@ -31,14 +31,14 @@ def print_header(trace: Trace, kernel: Kernel, screen: Screen, times: Times | No
     if kernel.signature:
         screen.say(kernel.signature, "dim")
     screen.say(_launches(launches, works))
-    for line in _works(launches, works):
+    for line in work_lines(launches, works):
         screen.say(line, "dim")
     screen.say(_records(trace, kernel), "dim")
     if cost := _cost(trace, kernel):
         screen.say(cost, "dim")
-    for warning in _warnings(kernel, works, disturbed):
+    for warning in warnings(kernel, works, disturbed):
         screen.say(f"! {warning}", "yellow")
-    for note in _notes(trace, kernel, disturbed):
+    for note in notes(trace, kernel, disturbed):
         screen.say(note, "dim")
     screen.print()
 
@@ -56,7 +56,7 @@ def _launches(launches: list[Launch], works: list[Work]) -> str:
     return " · ".join(parts)
 
 
-def _works(launches: list[Launch], works: list[Work]) -> list[str]:
+def work_lines(launches: list[Launch], works: list[Work]) -> list[str]:
     """Launches of different grids or arguments, where there are any, the most frequent first."""
     if len(works) < 2:
         return []
@@ -100,7 +100,7 @@ def _cost(trace: Trace, kernel: Kernel) -> str:
     return line
 
 
-def _warnings(kernel: Kernel, works: list[Work], disturbed: Interrupted) -> list[str]:
+def warnings(kernel: Kernel, works: list[Work], disturbed: Interrupted) -> list[str]:
     """What makes figures less than they seem."""
     found = [] if disturbed.trusted else [disturbed.text]
     missed = sum(work.unrecorded for work in works)
@@ -115,22 +115,22 @@ def _warnings(kernel: Kernel, works: list[Work], disturbed: Interrupted) -> list
     return found
 
 
-def _notes(trace: Trace, kernel: Kernel, disturbed: Interrupted) -> list[str]:
+def notes(trace: Trace, kernel: Kernel, disturbed: Interrupted) -> list[str]:
     """What a reader of the times must know: interruptions, whether they add up, that a program is several streams, and
     how well clocks agree."""
-    notes = [disturbed.text] if disturbed.trusted and disturbed.text else []
+    said = [disturbed.text] if disturbed.trusted and disturbed.text else []
     whole = accounted(trace, kernel)
     if whole is not None:
         threads = text.several(whole.threads, "thread")
         spread = f" ({whole.low:.0f} to {whole.high:.0f})" if round(whole.low) != round(whole.high) else ""
-        notes.append(f"programs account for {whole.percent:.0f} %{spread} of the launches' time on {threads}")
+        said.append(f"programs account for {whole.percent:.0f} %{spread} of the launches' time on {threads}")
     names = trace.stream_names(kernel.id)
     if len(names) > 1:
         shown = ", ".join(names[:STREAMS]) + (", ..." if len(names) > STREAMS else "")
-        notes.append(f"{len(names)} streams a program: {shown}")
+        said.append(f"{len(names)} streams a program: {shown}")
     error = trace.clock_error_ns
     if error is not None:
-        notes.append(
+        said.append(
             f"{len(trace.domains)} clock domains: times of different ones compare to ±{text.duration(error)}"
         )
-    return notes
+    return said

@@ -12,6 +12,7 @@ import hashlib
 import html
 import json
 import os
+from dataclasses import replace
 from importlib import resources
 from typing import Any
 
@@ -50,8 +51,10 @@ def write_html(
     write_file(path, page(trace, source=source, limit=limit))
 
 
-def page(trace: Trace, *, source: bool = True, limit: int = LIMIT) -> str:
-    """The page as text."""
+def page(trace: Trace, *, source: bool = True, ir: bool = True, limit: int = LIMIT) -> str:
+    """The page as text; a small one has no `ir`."""
+    if not ir:
+        trace = replace(trace, kernels=[replace(kernel, ir={}) for kernel in trace.kernels])
     trace = encodable(trace if source else without_source(trace))
     drawn = timeline(trace, limit)
     data = {**_data(trace), "timeline": drawn.about, "tracks": drawn.tracks, "source": source}
@@ -124,7 +127,7 @@ def _data(trace: Trace) -> dict[str, Any]:
             {
                 **_about(kernel, named[kernel.id]),
                 "facts": figures.facts(trace, kernel),
-                "notes": figures.notes(trace, kernel),
+                "notes": figures.notes(trace, kernel, times),
                 "tree": rows,
                 "total_ns": whole,
                 "listings": shown,

@@ -8,6 +8,9 @@ from __future__ import annotations
 from statistics import median
 from typing import Any
 
+import polars as pl
+
+from tileprobe.tools.accounting import interrupted
 from tileprobe.tools.iterations import Iterations
 from tileprobe.tools.overhead import overhead
 from tileprobe.tools.programs import Programs
@@ -17,7 +20,7 @@ from tileprobe.tools.times import Times
 from tileprobe.tools.units import Units
 from tileprobe.trace import Kernel, Losses, Region, Trace
 from tileprobe.trace.works import with_works
-from tileprobe.views import text
+from tileprobe.views import header, text
 
 TREE = (
     *("region", "partition", "name", "kind", "source", "depth", "count", "recorded_count", "total_ns"),
@@ -75,10 +78,14 @@ def _fact(name: str, value: str, note: str = "", warning: bool = False) -> dict[
 def _cost(trace: Trace, kernel: Kernel) -> dict[str, Any]:
     cost = overhead(trace, kernel)
     each = f"{cost.record_cost_ns:.1f} ns a record" if cost.record_cost_ns is not None else ""
-    if cost.measured_percent is not None:
-        return _fact("probes cost", f"{cost.measured_percent:.1f} %", each)
+    if cost.measurable and cost.percent is not None:
+        return _fact("probes cost", f"{cost.percent:.1f} %", f"{cost.low:.1f} to {cost.high:.1f} %")
     if cost.estimated_percent is not None:
-        return _fact("probes cost", f"~{cost.estimated_percent:.1f} %", f"estimated; {each}")
+        return _fact(
+            "probes cost", f"~{cost.estimated_percent:.1f} %", f"estimated; {each}" if each else "estimated"
+        )
+    if cost.percent is not None:
+        return _fact("probes cost", "?", "not measurable here")
     return _fact("probes cost", "nothing" if kernel.layout is None else "", "exact, by simulation")
 
 
@@ -93,20 +100,20 @@ def _records(kernel: Kernel, launches: list) -> dict[str, Any]:
     return _fact(name, text.count(losses.kept), ", ".join(notes) or "none lost", bool(losses.lost))
 
 
-def notes(trace: Trace, kernel: Kernel) -> list[str]:
-    """What a reader of the times must know."""
-    said = []
-    names = trace.stream_names(kernel.id)
-    if len(names) > 1:
-        said.append(
-            f"{len(names)} streams a program: {', '.join(names[:6])}{', ...' if len(names) > 6 else ''}"
-        )
-    error = trace.clock_error_ns
-    if error is not None:
-        said.append(
-            f"{len(trace.domains)} clock domains: times of different ones compare to ±{text.duration(error)}"
-        )
-    return said
+def notes(trace: Trace, kernel: Kernel, times: Times) -> list[dict[str, str]]:
+    """What a reader of the times must know: warnings, the works, and whether the times add up."""
+    trace = with_works(trace)
+    works = [work for work in trace.works if work.kernel == kernel.id]
+    disturbed = interrupted(trace, kernel, times)
+    careful = header.warnings(kernel, works, disturbed)
+    said = [
+        *header.work_lines(trace.kernel_launches(kernel.id), works),
+        *header.notes(trace, kernel, disturbed),
+    ]
+    return [
+        *({"text": text.strip(), "level": "warning"} for text in careful),
+        *({"text": text.strip(), "level": "note"} for text in said),
+    ]
 
 
 def region(one: Region, lines: list[int]) -> dict[str, Any]:
@@ -124,8 +131,6 @@ def region(one: Region, lines: list[int]) -> dict[str, Any]:
 
 def launches(trace: Trace) -> list[dict[str, Any]]:
     """The recorded launches, with when their intervals begin and end."""
-    import polars as pl
-
     spans = trace.scan().group_by("launch").agg(pl.col("start_ns").min(), pl.col("stop_ns").max()).collect()
     found = {launch: (start, stop) for launch, start, stop in spans.iter_rows()}
     return [

@@ -153,6 +153,8 @@ def _columns(merged: Merged, origin: float, places: int) -> dict[str, np.ndarray
     }
     if (frame["weight"] != 1).any():
         columns["weight"] = frame["weight"].to_numpy()
+    if (frame["taken_ns"] > 0).any():
+        columns["taken"] = frame["taken_ns"].to_numpy()
     if frame["value"].count():
         columns["value"] = frame["value"].fill_null(float("nan")).to_numpy()
     if merged.count:

@@ -90,6 +90,7 @@ function wordsAbout(i) {
   said.push(where.join(", "), `starts at ${duration(t.start[i] - view.low)}`);
   if (region && region.source) said.push(region.source);
   if (t.weight && t.weight[i] !== 1) said.push(`recorded once, stands for ${t.weight[i].toFixed(1)} executions`);
+  if (t.taken && t.taken[i] > 0) said.push(`of it ${duration(t.taken[i])} interrupted by the operating system`);
   if (t.value && !Number.isNaN(t.value[i]) && t.kind[i] > MARK) said.push(`value ${t.value[i]}`);
   return said;
 }

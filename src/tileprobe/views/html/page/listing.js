@@ -9,7 +9,7 @@ function drawSource() {
   $("code").hidden = !listings.length && data.source;
   if (!listings.length) {
     const why = data.source ? "" : "the source was left out of this report (--no-source)";
-    $("code").replaceChildren(el("div", { class: "head" }, el("h2", {}, "Source")), el("div", { class: "note" }, why));
+    $("code").replaceChildren(el("div", { class: "head" }, el("h2", {}, "Source")), el("div", { class: "remark" }, why));
     return;
   }
   const hottestLine = Math.max(...listings.flatMap((listing) => listing.lines.map((line) => line.share)), 1e-12);
@@ -53,7 +53,7 @@ function drawLevels() {
   const tabs = el("div", { class: "tabs", role: "tablist" }, levels.map((one) =>
     el("button", { type: "button", role: "tab", "aria-selected": String(one === shown), title: one.level, onclick: () => { level = one.level; drawLevels(); lightLines(); } }, one.title)));
   const rows = shown.lines.map((text, n) => irRow(text, n, shown.links[n]));
-  $("ir").replaceChildren(el("div", { class: "head" }, el("h2", {}, "IR"), tabs), shown.note ? el("div", { class: "note" }, shown.note) : "",
+  $("ir").replaceChildren(el("div", { class: "head" }, el("h2", {}, "IR"), tabs), shown.note ? el("div", { class: "remark" }, shown.note) : "",
     el("div", { class: "body" }, el("div", { class: rows.length > 4000 ? "code long" : "code" }, rows)));
 }
 

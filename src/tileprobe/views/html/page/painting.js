@@ -34,6 +34,9 @@ function firstAfter(t, low, high, time) {
   return low;
 }
 
+// Waits are striped, and what the operating system interrupted for a good part of its time.
+const stoodStill = (t, i) => t.kind[i] === WAIT || (t.taken !== undefined && t.taken[i] > 0.2 * t.length[i]);
+
 // Paints one row into `line` (and its striped twin `odd`), and calls `wide` for slices with room for words.
 function paintRow(t, place, view, width, line, odd, scratch, wide) {
   const { cover, best, tint } = scratch;
@@ -53,7 +56,7 @@ function paintRow(t, place, view, width, line, odd, scratch, wide) {
     if (to - from >= 2) {
       const x0 = Math.max(0, Math.round(from)), x1 = Math.min(width, Math.max(Math.round(to) - (to - from > 5 ? 1 : 0), x0 + 1));
       line.fill(value, x0, x1);
-      odd.fill(t.kind[i] === WAIT ? back : value, x0, x1);
+      odd.fill(stoodStill(t, i) ? back : value, x0, x1);
       for (let x = x0; x < x1; x++) cover[x] = 0;
       if (x1 - x0 > 24) wide(i, x0, x1, light);
     } else if (from >= 0 && from < width) {

@@ -7,7 +7,7 @@ function drawSummary() {
   const parts = data.kernels.length > 1 ? [kernelButtons()] : [];
   const facts = el("dl", { class: "facts" }, kernel ? kernel.facts.map(fact) : []);
   const said = kernel ? ownFindings(kernel) : data.findings;
-  const notes = kernel ? kernel.notes.map((text) => ({ text, level: "info" })) : [];
+  const notes = kernel ? kernel.notes : [];
   const list = [...said, ...notes];
   const findings = el("ul", { class: "findings" }, list.map(({ text, level }) => el("li", { class: level }, text)));
   parts.push(el("div", { class: "band" }, facts, list.length ? findings : null));

@@ -1,6 +1,7 @@
 // The timeline: tracks with rows of nested slices, a ruler, an overview, and what mouse and keys do with them.
 
-const LABELS = 132, RULER = 22, GAP = 5;
+const RULER = 22, GAP = 5;
+let LABELS = 132; // room for the names of tracks, more where they are long
 const view = { from: 0, to: 1, low: 0, high: 1 }; // what is shown, and how far one can go; ns from the first interval
 const range = { from: null, to: null };
 let t = null; // the columns
@@ -101,7 +102,11 @@ function drawWords(pen) {
     if (text.length > room && text.includes(" · program ")) text = `#${t.program[i]}`;
     if (text.length > room) text = room > 3 ? `${text.slice(0, room - 1)}…` : "";
     if (!text) continue;
-    pen.fillStyle = t.kind[i] === WAIT ? css("--text") : light ? ink(colour(t.region[i])) : css("--dim");
+    if (stoodStill(t, i)) { // words on stripes need a ground
+      pen.fillStyle = css("--track");
+      pen.fillRect(x0 + 2, y + 2, text.length * wide + 3, rowHeight() - 5);
+    }
+    pen.fillStyle = stoodStill(t, i) ? css("--text") : light ? ink(colour(t.region[i])) : css("--dim");
     pen.fillText(plain(text), x0 + 3, y + rowHeight() / 2 - 0.5);
   }
   pen.textBaseline = "alphabetic";
@@ -143,9 +148,20 @@ function tick(ns, step) {
   return `${(ns / size).toFixed(Math.min(digits, 6))} ${unit}`;
 }
 
+// What does not fit is cut in the middle: the unit is at the start, the stream at the end.
 function fitText(pen, text, x, y, room) {
-  while (text.length > 2 && pen.measureText(text).width > room) text = `${text.slice(0, -2)}…`;
-  pen.fillText(text, x, y);
+  let kept = text.length;
+  let shown = text;
+  while (kept > 2 && pen.measureText(shown).width > room) {
+    kept--;
+    shown = `${text.slice(0, Math.ceil(kept / 2))}…${text.slice(text.length - Math.floor(kept / 2))}`;
+  }
+  pen.fillText(shown, x, y);
+}
+
+function roomForNames() {
+  const longest = data.tracks.reduce((most, track) => Math.max(most, track.name.length), 0);
+  LABELS = $("scroller").clientWidth < 600 ? 84 : clamp(20 + 6.3 * longest, 90, 200);
 }
 
 function niceStep(least) {
@@ -246,6 +262,7 @@ function showLaunch(id) {
   [view.low, view.high] = launch ? [launch.start_ns - origin, launch.stop_ns - origin] : [0, data.timeline.length_ns];
   $("launch").value = launch ? String(id) : "all";
   placeTracks();
+  roomForNames();
   show(view.low, view.high);
 }
 

@@ -1,8 +1,8 @@
 // The region tree: bars with the 95 % interval of the share, sortable by any column, estimates marked with a tilde.
 
 const COLUMNS = [
-  ["name", "region", ""], ["share", "share", ""], ["total_ns", "total", ""], ["self_ns", "self", ""],
-  ["count", "count", ""], ["mean_ns", "mean", ""], ["p50_ns", "p50", "wide"], ["p95_ns", "p95", "wide"],
+  ["name", "region", ""], ["share", "share", ""], ["total_ns", "total", ""], ["self_ns", "self", "self"],
+  ["count", "count", "count"], ["mean_ns", "mean", "mean"], ["p50_ns", "p50", "wide"], ["p95_ns", "p95", "wide"],
 ];
 const MANY = 60; // rows: of more than these the small ones are folded away
 const sorting = { column: null, down: true, all: false };
@@ -54,9 +54,9 @@ function treeRow(row) {
     el("td", {}, name),
     el("td", { class: "share" }, meter(row)),
     el("td", { class: "num", title: interval(row) }, about + duration(row.total_ns)),
-    el("td", { class: "num" }, row.region === null ? "" : about + duration(row.self_ns)),
-    el("td", { class: "num", title: recorded(row) }, about + count(row.count)),
-    el("td", { class: "num" }, duration(row.mean_ns)),
+    el("td", { class: "num self" }, row.region === null ? "" : about + duration(row.self_ns)),
+    el("td", { class: "num count", title: recorded(row) }, about + count(row.count)),
+    el("td", { class: "num mean" }, duration(row.mean_ns)),
     el("td", { class: "num wide" }, duration(row.p50_ns)),
     el("td", { class: "num wide" }, duration(row.p95_ns)),
   ];
