@@ -21,7 +21,7 @@ function listenTimeline() {
     canvas.setPointerCapture(event.pointerId);
     const ranging = event.shiftKey || event.offsetY < RULER;
     held = { x: event.offsetX, y: event.clientY, from: view.from, to: view.to, scroll: box.scrollTop, ranging, moved: false };
-    if (ranging) { range.from = range.to = timeAt(event.offsetX); }
+    if (ranging) { range.from = range.to = timeAt(Math.max(event.offsetX, LABELS)); }
     canvas.classList.add(ranging ? "range" : "held");
     box.focus({ preventScroll: true });
   });

@@ -300,7 +300,8 @@ function typicalLaunch(kernel) {
 // -- a range, summed -----------------------------------------------------------------------------------
 
 function sumRange() {
-  const [from, to] = [Math.min(range.from, range.to), Math.max(range.from, range.to)];
+  // of one launch nothing beyond it counts
+  const [from, to] = [Math.max(Math.min(range.from, range.to), view.low), Math.min(Math.max(range.from, range.to), view.high)];
   const totals = new Map();
   let slicesIn = 0;
   for (let place = 0; place + 1 < t.offsets.length; place++) {
