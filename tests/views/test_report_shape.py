@@ -12,6 +12,7 @@ from tileprobe.ir.parts import Part
 from tileprobe.tools import load_tool
 from tileprobe.tools.kernels import kernel_totals
 from tileprobe.trace import Clock, Kernel, Launch, Region, Trace, Work
+from tileprobe.views.chrome import chrome_events
 from tileprobe.views.tables import ROWS, that_matter
 from tileprobe.views.terminal import make_console, print_report
 
@@ -292,3 +293,22 @@ def test_it_fits_any_width(width):
     for trace in (many, attention(launches=0)):
         shown = report(trace, width, tools=("regions", "source", "iterations", "programs", "units"))
         assert max(len(line.rstrip()) for line in shown.splitlines()) <= width
+
+
+def test_every_tool_and_view_tells_specialisations_apart():
+    both = Trace.merge(
+        kernel_of([("load @ 2", "load", 100)], signature="BLOCK=64"),
+        kernel_of([("load @ 2", "load", 900)], signature="BLOCK=128"),
+    )
+    for tool in ("regions", "source", "programs"):
+        titles = [table.title for table in load_tool(tool).read(both).tables]
+        assert any("k [BLOCK=64]" in title for title in titles)
+        assert any("k [BLOCK=128]" in title for title in titles)
+    assert "k [BLOCK=128] on cpu" in "".join(chrome_events(both))
+
+
+def test_what_a_tool_says_is_said_once():
+    trace = attention()
+    trace.meta = {"notes": ["the clock drifts"]}
+    assert report(trace, tools=("regions", "units")).count("the clock drifts") == 1
+    assert report(trace).count("! the clock drifts") == 1

@@ -7,6 +7,7 @@ import polars as pl
 from tileprobe.tools.figures import LASTED, STANDS
 from tileprobe.tools.plan import Plan
 from tileprobe.tools.result import Column, Finding, Result, Table
+from tileprobe.tools.signatures import told_apart
 from tileprobe.tools.streams import Partition, partitions
 from tileprobe.trace import Kernel, Region, Trace
 from tileprobe.trace.works import left_out
@@ -40,7 +41,7 @@ class Iterations:
 
     def read(self, trace: Trace) -> Result:
         result = Result(self.name)
-        for kernel in trace.kernels:
+        for kernel in told_apart(trace.kernels):
             loops = [r for r in trace.kernel_regions(kernel.id) if r.kind == "iteration"]
             summaries, steps = [], []
             for region, partition in [(r, p) for p in partitions(trace, kernel) for r in loops]:
@@ -148,4 +149,4 @@ def _findings(kernel: Kernel, name: str, frame: pl.DataFrame) -> list[Finding]:
     text = (
         f"{kernel.name}, {name}: the first iteration takes {first / steady:.1f} times as long as the others"
     )
-    return [Finding(text, data={"first_ns": first, "steady_ns": steady})]
+    return [Finding(text, data={"first_ns": first, "steady_ns": steady}, kernel=kernel.id)]

@@ -12,6 +12,7 @@ import polars as pl
 from tileprobe.tools.figures import weighted_quantile
 from tileprobe.tools.plan import Plan
 from tileprobe.tools.result import Column, Finding, Result, Table
+from tileprobe.tools.signatures import told_apart
 from tileprobe.trace import Kernel, Trace
 from tileprobe.trace.intervals import covered_by, lanes
 from tileprobe.trace.works import left_out
@@ -39,7 +40,7 @@ class Programs:
 
     def read(self, trace: Trace) -> Result:
         result = Result(self.name)
-        for kernel in trace.kernels:
+        for kernel in told_apart(trace.kernels):
             runs = program_times(trace, kernel)
             runs = runs.filter(~pl.col("launch").is_in(list(left_out(trace))))
             if runs.height:
@@ -124,11 +125,11 @@ def _findings(kernel: Kernel, runs: pl.DataFrame) -> list[Finding]:
     if state["units"] > 1 and state["imbalance"] > 1.05:
         more = 100 * (state["imbalance"] - 1)
         text = f"{kernel.name}: the busiest unit works {more:.0f} % more than the mean"
-        found.append(Finding(text, data=state))
+        found.append(Finding(text, data=state, kernel=kernel.id))
     if state["units"] > 1 and state["tail"] > 0.05:
         idle = f"{100 * state['tail']:.0f} %"
         text = f"{kernel.name}: at the end of a launch units stand idle for {idle} of their time"
-        found.append(Finding(text, data=state))
+        found.append(Finding(text, data=state, kernel=kernel.id))
     return found + _slowest(kernel, runs)
 
 
@@ -146,6 +147,6 @@ def _slowest(kernel: Kernel, runs: pl.DataFrame) -> list[Finding]:
         text = (
             f"{kernel.name}: program {top['program']} took {times} in one launch and not in others: by chance"
         )
-        return [Finding(text, data={**data, "once": True})]
+        return [Finding(text, data={**data, "once": True}, kernel=kernel.id)]
     text = f"{kernel.name}: the slowest program, {top['program']}, takes {times}"
-    return [Finding(text, data=data)]
+    return [Finding(text, data=data, kernel=kernel.id)]

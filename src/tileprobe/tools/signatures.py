@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from tileprobe.trace import Kernel
 
@@ -27,3 +28,9 @@ def differences(signatures: Sequence[str]) -> list[str]:
     items = [[item for item in signature.split(", ") if item] for signature in signatures]
     common = set.intersection(*map(set, items)) if items else set()
     return [", ".join(item for item in mine if item not in common) or ", ".join(mine) for mine in items]
+
+
+def told_apart(kernels: Sequence[Kernel]) -> list[Kernel]:
+    """The kernels, each under the name that `labels` gives it."""
+    names = labels(kernels)
+    return [replace(kernel, name=names[kernel.id]) for kernel in kernels]

@@ -17,6 +17,7 @@ from tileprobe.ir.parts import Frame
 from tileprobe.tools.plan import Plan
 from tileprobe.tools.regions import region_times, region_tree, whole_ns
 from tileprobe.tools.result import Column, Result, Table
+from tileprobe.tools.signatures import told_apart
 from tileprobe.tools.times import Times
 from tileprobe.trace import Kernel, Region, Trace
 
@@ -49,7 +50,7 @@ class Source:
     def read(self, trace: Trace) -> Result:
         result = Result(self.name)
         times = region_times(trace)
-        for kernel in trace.kernels:
+        for kernel in told_apart(trace.kernels):
             spent = _spent(trace, kernel, times) if kernel.source else None
             if spent is None or not (spent.own or spent.called):
                 continue

@@ -16,6 +16,7 @@ from tileprobe.ir.machine import ALWAYS, limiting
 from tileprobe.tools.figures import LASTED, STANDS
 from tileprobe.tools.plan import Plan
 from tileprobe.tools.result import Column, Finding, Result, Table
+from tileprobe.tools.signatures import told_apart
 from tileprobe.trace import Kernel, Trace
 from tileprobe.trace.intervals import covered_by, length, merge, merge_by, overlap
 
@@ -45,7 +46,7 @@ class Units:
 
     def read(self, trace: Trace) -> Result:
         result = Result(self.name)
-        for kernel in trace.kernels:
+        for kernel in told_apart(trace.kernels):
             frame = _intervals(trace, kernel)
             if frame["unit"].n_unique() > 1:
                 _tell(result, kernel, frame, _counted(trace, kernel))
@@ -154,4 +155,6 @@ def _limit(kernel: Kernel, busy: dict[str, float]) -> Finding:
         text = f"{kernel.name}: the units that limit it: {said}" + (", alike" if len(kinds) > 1 else "")
     else:
         text = f"{kernel.name}: no kind of unit is busy all the time; the busiest: {said}"
-    return Finding(text, data={"kinds": kinds, "busy": {kind: busy[kind] for kind in kinds}})
+    return Finding(
+        text, data={"kinds": kinds, "busy": {kind: busy[kind] for kind in kinds}}, kernel=kernel.id
+    )

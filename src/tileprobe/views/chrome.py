@@ -14,6 +14,7 @@ from collections.abc import Iterator
 import polars as pl
 
 from tileprobe.files import write_file
+from tileprobe.tools.signatures import told_apart
 from tileprobe.trace import Trace
 from tileprobe.views.encodable import encodable
 from tileprobe.views.tracks import Tracks, tracks
@@ -111,7 +112,7 @@ def _names(trace: Trace, drawn: Tracks) -> Iterator[dict]:
         return {"ph": "M", "name": what, "pid": pid, "tid": tid, "args": args}
 
     error = trace.clock_error_ns
-    for kernel in trace.kernels:
+    for kernel in told_apart(trace.kernels):
         yield event("process_name", kernel.id, 0, name=f"{kernel.name} on {kernel.target}")
         if error is not None:
             yield event(

@@ -10,6 +10,7 @@ import os
 import polars as pl
 
 from tileprobe.files import replacing
+from tileprobe.tools.signatures import labels
 from tileprobe.trace import Trace
 from tileprobe.views.encodable import encodable
 
@@ -43,7 +44,7 @@ class Csv:
 
 def table(trace: Trace) -> pl.LazyFrame:
     """The intervals as a query, one row each."""
-    names = {kernel.id: kernel.name for kernel in trace.kernels}
+    names = labels(trace.kernels)
     kernels = {launch.id: names.get(launch.kernel, "?") for launch in trace.launches}
 
     def named(column: str, found: dict[int, str]) -> pl.Expr:

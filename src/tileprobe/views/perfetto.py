@@ -19,6 +19,7 @@ import polars as pl
 from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as proto
 
 from tileprobe.files import write_file
+from tileprobe.tools.signatures import told_apart
 from tileprobe.trace import Trace
 from tileprobe.trace.intervals import lanes
 from tileprobe.views.brackets import brackets
@@ -106,7 +107,7 @@ def _head(trace: Trace) -> proto.TracePacket:
 
 
 def _descriptors(trace: Trace, drawn: Tracks) -> Iterator[bytes]:
-    for kernel in trace.kernels:
+    for kernel in told_apart(trace.kernels):
         packet = proto.TracePacket()
         packet.track_descriptor.uuid = kernel.id + 1
         packet.track_descriptor.name = f"{kernel.name} on {kernel.target}"

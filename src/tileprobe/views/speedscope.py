@@ -13,6 +13,7 @@ from collections.abc import Iterator
 import polars as pl
 
 from tileprobe.files import write_file
+from tileprobe.tools.signatures import labels
 from tileprobe.trace import Trace
 from tileprobe.views.brackets import brackets
 from tileprobe.views.encodable import encodable
@@ -42,7 +43,7 @@ def speedscope(trace: Trace) -> Iterator[str]:
     head = {"$schema": SCHEMA, "exporter": "tileprobe", "shared": {"frames": frames}, "profiles": []}
     yield json.dumps(head)[:-2]
     drawn = tracks(trace)
-    kernels = {kernel.id: kernel.name for kernel in trace.kernels}
+    kernels = labels(trace.kernels)
     number = {region.id: n for n, region in enumerate(trace.regions)}
     slices = drawn.frame.filter(pl.col("kind").is_in(SLICES))
     names = {(k, n): name for k, n, name in drawn.table.select("kernel", "track", "name").iter_rows()}

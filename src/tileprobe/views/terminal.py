@@ -13,6 +13,7 @@ import polars as pl
 from tileprobe.tools.kernels import COLUMNS as KERNELS
 from tileprobe.tools.kernels import kernel_totals
 from tileprobe.tools.result import Finding, Result, Table
+from tileprobe.tools.signatures import labels
 from tileprobe.tools.times import region_times
 from tileprobe.trace import Kernel, Trace
 from tileprobe.views import text
@@ -33,7 +34,7 @@ def print_report(trace: Trace, results: list[Result], screen: Screen, full: bool
     if not trace.kernels:
         screen.say("the trace holds no kernel", "yellow")
         print_findings([finding for result in results for finding in result.findings], screen)
-        _print_remarks(trace, screen)
+        _print_remarks(trace, screen, {finding.text for result in results for finding in result.findings})
         return
     times = region_times(trace)
     totals = kernel_totals(trace, times)
@@ -50,7 +51,8 @@ def print_report(trace: Trace, results: list[Result], screen: Screen, full: bool
                 _print(trace, result, table, screen, full)
     rest = [finding for result in results for finding in result.findings if finding.kernel not in kernels]
     print_findings(rest, screen)
-    _print_remarks(trace, screen)
+    said = {finding.text for result in results for finding in result.findings}
+    _print_remarks(trace, screen, said)
 
 
 def _print_kernels(totals: pl.DataFrame, chosen: pl.DataFrame, screen: Screen, full: bool) -> None:
@@ -92,15 +94,15 @@ def _print_kernel(trace: Trace, kernel: Kernel, results: list[Result], screen: S
 
 def _without_name(trace: Trace, kernel: Kernel, finding: Finding) -> Finding:
     """Under the kernel's own head its name need not be said again."""
-    from tileprobe.tools.signatures import labels
-
-    said = finding.text.removeprefix(f"{labels(trace.kernels)[kernel.id]}: ")
+    name = labels(trace.kernels)[kernel.id]
+    said = finding.text.removeprefix(f"{name}: ").removeprefix(f"{name}, ")
     return Finding(said, finding.level, finding.data, finding.kernel)
 
 
 def _print(trace: Trace, result: Result, table: Table, screen: Screen, full: bool) -> None:
     if result.tool != "regions":
-        screen.say(table.title, "bold")
+        name = labels(trace.kernels).get(table.kernel, "") if table.kernel is not None else ""
+        screen.say(table.title.removeprefix(f"{name}: "), "bold")
         print_table(table, screen)
         screen.print()
         return
@@ -152,12 +154,12 @@ def _print_sources(tables: list[Table], screen: Screen, full: bool) -> None:
     screen.print()
 
 
-def _print_remarks(trace: Trace, screen: Screen) -> None:
-    """What the session could not do."""
+def _print_remarks(trace: Trace, screen: Screen, known: set[str]) -> None:
+    """What the session could not do, as far as no tool said it."""
     problems = trace.meta.get("problems", {})
     notes = trace.meta.get("notes", [])
     said = [*notes, *(problems.values() if isinstance(problems, dict) else problems), *_unseen(trace)]
-    for remark in dict.fromkeys(str(remark) for remark in said):
+    for remark in [one for one in dict.fromkeys(str(remark) for remark in said) if one not in known]:
         screen.say(f"! {remark}", "yellow")
 
 
