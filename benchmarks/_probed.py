@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from tileprobe.session.choices import Choice
+from tileprobe.session.draws import Draw
 from tileprobe.session.recorded import Recorded, Watch
 from tileprobe.session.thinning import Thinning
 from tileprobe.targets.base import Kernel, Variant, launches
@@ -34,6 +35,7 @@ class Side:
     copies: int = 1
     thinning: Thinning | None = None  # as in sessions: leaves out programs until probes take an allowed share
     work: Callable[[], Any] | None = None
+    draw: Draw = field(default_factory=Draw)
     runs: int = 0
     times_ns: list[int] = field(default_factory=list)
     recorded: list[Recorded] = field(default_factory=list)
@@ -82,7 +84,7 @@ class Turns:
             return self.watch
         if kernel.key not in side.variants:
             side.variants[kernel.key] = kernel.compile(side.plan.pipeline("tile", copies=side.copies))
-        sampling = side.choice.sampling(int(np.prod(grid)), side.runs, side.stride)
+        sampling = side.choice.sampling(int(np.prod(grid)), side.draw, side.stride)
         variant = side.variants[kernel.key]
         self.watch = _Timed(kernel, grid, done, variant, sampling, dose=side.copies, plain=plain)
         self.kernel = kernel

@@ -11,6 +11,7 @@ import triton.language as tl
 import tileprobe
 from tileprobe.ir.sampling import Every
 from tileprobe.session.choices import Choice, odd_prime
+from tileprobe.session.draws import Draw
 from tileprobe.session.works import PLAIN, PROBED, Work
 
 
@@ -126,10 +127,8 @@ def test_programs_without_room_are_left_out_at_random():
 
 def test_each_program_has_its_turn():
     """All phases come before one comes again, in an order that is no pattern."""
-    choice = Choice("auto")
-    rounds = [
-        [choice.sampling(1000, n, stride=7).programs.phase for n in range(k, k + 7)] for k in (0, 7, 14)
-    ]
+    choice, draw = Choice("auto"), Draw(3)
+    rounds = [[choice.sampling(1000, draw, stride=7).programs.phase for _ in range(7)] for _ in range(3)]
     assert all(sorted(phases) == list(range(7)) for phases in rounds)
     assert len({tuple(phases) for phases in rounds}) > 1
     assert rounds[0] not in ([0, 1, 2, 3, 4, 5, 6], [6, 5, 4, 3, 2, 1, 0])
@@ -137,13 +136,14 @@ def test_each_program_has_its_turn():
 
 def test_strides_have_no_factor_in_common_with_a_pattern():
     assert [odd_prime(n) for n in (1, 2, 3, 4, 8, 9, 15, 90)] == [3, 3, 3, 5, 11, 11, 17, 97]
-    assert Choice("auto").sampling(1000, 0, stride=8).programs.stride == 11
-    assert Choice("25%").sampling(1000, 0).programs.stride == 4  # as asked for
+    assert Choice("auto").sampling(1000, Draw(), stride=8).programs.stride == 11
+    assert Choice("25%").sampling(1000, Draw()).programs.stride == 4  # as asked for
 
 
 def test_a_phase_is_never_beyond_the_last_program():
-    for launch in range(20):
-        assert len(Choice("1%").sampling(3, launch).recorded(3, 3)) == 1
+    draw = Draw()
+    for _ in range(20):
+        assert len(Choice("1%").sampling(3, draw).recorded(3, 3)) == 1
 
 
 # -- iterations ---------------------------------------------------------------------------------------------
@@ -171,9 +171,9 @@ def test_a_loop_with_more_iterations_than_room_is_covered_whole():
 
 def test_short_runs_of_a_long_loop_keep_an_iteration():
     """Runs of one loop differ; the phase must leave something of the shortest."""
-    seen = {0: (64, 1000, 3)}
-    for launch in range(12):
-        every = Choice("all").sampling(1, launch, trips=seen).loop(0)
+    seen, draw = {0: (64, 1000, 3)}, Draw()
+    for _ in range(12):
+        every = Choice("all").sampling(1, draw, trips=seen).loop(0)
         assert every.stride == odd_prime(16)
         assert every.index(every.phase, 3) == 0
 
@@ -191,10 +191,10 @@ def test_every_fourth_iteration_begins_anywhere():
 def test_the_first_and_the_last_iterations_stay_what_was_asked_for():
     for text in ("first:3", "last:3"):
         choice = Choice("all", text)
-        plain = choice.sampling(1, 0).loop(0)
-        assert choice.sampling(1, 5, trips={0: (2, 1000, 1000)}).loop(0) == plain
-    assert Choice("all", "every:8").sampling(1, 1, trips={0: (4, 16, 16)}).loop(0).stride == 8
-    assert isinstance(Choice("all").sampling(1, 0).loop(0), Every)
+        plain = choice.sampling(1, Draw()).loop(0)
+        assert choice.sampling(1, Draw(), trips={0: (2, 1000, 1000)}).loop(0) == plain
+    assert Choice("all", "every:8").sampling(1, Draw(), trips={0: (4, 16, 16)}).loop(0).stride == 8
+    assert isinstance(Choice("all").sampling(1, Draw()).loop(0), Every)
 
 
 def test_draws_do_not_touch_the_random_numbers_of_the_program():

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -37,19 +37,30 @@ class Every:
         if self.stride < 1 or self.count < 0:
             raise TileProbeError(f"sampling needs a stride of at least 1 and a count, got {self}")
 
-    def first(self, total: np.ndarray | int) -> np.ndarray:
+    @overload
+    def first(self, total: int) -> int: ...
+    @overload
+    def first(self, total: np.ndarray) -> np.ndarray: ...
+    def first(self, total: np.ndarray | int) -> np.ndarray | int:
         """The first one that is recorded out of `total`."""
-        total = np.asarray(total)
+        if isinstance(total, int):  # asked around every launch: no arrays
+            return self.phase if self.phase >= 0 else max(total + self.phase, 0)
         return np.where(self.phase >= 0, self.phase, np.maximum(total + self.phase, 0))
 
-    def selected(self, total: np.ndarray | int) -> np.ndarray:
+    @overload
+    def selected(self, total: int) -> int: ...
+    @overload
+    def selected(self, total: np.ndarray) -> np.ndarray: ...
+    def selected(self, total: np.ndarray | int) -> np.ndarray | int:
         """How many of `total` are chosen."""
-        rest = np.maximum(np.asarray(total) - self.first(total), 0)
+        if isinstance(total, int):
+            return min(-(-max(total - self.first(total), 0) // self.stride), self.count)
+        rest = np.maximum(total - self.first(total), 0)
         return np.minimum(-(-rest // self.stride), self.count)
 
     def index(self, number: int, total: int) -> int:
         """The place of `number` among the recorded ones, or -1: the arithmetic a lowering emits."""
-        offset = number - int(self.first(total))
+        offset = number - self.first(total)
         if offset < 0 or offset % self.stride or offset // self.stride >= self.count:
             return -1
         return offset // self.stride
@@ -70,14 +81,14 @@ class Sampling:
         """The programs that have a block, in the order of the blocks."""
         if self.chosen is not None:
             return np.array([p for p in self.chosen if 0 <= p < programs][:blocks], np.int64)
-        count = min(int(self.programs.selected(programs)), blocks)
-        return int(self.programs.first(programs)) + np.arange(count, dtype=np.int64) * self.programs.stride
+        count = min(self.programs.selected(programs), blocks)
+        return self.programs.first(programs) + np.arange(count, dtype=np.int64) * self.programs.stride
 
     def wanted(self, programs: int) -> int:
         """How many programs would be recorded with a large enough buffer."""
         if self.chosen is not None:
             return sum(0 <= p < programs for p in self.chosen)
-        return int(self.programs.selected(programs))
+        return self.programs.selected(programs)
 
     def program_map(self, programs: int, blocks: int) -> np.ndarray | None:
         """For each program its block or -1; None when stride and phase say it all."""
@@ -102,21 +113,22 @@ class Sampling:
         """The parameter block of a launch. `buffer` and `program_map` are addresses; without a buffer nothing
         is recorded. `plain` is the entry of the same kernel without records, where programs go that are left
         out, or 0."""
-        block = np.zeros(FIRST_LOOP + LOOP_WORDS * len(layout.loops), np.int64)
-        block[[BUFFER, LAUNCH_EPOCH, PROGRAM_MAP, PLAIN]] = buffer, epoch, program_map, plain
+        block = [0] * (FIRST_LOOP + LOOP_WORDS * len(layout.loops))
+        block[BUFFER], block[LAUNCH_EPOCH], block[PROGRAM_MAP], block[PLAIN] = (
+            buffer,
+            epoch,
+            program_map,
+            plain,
+        )
         block[PROGRAM_STRIDE] = self.programs.stride
-        block[PROGRAM_PHASE] = int(self.programs.first(programs))
+        block[PROGRAM_PHASE] = self.programs.first(programs)
         block[PROGRAM_LIMIT] = min(self.wanted(programs), blocks)
         for loop in layout.loops:
             at, every = FIRST_LOOP + LOOP_WORDS * loop.id, self.loop(loop.id)
             endless = loop.cursor or layout.circular
             count = every.count if endless else min(every.count, loop.capacity)
-            block[at + LOOP_STRIDE], block[at + LOOP_PHASE], block[at + LOOP_COUNT] = (
-                every.stride,
-                every.phase,
-                count,
-            )
-        return block
+            block[at : at + 3] = every.stride, every.phase, count  # LOOP_STRIDE, LOOP_PHASE, LOOP_COUNT
+        return np.array(block, np.int64)
 
     def within(self, programs: int, blocks: int) -> Sampling:
         """The same sampling with as many programs left out, evenly, as have no block."""

@@ -6,17 +6,17 @@ numbers of other options that mean nothing.
 
 from __future__ import annotations
 
-import random
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from math import isqrt
 
 from tileprobe.errors import TileProbeError
 from tileprobe.ir.sampling import ALL, Every, Sampling
+from tileprobe.session.draws import Draw
 
 PROGRAMS = "all, auto, 1%, random:16, or numbers such as 0,5,9"
 ITERATIONS = "all, every:4, first:8 or last:8"
-_SHUFFLED = 256  # phases that have their turns one after another
 
 
 # Least and largest of what a session takes; a limit keeps an integer in the 32 bits of a record's parameters.
@@ -57,7 +57,7 @@ class Choice:
     iterations: str = "all"
 
     def __post_init__(self) -> None:
-        self.sampling(1, 0)
+        self.sampling(1, Draw())
 
     @property
     def auto(self) -> bool:
@@ -66,34 +66,32 @@ class Choice:
     def sampling(
         self,
         programs: int,
-        launch: int,
+        draw: Draw,
         stride: int = 1,
         *,
-        seed: int | str = 0,
         blocks: int | None = None,
         trips: Mapping[int, tuple[int, int, int]] | None = None,
     ) -> Sampling:
-        """The sampling of the n-th launch that is recorded: the same for the same seed, and otherwise at random, so
-        that each program and each iteration has its turn whatever the kernel's own pattern is.
+        """The sampling of the next launch, drawn so that each program and each iteration has its turn whatever the
+        kernel's own pattern is.
 
         `stride` leaves out programs, as do more than there are `blocks` for; `trips` are, of loops that ran more
         often than there is room for, room and the most and least trips seen."""
-        draw = random.Random(f"{seed}/{launch}")
         found = _programs(self.programs, programs, draw)
+        every = found.programs
         if stride > 1 and found.chosen is None:
-            found = replace(found, programs=Every(found.programs.stride * odd_prime(stride)))
+            every = Every(every.stride * odd_prime(stride))
         if blocks is not None:
-            found = found.within(programs, blocks)
-        if found.programs.stride > 1:
-            phase = _turn(min(found.programs.stride, programs), launch, f"{seed}/programs")
-            found = replace(found, programs=replace(found.programs, phase=phase))
-        every = _iterations(self.iterations)
-        loops = {
-            loop: _covering(every, seen, launch, f"{seed}/{loop}") for loop, seen in (trips or {}).items()
-        }
-        return replace(found, loops={-1: every, **loops})
+            found = replace(found, programs=every).within(programs, blocks)
+            every = found.programs
+        if every.stride > 1:
+            every = Every(every.stride, draw.turn("programs", min(every.stride, programs)))
+        iterations = _iterations(self.iterations)
+        loops = {loop: _covering(iterations, seen, draw, loop) for loop, seen in (trips or {}).items()}
+        return Sampling(every, {-1: iterations, **loops}, found.chosen)
 
 
+@lru_cache(maxsize=256)
 def odd_prime(least: int) -> int:
     """The next stride in which no pattern of the kernel's own (every second program, every eighth iteration) can hide:
     with a factor in common, a launch would see one part of the pattern only."""
@@ -103,26 +101,17 @@ def odd_prime(least: int) -> int:
     return number
 
 
-def _turn(phases: int, launch: int, seed: str) -> int:
-    """The phase of a launch. All have their turn before one comes again, each time in another order."""
-    if phases > _SHUFFLED:
-        return random.Random(f"{seed}/{launch}").randrange(phases)
-    order = list(range(phases))
-    random.Random(f"{seed}/{launch // max(phases, 1)}").shuffle(order)
-    return order[launch % phases] if phases else 0
-
-
-def _covering(every: Every, seen: tuple[int, int, int], launch: int, seed: str) -> Every:
+def _covering(every: Every, seen: tuple[int, int, int], draw: Draw, loop: int) -> Every:
     """Iterations over the whole length of a loop, as many as there is room for. No run of the loop shall be without
     any, so that the shortest run bounds the phase."""
     room, most, least = seen
     if every.count != ALL or every.phase:
         return every  # the first or the last ones are asked for
     stride = every.stride if -(-most // every.stride) <= room else odd_prime(-(-most // room))
-    return Every(stride, _turn(min(stride, least), launch, seed))
+    return Every(stride, draw.turn(loop, min(stride, least)))
 
 
-def _programs(text: str, programs: int, draw: random.Random) -> Sampling:
+def _programs(text: str, programs: int, draw: Draw) -> Sampling:
     if text in ("all", "auto", ""):
         return Sampling()
     if text.endswith("%"):
@@ -138,6 +127,7 @@ def _programs(text: str, programs: int, draw: random.Random) -> Sampling:
     return Sampling(chosen=tuple(sorted({_number(part, int, text, PROGRAMS) for part in text.split(",")})))
 
 
+@lru_cache(maxsize=16)
 def _iterations(text: str) -> Every:
     if text in ("all", ""):
         return Every()

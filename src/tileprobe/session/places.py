@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tileprobe.ir.layout import CURSOR_WORDS, PUSHED, Layout, Loop
-from tileprobe.ir.sampling import Every, Sampling
+from tileprobe.ir.sampling import Sampling
 from tileprobe.trace.blocks import fixed_loops, frames, strided
 
 _LOW = 0xFFFFFFFF
@@ -68,7 +68,7 @@ class Places:
     def used(self, blocks: np.ndarray, most: Sequence[int], sampling: Sampling) -> Used:
         """The words that programs of this launch may have written."""
         counts = [
-            min(_selected(sampling.loop(loop.id), trips), loop.capacity)
+            min(sampling.loop(loop.id).selected(trips), loop.capacity)
             for loop, trips in zip(self.loops, most)
         ]
         for stream in self.cursors:
@@ -97,12 +97,6 @@ class Places:
         words = np.flatnonzero(mask)
         parts = _slices(words)
         return Used(words, parts, sum(part.stop - part.start for part in parts) == len(words))
-
-
-def _selected(every: Every, trips: int) -> int:
-    """`Every.selected` of one number, without arrays: it is asked on every launch."""
-    first = every.phase if every.phase >= 0 else max(trips + every.phase, 0)
-    return min(-(-max(trips - first, 0) // every.stride), every.count)
 
 
 def _slices(words: np.ndarray) -> tuple[slice, ...]:

@@ -9,15 +9,15 @@ exactly once, whichever variant it is.
 
 from __future__ import annotations
 
-import random
 from dataclasses import dataclass, field
 from typing import Any
 
 from tileprobe.session.choices import Choice
+from tileprobe.session.draws import Draw
 from tileprobe.session.places import Places
 from tileprobe.session.recorded import Ready, Recorded
 from tileprobe.session.thinning import Thinning
-from tileprobe.targets.base import Kernel, Variant
+from tileprobe.targets.base import ClockSource, Kernel, Variant
 
 PLAIN, PROBED = 0, 1  # the dose: how often each record is written
 LEFT_OUT = -1  # runs without probes and is not timed: there is no room to keep it
@@ -25,7 +25,7 @@ _ROUND = (PLAIN, PLAIN, PLAIN, PROBED, PROBED, None)  # None: the largest dose
 _DOSED_TIMES = 4
 _LOOKED = 8  # launches after which what recording costs is looked at; then every so many
 _ABOUT_RIGHT = 0.7
-_SAMPLINGS = 64  # different ones of a work: launches that were sampled alike are decoded together
+_SAMPLINGS = 32  # different ones of a work: launches that were sampled alike are decoded together
 
 
 @dataclass
@@ -52,8 +52,7 @@ class Work:
 
     def __post_init__(self) -> None:
         name = f"{self.kernel.name}({getattr(self.kernel, 'signature', '')}){self.grid}({self.arguments})"
-        self._name = f"{self.seed}/{name}"
-        self._draw = random.Random(self._name)
+        self._draw = Draw(f"{self.seed}/{name}")
         self._round: list[int | None] = []
         self._ready: dict[int, tuple[Any, list[Ready]]] = {}  # by layout; what they were made for
 
@@ -93,14 +92,7 @@ class Work:
             made_for, made = self._ready[id(places)] = about, []
         if len(made) >= _SAMPLINGS or (made and self._always(choice, made[0])):
             return self._draw.choice(made)
-        sampling = choice.sampling(
-            programs,
-            self.recorded,
-            self.stride,
-            seed=self._name,
-            blocks=blocks,
-            trips=self.trips,
-        )
+        sampling = choice.sampling(programs, self._draw, self.stride, blocks=blocks, trips=self.trips)
         ready = Ready(self.kernel.target.memory, places, sampling, programs, plain)
         made.append(ready)
         return ready
@@ -120,9 +112,10 @@ class Work:
             self.thinning.plain(recorded.duration_ns)
         elif recorded.dose == PROBED and recorded.words is not None and self._looks():
             if self.thinning.guess_ns is None:
-                clock, workers = self.kernel.target.clock, self.kernel.target.workers()
-                floor_ns = clock.floor_ticks() * 1e9 / clock.hz()
-                self.thinning.guess(recorded.kept(), len(recorded.words), floor_ns, workers)
+                workers = self.kernel.target.workers()
+                self.thinning.guess(
+                    recorded.kept(), len(recorded.words), _floor_ns(self.kernel.target.clock), workers
+                )
             self.thinning.probed(recorded.duration_ns, len(recorded.words), recorded.programs)
             wanted = self.thinning.stride
             if wanted > self.stride or wanted < _ABOUT_RIGHT * self.stride:
@@ -176,3 +169,9 @@ class Work:
         self.runs = [run for n, run in enumerate(self.runs) if n in kept]
         self.rate /= 2
         return before - self.nbytes
+
+
+def _floor_ns(clock: ClockSource) -> float:
+    """What a record costs at the least. A launch does not wait for a clock whose rate is still being measured."""
+    quick = getattr(clock, "floor_ns", None)
+    return quick() if quick is not None else clock.floor_ticks() * 1e9 / clock.hz()

@@ -143,7 +143,8 @@ class Memory(Protocol):
 
 class ClockSource(Protocol):
     """The clock of a target's records: `name` is its domain, `bits` its width. Where each unit has a clock of its
-    own, streams also note a `timer` that the whole machine shares, by which they are aligned."""
+    own, streams also note a `timer` that the whole machine shares, by which they are aligned. Where `hz` takes a while
+    to be known, it may have `floor_ns()`, which is `floor_ticks` in nanoseconds without waiting."""
 
     name: str
     bits: int

@@ -95,6 +95,19 @@ def floor_ticks() -> float:
     return best
 
 
+@lru_cache(maxsize=1)
+def floor_ns() -> float:
+    """The same in nanoseconds, by the system's clock: the counter's rate is not known in the first moments."""
+    run = _code()[2]
+    buffer = (ctypes.c_int64 * _FLOOR_RECORDS)()
+    best = float("inf")
+    for _ in range(8):
+        began = time.perf_counter_ns()
+        run(ctypes.addressof(buffer), _FLOOR_RECORDS)
+        best = min(best, (time.perf_counter_ns() - began) / _FLOOR_RECORDS)
+    return best
+
+
 class CpuClock:
     """The protocol's view of the counter."""
 
@@ -110,3 +123,6 @@ class CpuClock:
 
     def floor_ticks(self) -> float:
         return floor_ticks()
+
+    def floor_ns(self) -> float:
+        return floor_ns()
