@@ -1,9 +1,9 @@
 """What a session costs a launch of 256 programs in Python: with every program recorded, and by default.
 
-Sides take turns, a session of 200 launches each. `session` is the time that the session itself spent around a launch, as
-it is kept with every work; `call` is the whole call by the user's clock, of which that is a part: the rest of the
-difference is the records, and colder caches. Medians in microseconds, the tenth part that was quickest beside them.
-The goal is less than 50 us for a launch of which every program is recorded.
+Sides take turns, a session of 200 launches each. `session` is the time that the session itself spent around a launch,
+as it is kept with every work; `call` is the whole call by the user's clock, of which that is a part: the rest of the
+difference is the records, threads that fell asleep in between, and colder caches. Medians in microseconds, and the
+tenth that was quickest beside them. The goal is less than 50 us.
 
     python -m benchmarks.launch_cost
 """

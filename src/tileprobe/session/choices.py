@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from math import isqrt
 
 from tileprobe.errors import TileProbeError
@@ -59,9 +59,14 @@ class Choice:
     def __post_init__(self) -> None:
         self.sampling(1, Draw())
 
-    @property
+    @cached_property
     def auto(self) -> bool:
         return self.programs == "auto"
+
+    def draws(self, sampling: Sampling) -> bool:
+        """Whether the next launch may have another sampling than this one."""
+        strides = (sampling.programs.stride, *(every.stride for every in sampling.loops.values()))
+        return self.programs.startswith("random:") or max(strides) > 1
 
     def sampling(
         self,

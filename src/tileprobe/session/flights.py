@@ -42,6 +42,8 @@ class Flight:
 
     def sharing(self) -> list[tuple[Session, Work]]:
         """Those whose launch it is: who drew the same, or asks for the same as the one it was recorded for."""
+        if self.leader is not None and len(self.looking) == 1:
+            return [(self.leader.session, self.leader.work)]
         looking = [one for one in self.looking if one.dose != LEFT_OUT]
         if self.leader is None:
             return [(one.session, one.work) for one in looking if one.dose == PLAIN or self.variant]
@@ -50,7 +52,7 @@ class Flight:
 
     def borrowing(self) -> list[tuple[Session, Work]]:
         """Those who have nothing of this work, and would have recorded it otherwise."""
-        if self.leader is None:
+        if self.leader is None or len(self.looking) == 1:
             return []
         asked = self.leader.session.choices
         others = [one for one in self.looking if one.dose > PLAIN and one.session.choices != asked]

@@ -38,6 +38,7 @@ class Manager:
         self.lock = threading.RLock()
         self.idle = threading.Condition(self.lock)
         self.flights: set[Flight] = set()  # launches under way
+        self.leaving = 0  # sessions that wait for them
         self.draw = random.Random(0)
         self.company: frozenset[int] = frozenset()  # what the sessions that are on probe
 
@@ -63,17 +64,22 @@ class Manager:
             if not self.sessions:
                 hooks.remove()
             me = threading.get_ident()
+            self.leaving += 1
             self.idle.wait_for(
                 lambda: not any(f.thread != me and f.concerns(session) for f in self.flights),
                 _LAST_LAUNCHES_S,
             )
+            self.leaving -= 1
             if not self.sessions:
                 self.variants.clear()
                 self.places.clear()
 
     def forked(self) -> None:
-        """In a forked child: a thread that does not exist there may have held the lock."""
+        """In a forked child: a thread that does not exist there may have held the lock, or be in a launch."""
         self.lock = threading.RLock()
+        self.idle = threading.Condition(self.lock)
+        self.flights.clear()
+        self.leaving = 0
 
     # -- launches --------------------------------------------------------------------------------------------
 
@@ -204,7 +210,8 @@ class Manager:
         """A launch is over: what it left goes to those whose it is."""
         with self.lock:
             self.flights.discard(flight)
-            self.idle.notify_all()
+            if self.leaving:
+                self.idle.notify_all()
             if recorded is None:
                 return
             leader = flight.leader

@@ -83,6 +83,7 @@ class Ready:
     def __init__(self, memory: Memory, places: Places, sampling: Sampling, programs: int, plain: int) -> None:
         """`plain` is the address of the kernel without records, where programs go that are left out."""
         self.memory, self.places, self.sampling = memory, places, sampling
+        self._spare: list[Any] = []  # parameters of launches that are over, where the host may write to them
         self.blocks = max(1, sampling.wanted(programs))
         table = sampling.program_map(programs, self.blocks)
         self.table = None if table is None else memory.put(table)
@@ -97,9 +98,15 @@ class Ready:
         )
 
     def parameters(self, buffer: int, epoch: int) -> Any:
-        words = self.words.copy()
+        """Those of one launch; `over` takes them back."""
+        held = self._spare.pop() if self._spare else None
+        words = self.words.copy() if held is None else held.words
         words[BUFFER], words[LAUNCH_EPOCH] = buffer, epoch
-        return self.memory.put(words)
+        return self.memory.put(words) if held is None else held
+
+    def over(self, held: Any) -> None:
+        if getattr(held, "words", None) is not None:
+            self._spare.append(held)
 
 
 class Watch:
@@ -156,8 +163,9 @@ class Watch:
         self.recorded.exact = tuple(parts)
 
     def abort(self) -> None:
-        if self._buffer is not None:
+        if self._ready is not None:
             self._buffer.give_back()
+            self._ready.over(self._parameters)
         self._done(None)
 
     def stop(self) -> None:
@@ -167,11 +175,13 @@ class Watch:
         if self._ready is not None:
             used = self._read(self._ready)
             self._buffer.give_back(used.parts)
+            self._ready.over(self._parameters)
         self._done(self.recorded)
         if self._timed:
             self.recorded.session_ns += time.perf_counter_ns() - began
 
     def _read(self, ready: Ready) -> Used:
+        """Keeps what was recorded."""
         blocks, places, recorded = self._buffer.read(), ready.places, self.recorded
         most = places.most(blocks)
         used = places.used(blocks, most, ready.sampling)

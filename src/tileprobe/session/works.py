@@ -29,6 +29,15 @@ _SAMPLINGS = 32  # different ones of a work: launches that were sampled alike ar
 
 
 @dataclass
+class _Made:
+    """What was prepared for launches, and what for."""
+
+    about: tuple[Any, ...]
+    ready: list[Ready] = field(default_factory=list)
+    enough: bool = False
+
+
+@dataclass
 class Work:
     """Launches of one kernel over one grid with the same arguments, in one session."""
 
@@ -54,7 +63,7 @@ class Work:
         name = f"{self.kernel.name}({getattr(self.kernel, 'signature', '')}){self.grid}({self.arguments})"
         self._draw = Draw(f"{self.seed}/{name}")
         self._round: list[int | None] = []
-        self._ready: dict[int, tuple[Any, list[Ready]]] = {}  # by layout; what they were made for
+        self._ready: dict[int, _Made] = {}  # by layout
 
     @property
     def largest_dose(self) -> int:
@@ -87,21 +96,16 @@ class Work:
         """Sampling and parameters of the next launch that is recorded. After so many different ones the same are drawn
         again, which also spares making them."""
         about = (programs, plain, blocks, self.stride, *self.trips.items())
-        made_for, made = self._ready.get(id(places), (None, []))
-        if made_for != about:  # something was learnt since they were made
-            made_for, made = self._ready[id(places)] = about, []
-        if len(made) >= _SAMPLINGS or (made and self._always(choice, made[0])):
-            return self._draw.choice(made)
+        made = self._ready.get(id(places))
+        if made is None or made.about != about:  # something was learnt since they were made
+            made = self._ready[id(places)] = _Made(about)
+        if made.enough:
+            return made.ready[0] if len(made.ready) == 1 else self._draw.choice(made.ready)
         sampling = choice.sampling(programs, self._draw, self.stride, blocks=blocks, trips=self.trips)
         ready = Ready(self.kernel.target.memory, places, sampling, programs, plain)
-        made.append(ready)
+        made.ready.append(ready)
+        made.enough = len(made.ready) >= _SAMPLINGS or not choice.draws(sampling)
         return ready
-
-    def _always(self, choice: Choice, ready: Ready) -> bool:
-        """Whether nothing is drawn: all programs and iterations, or those with given numbers."""
-        sampling = ready.sampling
-        whole = sampling.programs.stride == 1 and not choice.programs.startswith("random:")
-        return whole and all(every.stride == 1 for every in sampling.loops.values())
 
     def settle(self, recorded: Recorded, allowed: float) -> None:
         """Decides how many programs of the next launches are recorded, from what recording them costs. Looked at often

@@ -137,7 +137,8 @@ class Memory(Protocol):
         ...
 
     def put(self, words: np.ndarray) -> Any:
-        """A copy of host data that the kernel can read: an object with an `address`, valid while it is held."""
+        """Host data that the kernel can read: an object with an `address`, valid while it is held. Where it is memory
+        that the host can write to, it also has `words`, and is used again."""
         ...
 
 

@@ -6,6 +6,7 @@ is handed out again.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Sequence
 
@@ -23,13 +24,23 @@ class CpuBuffer:
         self._memory, self._words, self.address = memory, words, words.address
         self._blocks = words.words[: shape[0] * shape[1]].reshape(shape)
 
+    @property
+    def size(self) -> int:
+        return len(self._words.words)
+
+    def shaped(self, blocks: int, block_words: int) -> CpuBuffer:
+        """The same memory in blocks of that size."""
+        if self._blocks.shape == (blocks, block_words):
+            return self
+        return CpuBuffer(self._memory, self._words, (blocks, block_words))
+
     def read(self) -> np.ndarray:
         return self._blocks
 
     def give_back(self, used: Sequence[slice] | None = None) -> None:
         for part in (slice(None),) if used is None else used:
             self._blocks[:, part] = 0
-        self._memory.keep(self._words)
+        self._memory.keep(self)
 
 
 class Held:
@@ -46,33 +57,35 @@ class CpuMemory:
     """All buffers of the process; launches may overlap."""
 
     def __init__(self) -> None:
-        self._free: list[Held] = []  # smallest first
+        self._free: list[CpuBuffer] = []  # smallest first
         self._lock = threading.Lock()
+        os.register_at_fork(after_in_child=self.forked)
 
     def take(self, blocks: int, block_words: int) -> CpuBuffer:
         words = blocks * block_words
-        return CpuBuffer(self, self._reused(words) or _fresh(words), (blocks, block_words))
-
-    def _reused(self, words: int) -> Held | None:
         with self._lock:
             for number, held in enumerate(self._free):
-                if len(held.words) >= words:
-                    return self._free.pop(number)
-        return None
+                if held.size >= words:
+                    return self._free.pop(number).shaped(blocks, block_words)
+        return CpuBuffer(self, _fresh(words), (blocks, block_words))
 
-    def keep(self, words: Held) -> None:
+    def keep(self, buffer: CpuBuffer) -> None:
         with self._lock:
-            self._free.append(words)
+            self._free.append(buffer)
             if len(self._free) > 1:
-                self._free.sort(key=lambda held: len(held.words))
+                self._free.sort(key=lambda held: held.size)
                 self._let_go()
 
     def _let_go(self) -> None:
         """The largest serve every launch, so that the smallest go."""
         while len(self._free) > _KEPT or (
-            len(self._free) > 1 and sum(held.words.nbytes for held in self._free) > _KEPT_BYTES
+            len(self._free) > 1 and 8 * sum(held.size for held in self._free) > _KEPT_BYTES
         ):
             del self._free[0]
+
+    def forked(self) -> None:
+        """In a forked child: a thread that does not exist there may have held the lock."""
+        self._lock = threading.Lock()
 
     def put(self, words: np.ndarray) -> Held:
         return Held(words)
