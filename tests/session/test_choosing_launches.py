@@ -1,5 +1,6 @@
 """Which launches, programs and iterations are recorded: at random, from a seed, so that no pattern can hide."""
 
+import argparse
 import random
 
 import numpy as np
@@ -9,6 +10,7 @@ import triton
 import triton.language as tl
 
 import tileprobe
+from tileprobe.cli import run
 from tileprobe.ir.sampling import Every
 from tileprobe.session.choices import Choice, odd_prime
 from tileprobe.session.draws import Draw
@@ -102,14 +104,14 @@ def test_the_same_seed_draws_the_same():
 
 @pytest.mark.parametrize("seed", [0, 7])
 def test_the_seed_is_kept_and_repeats_a_session(seed):
-    def run(seed):
+    def chosen(seed):
         with tileprobe.profile(seed=seed, programs="random:3") as session:
             for _ in range(12):
                 K.launch(K.scale_kernel, 16, 2.0)
         assert session.trace.meta["seed"] == seed
         return [(launch.probed, launch.sampling.get("chosen")) for launch in session.trace.launches]
 
-    assert run(seed) == run(seed) != run(seed + 1)
+    assert chosen(seed) == chosen(seed) != chosen(seed + 1)
 
 
 # -- programs -----------------------------------------------------------------------------------------------
@@ -206,3 +208,10 @@ def test_draws_do_not_touch_the_random_numbers_of_the_program():
             K.launch(K.scale_kernel, 2, 2.0)
     assert random.random() == expected
     assert session.trace.launches
+
+
+def test_the_seed_is_an_option_of_the_command():
+    parser = argparse.ArgumentParser()
+    run.add_arguments(parser)
+    assert run.session_options(parser.parse_args(["--seed", "7", "script.py"]))["seed"] == 7
+    assert run.session_options(parser.parse_args(["script.py"]))["seed"] == 0

@@ -45,6 +45,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="what records are, where the target has a choice: clock_bits=32, granularity=warp, strategy=circular",
     )
     how.add_argument(
+        "--seed", type=int, default=0, metavar="N", help="what is drawn at random follows from it"
+    )
+    how.add_argument(
         "--no-alternate", action="store_true", help="probe every launch; the overhead is then only estimated"
     )
     where = parser.add_argument_group("where to run")
@@ -114,6 +117,7 @@ def session_options(args: argparse.Namespace) -> dict:
         "capacity": args.capacity,
         "alternate": not args.no_alternate,
         "total_mb": args.budget_mb,
+        "seed": args.seed,
         "records": dict(_pair(text) for text in args.records or ()),
     }
 
