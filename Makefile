@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test fuzz lint format bench clean
+.PHONY: help setup demo gallery test fuzz lint format bench clean
 
 help:  ## show this help
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
@@ -22,6 +22,9 @@ $(STAMP): pyproject.toml
 
 demo: setup  ## profile an attention kernel on this machine's CPU and show where its time goes
 	@$(BIN)/python examples/demo.py
+
+gallery: setup  ## reports of a CPU kernel and of a simulated machine as pages, and the pictures of the docs
+	$(BIN)/python scripts/gallery.py --pictures docs/images
 
 test: setup  ## run the test suite
 	$(BIN)/python -m pytest -n 2 tests

@@ -18,6 +18,7 @@ from rich.table import Table
 
 import tileprobe
 from examples.kernels import attention, matmul
+from tileprobe.views.html import write_html
 
 OUT = ROOT / "out"
 
@@ -76,11 +77,14 @@ def main() -> None:
             run_attention()
     session.report()
     OUT.mkdir(exist_ok=True)
-    trace = OUT / "attention.parquet"
+    trace, page = OUT / "attention.parquet", OUT / "attention.html"
     session.trace.save(trace)
+    write_html(session.trace, page)
     shown = trace.relative_to(ROOT)
-    print(f"\nThe trace is in {shown}. Next:")
-    print(f"  .venv/bin/tileprobe report {shown} --tool programs --chrome out/attention.json")
+    print(f"\nThe report as a page, with a timeline: {page.as_uri()}")
+    print(f"The trace is in {shown}. Next:")
+    print(f"  .venv/bin/tileprobe report {shown} --tool programs")
+    print(f"  .venv/bin/tileprobe export {shown} --to perfetto    # or speedscope, hatchet, ...")
     print("  .venv/bin/tileprobe run your_script.py    # any script that launches Triton kernels")
     print("  .venv/bin/tileprobe llm --model opt-6.7b --device cambricon:l")
 

@@ -39,12 +39,13 @@ const stoodStill = (t, i) => t.kind[i] === WAIT || (t.taken !== undefined && t.t
 
 // Paints one row into `line` (and its striped twin `odd`), and calls `wide` for slices with room for words.
 function paintRow(t, place, view, width, line, odd, scratch, wide) {
-  const { cover, best, tint } = scratch;
+  const { cover, best, tint, lit } = scratch;
   const back = scratch.back;
   line.fill(back);
   odd.fill(back);
   cover.fill(0);
   best.fill(0);
+  lit.fill(0);
   const scale = width / (view.to - view.from);
   const last = t.offsets[place + 1];
   for (let i = firstAfter(t, t.offsets[place], last, view.from); i < last && t.start[i] < view.to; i++) {
@@ -57,18 +58,23 @@ function paintRow(t, place, view, width, line, odd, scratch, wide) {
       const x0 = Math.max(0, Math.round(from)), x1 = Math.min(width, Math.max(Math.round(to) - (to - from > 5 ? 1 : 0), x0 + 1));
       line.fill(value, x0, x1);
       odd.fill(stoodStill(t, i) ? back : value, x0, x1);
-      for (let x = x0; x < x1; x++) cover[x] = 0;
+      for (let x = x0; x < x1; x++) cover[x] = lit[x] = 0;
       if (x1 - x0 > 24) wide(i, x0, x1, light);
     } else if (from >= 0 && from < width) {
       const x = from | 0;
       const size = t.kind[i] >= MARK ? 1 : Math.max(to - from, 1e-6);
+      // once something is lit, only that counts where it is
+      if (light && (paint.any || searched.hit)) {
+        if (lit[x] === 0) best[x] = 0;
+        lit[x] += size;
+      } else if (lit[x] > 0) continue;
       cover[x] += size;
-      const rank = light && (paint.any || searched.hit) ? size + 1000 : size;
-      if (rank > best[x]) { best[x] = rank; tint[x] = value; }
+      if (size > best[x]) { best[x] = size; tint[x] = value; }
     }
   }
   for (let x = 0; x < width; x++) {
-    if (cover[x] > 0) line[x] = odd[x] = blend(back, tint[x], best[x] > 1000 ? 1 : Math.min(1, 0.3 + 0.7 * cover[x]));
+    const covered = lit[x] || cover[x];
+    if (covered > 0) line[x] = odd[x] = blend(back, tint[x], Math.min(1, 0.3 + 0.7 * covered));
   }
 }
 

@@ -61,7 +61,7 @@ function drawTimeline() {
 function paintTracks(pen, ratio, width, height) {
   const box = $("scroller"), rows = rowHeight();
   const wide = Math.round((width - LABELS) * ratio), tall = Math.max(1, Math.round((rows - 1) * ratio));
-  const scratch = { cover: new Float32Array(wide), best: new Float32Array(wide), tint: new Int32Array(wide), back: pixel(rgbOf("--track")) };
+  const scratch = { cover: new Float32Array(wide), best: new Float32Array(wide), tint: new Int32Array(wide), lit: new Float32Array(wide), back: pixel(rgbOf("--track")) };
   const line = new Int32Array(wide), odd = new Int32Array(wide);
   slices.words = [];
   slices.screen = [];

@@ -1,0 +1,111 @@
+"""Reports to look at, as pages in out/gallery, and the pictures of them that README and docs show.
+
+    python scripts/gallery.py [--pictures docs/images]
+
+A CPU attention kernel and a token of Cambricon-LLM. Pictures need Chromium and Playwright; without them only the pages
+are written, and it is said.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+import tileprobe
+from tileprobe.trace import Trace
+from tileprobe.views.html import write_html
+
+OUT = ROOT / "out" / "gallery"
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-sync",
+]
+SIZE = {"width": 1440, "height": 900}
+
+
+def attention() -> Trace:
+    """Fused attention on this machine's CPU."""
+    from examples.demo import arrays
+    from examples.kernels import attention
+
+    heads, length, dim = 8, 1024, 64
+    q, k, v, out = arrays(*[(heads, length, dim)] * 4)
+    (lse,) = arrays((heads, length))
+    attention.forward(q, k, v, out, lse, False, (128, 64))  # compiles
+    with tileprobe.profile() as session:
+        for _ in range(12):
+            attention.forward(q, k, v, out, lse, False, (128, 64))
+    return session.trace
+
+
+def cambricon() -> Trace:
+    """One token of OPT-6.7B on a phone-sized Cambricon-LLM."""
+    file = OUT / "cambricon.parquet"
+    from tileprobe.cli import main
+
+    code = main(
+        ["llm", "--model", "opt-6.7b", "--device", "cambricon:s", "--trace", str(file), "--json", os.devnull]
+    )
+    if code:
+        raise SystemExit(code)
+    return Trace.load(file)
+
+
+PAGES: dict[str, Callable[[], Trace]] = {"attention": attention, "cambricon": cambricon}
+
+
+def pictures(folder: Path) -> None:
+    """Each page in light and dark."""
+    chromium = os.environ.get("TILEPROBE_CHROMIUM") or shutil.which("chromium")
+    if chromium is None:
+        print("no pictures: chromium is not installed (apt-get install chromium)", file=sys.stderr)
+        return
+    from PIL import Image
+    from playwright.sync_api import sync_playwright
+
+    folder.mkdir(parents=True, exist_ok=True)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
+        for name in PAGES:
+            for theme in ("light", "dark"):
+                page = browser.new_page(viewport=SIZE, color_scheme=theme)  # type: ignore[arg-type]
+                page.goto((OUT / f"{name}.html").as_uri())
+                page.wait_for_selector("html[data-ready]", state="attached")
+                hot = page.locator("#code .row", has_text="tl.dot").first
+                if hot.count():
+                    hot.click()  # what belongs to one line lights up everywhere
+                page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+                picture = Image.open(io.BytesIO(page.screenshot()))
+                picture.quantize(192, dither=Image.Dither.NONE).save(
+                    folder / f"page-{name}-{theme}.png", optimize=True
+                )
+                page.close()
+        browser.close()
+    print(f"pictures: {folder}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--pictures", metavar="FOLDER", type=Path)
+    args = parser.parse_args()
+    OUT.mkdir(parents=True, exist_ok=True)
+    for name, make in PAGES.items():
+        write_html(make(), OUT / f"{name}.html")
+        print(f"{name}: {(OUT / f'{name}.html').as_uri()}")
+    if args.pictures:
+        pictures(args.pictures)
+
+
+if __name__ == "__main__":
+    main()
