@@ -45,6 +45,19 @@ def noinline_kernel(x, out, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def larger(a, at, b, bt):
+    best = a > b
+    return tl.where(best, a, b), tl.where(best, at, bt)
+
+
+@triton.jit
+def combining_kernel(x, out, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    most, where = tl.reduce((tl.load(x + at), at), 0, larger)
+    tl.store(out + at, most + where + at)
+
+
+@triton.jit
 def small_kernel(x, out, n, BLOCK: tl.constexpr):
     at = tl.program_id(0) * 64 + tl.arange(0, 64)
     v = tl.load(x + at)

@@ -13,7 +13,7 @@ from tileprobe.tools import load_tool
 from tileprobe.tools.kernels import kernel_totals
 from tileprobe.trace import Clock, Kernel, Launch, Region, Trace, Work
 from tileprobe.views.chrome import chrome_events
-from tileprobe.views.tables import ROWS, that_matter
+from tileprobe.views.tables import ROWS, print_table, that_matter
 from tileprobe.views.terminal import make_console, print_report
 
 
@@ -312,3 +312,27 @@ def test_what_a_tool_says_is_said_once():
     trace.meta = {"notes": ["the clock drifts"]}
     assert report(trace, tools=("regions", "units")).count("the clock drifts") == 1
     assert report(trace).count("! the clock drifts") == 1
+
+
+def test_many_kinds_of_work_are_counted():
+    trace = kernel_of([("load @ 2", "load", 100)], launches=6)
+    trace.works = [Work(n, 0, (1,), f"n={n}", 10 - n, 1) for n in range(6)]
+    trace.launches = [replace(launch, work=launch.id) for launch in trace.launches]
+    shown = report(trace)
+    assert "grid 1, n=3\n" in shown
+    assert "n=4" not in shown
+    assert "\n  and 2 more kinds of work\n" in shown
+
+
+def test_a_table_has_the_columns_that_fit():
+    table = load_tool("programs").read(attention()).tables[0]
+
+    def columns(width):
+        out = io.StringIO()
+        print_table(table, make_console(out, width))
+        return out.getvalue().splitlines()[0].rstrip()
+
+    whole = columns(200)
+    assert whole.endswith("slowest")
+    assert columns(len(whole)) == whole
+    assert columns(len(whole) - 1) == whole.removesuffix("slowest").rstrip()

@@ -91,6 +91,15 @@ def test_a_function_that_is_not_inlined_is_shown_too():
     assert hot["share"] > 0
 
 
+def test_a_combine_function_has_its_own_lines():
+    session = profiled(kernels.combining_kernel, programs=1)
+    ((function, frame),) = function_times(session.trace, session.trace.kernels[0])
+    assert function.name == "larger"
+    shares = dict(zip(frame["text"].str.strip_chars(), frame["share"]))
+    assert shares["return tl.where(best, a, b), tl.where(best, at, bt)"] > shares["best = a > b"] > 0
+    assert starting(lines(session), "most, where = tl.reduce") > sum(shares.values())
+
+
 def test_functions_of_other_files_are_in_the_trace(tmp_path):
     profiled(kernels.calling_kernel, 6).trace.save(tmp_path / "t.parquet")
     trace = Trace.open(tmp_path / "t.parquet")

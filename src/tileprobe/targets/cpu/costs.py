@@ -115,9 +115,17 @@ def operation_cost(op: Operation) -> float:
     return SIMPLE * width
 
 
-def combine_cost(block: Block) -> float:
-    """One element of a reduction or scan with a function of the user's."""
-    return sum(operation_cost(op) for op in _inner([block])) + 2 * SCRATCH
+def combine_costs(
+    kind: str, block: Block, frames: tuple[Frame, ...], size: float
+) -> defaultdict[Spot, float]:
+    """Of a reduction or scan over so many elements. A combine function of the user's has its own lines, and is called
+    at the line of the stage."""
+    found: defaultdict[Spot, float] = defaultdict(float, {(kind, frames): 2 * SCRATCH * size})
+    for op in _inner([block]):
+        own = user_frames(op.location)
+        inside = own if not own or own[-len(frames) :] == frames else (*own, *frames)
+        found[(kind, inside or frames)] += operation_cost(op) * size
+    return found
 
 
 def _inner(blocks: Iterable[Block]) -> list[Operation]:

@@ -13,7 +13,7 @@ from tileprobe.ir.accessors import attr_value, op_name
 from tileprobe.ir.locations import user_frames
 from tileprobe.ir.parts import Frame, Spot
 from tileprobe.ir.structure import ScfStructure
-from tileprobe.targets.cpu.costs import SCALAR, combine_cost, nest_costs
+from tileprobe.targets.cpu.costs import SCALAR, combine_costs, nest_costs
 from tileprobe.targets.cpu.dialect import STAGES, BufferType, DotOp, NestOp
 
 UNKNOWN_ROUNDS = 8  # of a loop in a function that is called, where nobody knows how often it goes round
@@ -46,9 +46,10 @@ class TileStructure(ScfStructure):
             return {}
         if op_name(op) == "tt.call":
             return self._called(op, frames, DEEPEST) or {("call", frames): 1.0}
-        each = combine_cost(op.regions[0].block) if op.regions else 1.0
-        scale = each if isinstance(op, STAGES) else SCALAR
-        return {("+".join(self.kinds(op)), frames): scale * (self.cost(op) or 1.0)}
+        kind, size = "+".join(self.kinds(op)), self.cost(op) or 1.0
+        if op.regions and isinstance(op, STAGES):
+            return combine_costs(kind, op.regions[0].block, frames, size)
+        return {(kind, frames): (1.0 if isinstance(op, STAGES) else SCALAR) * size}
 
     def _called(self, call: Operation, around: tuple[Frame, ...], depth: int) -> defaultdict[Spot, float]:
         """What the function costs that is called here (one that Triton did not inline), its lines before the call's."""
