@@ -14,13 +14,13 @@ import polars as pl
 
 from tileprobe.tools.programs import program_times
 from tileprobe.tools.regions import region_tree
-from tileprobe.tools.times import Times, region_times
+from tileprobe.tools.times import Times, region_times, samples_of
 from tileprobe.trace import Kernel, Trace
-from tileprobe.trace.works import with_works
+from tileprobe.trace.works import undisturbed, with_works
 
-DOUBTFUL = (
-    2.0  # percent of the programs' time that may be somebody else's: with more, shares cannot be trusted
-)
+BUSY = 0.1  # of the launches had to wait: then others used the caches, too
+QUICK = 8  # launches, below which the quickest quarter of them says nothing
+DOUBTFUL = 2.0  # percentage points, or percent of the time: with more in doubt, shares cannot be trusted
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,9 @@ class Interrupted:
     `programs` of `recorded` were interrupted, for `percent` of their time, which no figure contains. Up to
     `doubtful_percent` more was taken where it could not be told from the kernel's own time. Nothing of that is `known`
     where the system does not say how long threads waited; then `outliers` programs took far longer than is usual.
-    `error_points` is half the widest 95 % interval of a share, infinite where there is none."""
+    `error_points` is half the widest 95 % interval of a share, infinite where there is none. On a `busy` machine (the
+    share of launches that had to wait) caches are cold even where nothing is taken: `drift_points` is how far a share
+    in the quickest launches is from that in all."""
 
     launches: int
     programs: int
@@ -50,12 +52,19 @@ class Interrupted:
     known: bool
     outliers: int
     error_points: float
+    busy: float
+    drift_points: float
+
+    @property
+    def steady(self) -> bool:
+        """Whether shares are the same in quick launches and in slow ones, as far as intervals tell."""
+        return self.error_points + self.drift_points <= DOUBTFUL
 
     @property
     def trusted(self) -> bool:
-        """Whether shares are within DOUBTFUL points. Without interruptions their intervals speak for themselves."""
-        struck = self.programs or self.launches
-        return self.doubtful_percent <= DOUBTFUL and (not struck or self.error_points <= DOUBTFUL)
+        """Whether shares are within DOUBTFUL points of those on a quiet machine. Where nobody else was there, their
+        intervals speak for themselves."""
+        return self.doubtful_percent <= DOUBTFUL and (self.busy <= BUSY or self.steady)
 
     @property
     def text(self) -> str:
@@ -76,10 +85,9 @@ class Interrupted:
                 f"{self.programs:,} {some}, {self.percent:.1f} % of the time, {were} interrupted and taken out"
             )
         if not self.trusted:
-            sure = (
-                f"sure to {self.error_points:.0f} points" if isfinite(self.error_points) else "of one sample"
-            )
-            said.append(f"shares are {sure} only: they cannot be trusted")
+            points = self.error_points + self.drift_points
+            off = f"shares may be off by {points:.0f} points" if isfinite(points) else "too little is left"
+            said.append(f"the machine was busy, {off}: they cannot be trusted")
         if not self.known and self.outliers:
             said.append(
                 f"{self.outliers:,} programs took far longer than is usual; whether interrupted is not known"
@@ -126,6 +134,8 @@ def interrupted(trace: Trace, kernel: Kernel, times: Times | None = None) -> Int
         known=known,
         outliers=0 if known else _outliers(trace, roots),
         error_points=100.0 * error,
+        busy=_busy(trace, kernel),
+        drift_points=100.0 * _drift(times, roots, samples_of(trace, kernel.id)),
     )
 
 
@@ -152,6 +162,35 @@ def _doubtful(trace: Trace, kernel: Kernel, times: Times, roots: list[int]) -> f
                 max(waited[launch] - taken, 0.0), max(ns - quick, 0.0)
             )
     return found
+
+
+def _busy(trace: Trace, kernel: Kernel) -> float:
+    """The share of the launches that had to wait for a processor."""
+    launches = trace.kernel_launches(kernel.id)
+    return sum(not undisturbed(launch) for launch in launches) / len(launches) if launches else 0.0
+
+
+def _drift(times: Times, roots: list[int], works: dict[int, list[int]]) -> float:
+    """The largest difference of a region's share between the quickest quarter of the launches and all of them;
+    nothing is known of it, and intervals are wide, when there are few."""
+    whole = times.launches.filter(pl.col("region").is_in(roots)).group_by("launch").agg(pl.col("ns").sum())
+    lasted = dict(whole.iter_rows())
+    quick: list[int] = []
+    for mine in works.values():
+        if len(mine) >= QUICK:
+            quick += sorted(mine, key=lambda launch: lasted.get(launch, 0.0))[: len(mine) // 4]
+    everything = [launch for mine in works.values() for launch in mine]
+    if not quick:
+        return 0.0
+    shares = [_shares(times, roots, launches) for launches in (quick, everything)]
+    return max((abs(shares[0].get(key, 0.0) - share) for key, share in shares[1].items()), default=0.0)
+
+
+def _shares(times: Times, roots: list[int], launches: list[int]) -> dict[int, float]:
+    mine = times.launches.filter(pl.col("launch").is_in(launches))
+    sums: dict[int, float] = dict(mine.group_by("region").agg(pl.col("ns").sum()).iter_rows())
+    whole = sum(sums.get(root, 0.0) for root in roots)
+    return {region: ns / whole for region, ns in sums.items()} if whole else {}
 
 
 def _outliers(trace: Trace, roots: list[int]) -> int:
