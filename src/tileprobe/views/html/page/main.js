@@ -85,6 +85,7 @@ async function start() {
   showLaunch(typicalLaunch(heaviest.id));
   listenTimeline();
   listenKeys();
+  drawTimeline();
   document.documentElement.dataset.ready = "1";
 }
 
