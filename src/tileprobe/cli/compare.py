@@ -18,6 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("a", help="the trace to start from")
     parser.add_argument("b", help="the trace to hold against it")
     parser.add_argument("--kernel", metavar="PATTERN", help="only kernels whose names match")
+    parser.add_argument("--html", metavar="FILE", help="write the comparison as a page, by region and line")
     parser.add_argument(
         "--json", metavar="FILE", help="write the comparison as JSON; - is the standard output"
     )
@@ -33,6 +34,10 @@ def run(args: argparse.Namespace) -> int:
 
     a, b = (Trace.open(path).filter(kernel=args.kernel or "*") for path in (args.a, args.b))
     result = compare(a, b)
+    if args.html:
+        from tileprobe.views.html.comparison import write_comparison
+
+        write_comparison(a, b, args.html, (args.a, args.b))
     if args.json == "-":
         print(json.dumps(result.to_json(), indent=1))  # ASCII: any terminal and any locale takes it
         return 0

@@ -12,6 +12,7 @@ import hashlib
 import html
 import json
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 from importlib import resources
 from typing import Any
@@ -65,9 +66,11 @@ def page(trace: Trace, *, source: bool = True, ir: bool = True, limit: int = LIM
     return assemble(_title(trace), blocks)
 
 
-def assemble(title: str, blocks: dict[str, str]) -> str:
-    """The page of its parts: code and style as they are, each allowed by its hash."""
-    script = '"use strict";\n(() => {\n' + "\n".join(_asset(name) for name in SCRIPTS) + "\n})();\n"
+def assemble(
+    title: str, blocks: dict[str, str], template: str = "page.html", scripts: Sequence[str] = SCRIPTS
+) -> str:
+    """A page of its parts: code and style as they are, each allowed by its hash."""
+    script = '"use strict";\n(() => {\n' + "\n".join(_asset(name) for name in scripts) + "\n})();\n"
     style = _asset("style.css")
     policy = (
         f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; img-src data: blob:; "
@@ -80,7 +83,7 @@ def assemble(title: str, blocks: dict[str, str]) -> str:
         "{{script}}": script,
         **{f"{{{{{name}}}}}": text for name, text in blocks.items()},
     }
-    return _fill(_asset("page.html"), parts)
+    return _fill(_asset(template), parts)
 
 
 def _fill(template: str, parts: dict[str, str]) -> str:

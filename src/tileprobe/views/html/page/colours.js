@@ -14,10 +14,6 @@ const OTHERS = [[0, 114, 178], [213, 94, 0], [0, 158, 115], [204, 121, 167], [86
 const GREYS = { kernel: 0.0, loop: 0.18, iteration: 0.34, scope: 0.26, partition: 0.1, step: 0.2 };
 const colourOf = new Map();
 
-function dark() {
-  return document.documentElement.dataset.theme === "dark";
-}
-
 function mix(a, b, share) {
   return a.map((value, n) => Math.round(value + (b[n] - value) * share));
 }

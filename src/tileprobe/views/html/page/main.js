@@ -1,8 +1,7 @@
 // The page comes to life: everything is drawn once, then each selection redraws what it touches.
 
 function chooseTheme(name) {
-  document.documentElement.dataset.theme = name;
-  looked.clear();
+  setTheme(name);
   assignColours();
 }
 

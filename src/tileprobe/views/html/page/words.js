@@ -42,6 +42,13 @@ function el(tag, properties = {}, ...children) {
 const $ = (id) => document.getElementById(id);
 const clamp = (value, low, high) => Math.min(Math.max(value, low), high);
 
+const dark = () => document.documentElement.dataset.theme === "dark";
+
+function setTheme(name) {
+  document.documentElement.dataset.theme = name;
+  looked.clear();
+}
+
 // Values of the style sheet, looked up once a theme: drawing asks for them thousands of times.
 const looked = new Map();
 function css(name) {
