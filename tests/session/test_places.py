@@ -1,5 +1,7 @@
 """Which words of a buffer are kept: those that a launch wrote, known from its loops' trip counts."""
 
+import sys
+
 import numpy as np
 import pytest
 import session_kernels as K
@@ -154,3 +156,34 @@ def test_a_launch_does_not_read_what_it_did_not_write(monkeypatch):
     ((copied, block),) = sizes
     assert block > 4096
     assert copied < 64
+
+
+def test_a_launch_that_is_recorded_like_others_takes_few_calls():
+    """What Python does around it once everything is known, counted in calls: time would depend on the machine."""
+    x, out = K.arrays(8)
+
+    def launch():
+        K.loop_kernel[(8,)](x, out, 6, BLOCK=64)
+
+    def calls():
+        count = 0
+
+        def profile(frame, event, argument):
+            nonlocal count
+            count += event in ("call", "c_call")
+
+        before = sys.getprofile()
+        sys.setprofile(profile)
+        try:
+            launch()
+        finally:
+            sys.setprofile(before)
+        return count
+
+    launch()
+    alone = min(calls() for _ in range(3))
+    with tileprobe.profile(alternate=False, programs="all"):
+        for _ in range(20):
+            launch()
+        watched = min(calls() for _ in range(3))
+    assert watched - alone <= 140

@@ -66,6 +66,9 @@ class Every:
         return offset // self.stride
 
 
+_EACH = Every()
+
+
 @dataclass(frozen=True)
 class Sampling:
     """What is recorded of one launch. `chosen` programs, when given, replace `programs`."""
@@ -75,7 +78,7 @@ class Sampling:
     chosen: tuple[int, ...] | None = None
 
     def loop(self, loop: int) -> Every:
-        return self.loops.get(loop, self.loops.get(-1, Every()))
+        return self.loops.get(loop) or self.loops.get(-1, _EACH)
 
     def recorded(self, programs: int, blocks: int) -> np.ndarray:
         """The programs that have a block, in the order of the blocks."""

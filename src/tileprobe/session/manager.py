@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 from tileprobe.session import hooks
 from tileprobe.session.flights import Flight, Looking
 from tileprobe.session.places import Places
-from tileprobe.session.recorded import Ready, Recorded, Watch
-from tileprobe.session.works import LEFT_OUT, PLAIN, PROBED
+from tileprobe.session.recorded import Recorded, Watch
+from tileprobe.session.works import LEFT_OUT, PLAIN, PROBED, Compiled
 from tileprobe.targets.base import Kernel, Target, Variant
 
 if TYPE_CHECKING:
@@ -93,14 +93,20 @@ class Manager:
         hooks.watch_tuning()
         with self.lock:
             looking: list[Looking] = []
+            wanting: list[Looking] = []
+            timed = False
             for session in self.sessions:
                 work = session.saw(kernel, grid, arguments, self.company)
-                if work is not None:
-                    looking.append(Looking(session, work, session.draw(work)))
-            if all(one.dose == LEFT_OUT for one in looking):
+                if work is None:
+                    continue
+                one = Looking(session, work, session.draw(work))
+                looking.append(one)
+                if one.dose > PLAIN:
+                    wanting.append(one)
+                timed = timed or one.dose != LEFT_OUT
+            if not timed:
                 return None
             flight = Flight(self._landed, looking)
-            wanting = [one for one in looking if one.dose > PLAIN]
             watch = self._recorded(kernel, grid, plain, flight, wanting, began) if wanting else None
             self.flights.add(flight)
             return watch or Watch(kernel, grid, flight)
@@ -115,46 +121,55 @@ class Manager:
         began: int,
     ) -> Watch | None:
         """A launch with records; None if there can be none."""
-        sessions = [one.session for one in flight.looking]
-        leader = self._leader(wanting)
-        if not self._started(kernel, sessions):
+        leader = wanting[0] if len(wanting) == 1 else self._leader(wanting)
+        compiled = self._compiled_for(kernel, flight.looking, leader)
+        flight.variant, variant = compiled.probed, compiled.variant
+        if variant is None:
             return None
-        variant = flight.variant = self._variant(kernel, sessions, leader.session, PROBED)
-        if leader.dose != PROBED and variant is not None:
-            variant = self._variant(kernel, sessions, leader.session, leader.dose)
-        if variant is None or (variant.layout is None and kernel.target.takes == "record"):
-            return None
+        session, work = leader.session, leader.work
         try:
-            ready = self._ready(leader, variant, grid, plain)
+            ready = None
+            if compiled.places is not None:
+                programs = grid[0] * grid[1] * grid[2]
+                blocks = session.budget.blocks(work, compiled.places.layout.block_bytes)
+                ready = work.ready(session.choice, compiled.places, programs, plain, blocks)
             watch = Watch(
-                kernel, grid, flight, variant, dose=leader.dose, room=leader.session.intervals, ready=ready,
+                kernel, grid, flight, variant, dose=leader.dose, room=session.intervals, ready=ready,
                 began_ns=began,
             )  # fmt: skip
         except Exception as error:  # no memory for records
-            self._say(kernel, sessions, error)
+            self._say(kernel, [one.session for one in flight.looking], error)
             return None
         flight.led_by(leader)
         return watch
 
     def _leader(self, wanting: list[Looking]) -> Looking:
-        """The one as whose a launch is recorded."""
-        if len(wanting) == 1:
-            return wanting[0]
+        """The one of several as whose a launch is recorded."""
         first = [one for one in wanting if not one.work.recorded]
         return first[-1] if first else self.draw.choice(wanting)
 
-    def _ready(
-        self, leader: Looking, variant: Variant, grid: tuple[int, int, int], plain: int
-    ) -> Ready | None:
-        layout, session = variant.layout, leader.session
-        if layout is None:
-            return None
-        if id(layout) not in self.places:
+    def _compiled_for(self, kernel: Kernel, looking: list[Looking], leader: Looking) -> Compiled:
+        """The kernel as it runs; found at once where all sessions that are on look at it, as they mostly do."""
+        known = leader.work.compiled.get(leader.dose)
+        everybody = len(looking) == len(self.sessions)
+        if known is not None and everybody and known.company is self.company:
+            return known
+        sessions = [one.session for one in looking]
+        if not self._started(kernel, sessions):
+            return Compiled(self.company)
+        probed = self._variant(kernel, sessions, leader.session, PROBED)
+        variant = probed
+        if leader.dose != PROBED and probed is not None:
+            variant = self._variant(kernel, sessions, leader.session, leader.dose)
+        layout = None if variant is None else variant.layout
+        if layout is None and kernel.target.takes == "record":
+            variant = None  # there is nothing to probe in it
+        if layout is not None and id(layout) not in self.places:
             self.places[id(layout)] = Places(layout)
-        places = self.places[id(layout)]
-        programs = grid[0] * grid[1] * grid[2]
-        blocks = min(programs, max(1, session.budget.blocks(leader.work, layout.block_bytes)))
-        return leader.work.ready(session.choice, places, programs, plain, blocks)
+        found = Compiled(self.company, probed, variant, None if layout is None else self.places[id(layout)])
+        if everybody:
+            leader.work.compiled[leader.dose] = found
+        return found
 
     def _started(self, kernel: Kernel, sessions: list[Session]) -> bool:
         """Whether the target's clock runs; it is started when it is first needed."""

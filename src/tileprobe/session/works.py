@@ -9,6 +9,7 @@ exactly once, whichever variant it is.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,7 +25,7 @@ LEFT_OUT = -1  # runs without probes and is not timed: there is no room to keep 
 _ROUND = (PLAIN, PLAIN, PLAIN, PROBED, PROBED, None)  # None: the largest dose
 _DOSED_TIMES = 4
 _LOOKED = 8  # launches after which what recording costs is looked at; then every so many
-_ABOUT_RIGHT = 0.7
+_ABOUT_RIGHT = 0.7, 1.15  # of a stride: the next one is an odd prime, so that it is larger than was asked for
 _SAMPLINGS = 32  # different ones of a work: launches that were sampled alike are decoded together
 
 
@@ -35,6 +36,16 @@ class _Made:
     about: tuple[Any, ...]
     ready: list[Ready] = field(default_factory=list)
     enough: bool = False
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """What runs for a dose, while the same sessions are on."""
+
+    company: Hashable
+    probed: Variant | None = None  # with each record written once
+    variant: Variant | None = None  # with the dose; None: it runs without probes
+    places: Places | None = None
 
 
 @dataclass
@@ -63,6 +74,7 @@ class Work:
         name = f"{self.kernel.name}({getattr(self.kernel, 'signature', '')}){self.grid}({self.arguments})"
         self._draw = Draw(f"{self.seed}/{name}")
         self._round: list[int | None] = []
+        self.compiled: dict[int, Compiled] = {}  # by dose
         self._ready: dict[int, _Made] = {}  # by layout
 
     @property
@@ -95,6 +107,7 @@ class Work:
     def ready(self, choice: Choice, places: Places, programs: int, plain: int, blocks: int) -> Ready:
         """Sampling and parameters of the next launch that is recorded. After so many different ones the same are drawn
         again, which also spares making them."""
+        blocks = min(programs, blocks) or 1
         about = (programs, plain, blocks, self.stride, *self.trips.items())
         made = self._ready.get(id(places))
         if made is None or made.about != about:  # something was learnt since they were made
@@ -122,7 +135,7 @@ class Work:
                 )
             self.thinning.probed(recorded.duration_ns, len(recorded.words), recorded.programs)
             wanted = self.thinning.stride
-            if wanted > self.stride or wanted < _ABOUT_RIGHT * self.stride:
+            if not self.stride * _ABOUT_RIGHT[0] <= wanted <= self.stride * _ABOUT_RIGHT[1]:
                 self.stride = wanted
 
     def _looks(self) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
+from bisect import bisect_left
 from collections.abc import Sequence
 
 import numpy as np
@@ -18,15 +19,12 @@ _KEPT_BYTES = 256 * 2**20
 
 
 class CpuBuffer:
-    __slots__ = ("_blocks", "_memory", "_words", "address")
+    __slots__ = ("_blocks", "_memory", "_words", "address", "size")
 
     def __init__(self, memory: CpuMemory, words: Held, shape: tuple[int, int]) -> None:
         self._memory, self._words, self.address = memory, words, words.address
         self._blocks = words.words[: shape[0] * shape[1]].reshape(shape)
-
-    @property
-    def size(self) -> int:
-        return len(self._words.words)
+        self.size = len(words.words)
 
     def shaped(self, blocks: int, block_words: int) -> CpuBuffer:
         """The same memory in blocks of that size."""
@@ -58,30 +56,27 @@ class CpuMemory:
 
     def __init__(self) -> None:
         self._free: list[CpuBuffer] = []  # smallest first
+        self._sizes: list[int] = []  # of these, in words
         self._lock = threading.Lock()
         os.register_at_fork(after_in_child=self.forked)
 
     def take(self, blocks: int, block_words: int) -> CpuBuffer:
         words = blocks * block_words
         with self._lock:
-            for number, held in enumerate(self._free):
-                if held.size >= words:
-                    return self._free.pop(number).shaped(blocks, block_words)
+            place = bisect_left(self._sizes, words)
+            if place < len(self._sizes):
+                del self._sizes[place]
+                return self._free.pop(place).shaped(blocks, block_words)
         return CpuBuffer(self, _fresh(words), (blocks, block_words))
 
     def keep(self, buffer: CpuBuffer) -> None:
+        """For the next launch. Of too many the smallest go: the largest serve every launch."""
         with self._lock:
-            self._free.append(buffer)
-            if len(self._free) > 1:
-                self._free.sort(key=lambda held: held.size)
-                self._let_go()
-
-    def _let_go(self) -> None:
-        """The largest serve every launch, so that the smallest go."""
-        while len(self._free) > _KEPT or (
-            len(self._free) > 1 and 8 * sum(held.size for held in self._free) > _KEPT_BYTES
-        ):
-            del self._free[0]
+            place = bisect_left(self._sizes, buffer.size)
+            self._sizes.insert(place, buffer.size)
+            self._free.insert(place, buffer)
+            while len(self._free) > _KEPT or (len(self._free) > 1 and 8 * sum(self._sizes) > _KEPT_BYTES):
+                del self._free[0], self._sizes[0]
 
     def forked(self) -> None:
         """In a forked child: a thread that does not exist there may have held the lock."""
