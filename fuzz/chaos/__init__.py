@@ -1,0 +1,1 @@
+"""Chaos: `tileprobe run` while processes are killed, disks are full and pipes are closed. What is promised must hold."""
