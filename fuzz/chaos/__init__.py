@@ -1,1 +1,1 @@
-"""Chaos: `tileprobe run` while processes are killed, disks are full and pipes are closed. What is promised must hold."""
+"""Chaos: `tileprobe run` while processes are killed, disks are full and pipes closed. What is promised must hold."""

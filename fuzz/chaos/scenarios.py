@@ -1,4 +1,4 @@
-"""What is done to runs. A scenario does one thing, at a random moment or to a random degree, and says what was wrong."""
+"""What is done to runs. A scenario does one thing, at a random moment or degree, and says what was wrong."""
 
 from __future__ import annotations
 

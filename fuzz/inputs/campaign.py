@@ -6,7 +6,7 @@ A process that dies or does not answer is started anew; the case that did it is 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -60,22 +60,32 @@ def campaign(
     progress: Callable[[Outcome], None] = lambda outcome: None,
 ) -> Outcome:
     """Runs the seeds of each kind; `seconds` is how long a case may take."""
-    outcome, start = Outcome(), time.monotonic()
-    for kind, seeds in kinds.items():
-        row = outcome.counts.setdefault(kind, {})
-        worker = Worker("inputs", {}, seconds)
-        try:
-            for first in range(seeds.start, seeds.stop, BATCH):
-                batch = range(first, min(first + BATCH, seeds.stop))
-                for seed, (what, words) in zip(batch, _tried(worker, kind, batch)):
-                    row[what] = row.get(what, 0) + 1
-                    if what in BAD:
-                        outcome.found.append(Found(kind, seed, what, words))
-                outcome.seconds = time.monotonic() - start
-                progress(outcome)
-        finally:
+    outcome, start = Outcome({kind: {} for kind in kinds}), time.monotonic()
+    workers = {kind: Worker("inputs", {}, seconds) for kind in kinds}
+    try:
+        for kind, batch in _in_turns(kinds):
+            row = outcome.counts[kind]
+            for seed, (what, words) in zip(batch, _tried(workers[kind], kind, batch)):
+                row[what] = row.get(what, 0) + 1
+                if what in BAD:
+                    outcome.found.append(Found(kind, seed, what, words))
+            outcome.seconds = time.monotonic() - start
+            progress(outcome)
+    except KeyboardInterrupt:  # what there is so far
+        pass
+    finally:
+        for worker in workers.values():
             worker.stop()
     return outcome
+
+
+def _in_turns(kinds: dict[str, range]) -> Iterator[tuple[str, range]]:
+    """Batches of each kind, one after another: a campaign that is cut short has some of all."""
+    for start in range(0, max(map(len, kinds.values()), default=0), BATCH):
+        for kind, seeds in kinds.items():
+            batch = seeds[start : start + BATCH]
+            if len(batch):
+                yield kind, batch
 
 
 def _tried(worker: Worker, kind: str, seeds: range) -> list[tuple[str, str]]:

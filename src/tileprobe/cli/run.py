@@ -88,8 +88,12 @@ def run(args: argparse.Namespace) -> int:
     tileprobe.use(args.target, **({} if args.threads is None else {"threads": args.threads}))
     session = Profile(**session_options(args), progress=True)
     with device_map(args.device_map, args.target):
-        running = Running(session, args)
-        return running.finish(script.run(words))
+        running, code = Running(session, args), 1
+        try:
+            code = script.run(words)
+        finally:  # whatever comes through: what was recorded is written
+            code = running.finish(code)
+        return code
 
 
 def session_options(args: argparse.Namespace) -> dict:

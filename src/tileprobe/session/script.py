@@ -6,6 +6,7 @@ In comes the command line after the options; out goes the exit code. The program
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import runpy
@@ -100,11 +101,18 @@ def _code_of(go: Callable[[], Any]) -> int:
     except SystemExit as end:
         return _code(end.code)
     except KeyboardInterrupt:
-        print("tileprobe: the program was interrupted", file=sys.stderr)
+        with _unheard():
+            print("tileprobe: the program was interrupted", file=sys.stderr)
         return 130
     except BaseException as error:
-        _show(error)
+        with _unheard():
+            _show(error)
         return 1
+
+
+def _unheard() -> contextlib.AbstractContextManager[None]:
+    """Around messages: nobody may be there to read them, and the program's end goes on."""
+    return contextlib.suppress(OSError, ValueError, AttributeError)
 
 
 def _rest() -> None:
@@ -136,7 +144,11 @@ def _flushed() -> int:
             os.close(nowhere)
             code = 120
             if not isinstance(error, BrokenPipeError):
-                print(f"tileprobe: the program's output cannot be written: {error.strerror}", file=sys.stderr)
+                with _unheard():
+                    print(
+                        f"tileprobe: the program's output cannot be written: {error.strerror}",
+                        file=sys.stderr,
+                    )
     return code
 
 
@@ -153,7 +165,8 @@ def _code(code: Any) -> int:
         return 0
     if isinstance(code, int):
         return code
-    print(code, file=sys.stderr)
+    with _unheard():
+        print(code, file=sys.stderr)
     return 1
 
 
