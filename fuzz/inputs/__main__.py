@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 from pathlib import Path
 
@@ -37,6 +38,7 @@ def main() -> int:
     kinds = (
         {args.kind: range(args.seed, args.seed + args.count)} if args.kind else shares(args.count, args.seed)
     )
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends it like Ctrl-C: with what there is so far
     outcome = campaign(kinds, seconds=args.seconds, progress=_progress)
     if sys.stderr.isatty():
         print(file=sys.stderr)
