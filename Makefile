@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo gallery test fuzz lint format bench clean
+.PHONY: help setup demo gallery test fuzz chaos lint format bench clean
 
 help:  ## show this help
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
@@ -29,11 +29,18 @@ gallery: setup  ## reports of a CPU kernel and of a simulated machine as pages, 
 test: setup  ## run the test suite
 	$(BIN)/python -m pytest -n 2 tests
 
-# COUNT kernels from SEED on; docs/fuzzing.md
+# COUNT kernels and INPUTS damaged traces, IR and options from SEED on; docs/fuzzing.md. The long run is INPUTS=100000.
 COUNT ?= 500
+INPUTS ?= 3000
 SEED ?= 0
-fuzz: setup  ## random kernels against Triton's interpreter (COUNT=500 SEED=0)
+fuzz: setup  ## random kernels against Triton's interpreter; damaged traces, IR and options (COUNT=500 INPUTS=3000 SEED=0)
 	$(BIN)/python -m fuzz --count $(COUNT) --seed $(SEED) --jobs 2 --shrink --json out/fuzz/result.json
+	$(BIN)/python -m fuzz.inputs --count $(INPUTS) --seed $(SEED) --json out/fuzz/inputs.json
+
+# ROUNDS of each scenario; docs/robustness.md
+ROUNDS ?= 3
+chaos: setup  ## kill, interrupt, starve and crowd runs; what is promised must hold (ROUNDS=3 SEED=0)
+	$(BIN)/python -m fuzz.chaos --rounds $(ROUNDS) --seed $(SEED) --json out/chaos/result.json
 
 lint: setup  ## ruff and pyright
 	$(BIN)/ruff check .

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from fuzz.inputs.campaign import Outcome, campaign, shares
-from fuzz.inputs.trying import KINDS, attempt, command
+from fuzz.inputs.trying import KINDS, attempts, command
 
 
 def _progress(outcome: Outcome) -> None:
@@ -33,12 +33,14 @@ def main() -> int:
     if args.one is not None:
         kind = args.kind or next(iter(KINDS))
         print("tileprobe", *map(repr, command(kind, args.one)))
-        print(*attempt(kind, args.one))
+        print(*attempts(kind, range(args.one, args.one + 1))[0])
         return 0
     kinds = (
         {args.kind: range(args.seed, args.seed + args.count)} if args.kind else shares(args.count, args.seed)
     )
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends it like Ctrl-C: with what there is so far
+    signal.signal(
+        signal.SIGTERM, signal.default_int_handler
+    )  # ends it like Ctrl-C: with what there is so far
     outcome = campaign(kinds, seconds=args.seconds, progress=_progress)
     if sys.stderr.isatty():
         print(file=sys.stderr)

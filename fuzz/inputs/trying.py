@@ -25,11 +25,10 @@ _folder: tempfile.TemporaryDirectory[str] | None = None
 
 
 def folder() -> Path:
-    """Where the files of the cases lie: the working folder of this process, which is there for nothing else."""
+    """Where the files of the cases lie; options name them as if it were the working folder."""
     global _folder
     if _folder is None:
         _folder = tempfile.TemporaryDirectory(prefix="tileprobe-fuzz-")
-        os.chdir(_folder.name)
     return Path(_folder.name)
 
 
@@ -47,7 +46,9 @@ def attempt(kind: str, seed: int) -> tuple[str, str]:
 
 
 def attempts(kind: str, seeds: range) -> list[tuple[str, str]]:
-    """Several cases, one after another."""
+    """Several cases, one after another, in a process that is there for nothing else."""
+    os.chdir(folder())
+    os.environ["TILEPROBE_DEBUG"] = "1"  # nothing is made a message that was not meant to be one
     return [attempt(kind, seed) for seed in seeds]
 
 
@@ -57,7 +58,6 @@ def run(words: list[str]) -> tuple[int | None, str]:
 
     if not hasattr(cli.build_parser, "cache_info"):
         cli.build_parser = lru_cache(maxsize=1)(cli.build_parser)  # the same for each case
-    os.environ["TILEPROBE_DEBUG"] = "1"  # nothing is made a message that was not meant to be one
     out = io.StringIO()
     standard = sys.stdin
     try:

@@ -1,0 +1,106 @@
+"""A damaged trace is known as one when it is opened, and what is wrong with it is said."""
+
+import json
+from io import BytesIO
+
+import made
+import polars as pl
+import pytest
+
+from tileprobe.cli import main
+from tileprobe.errors import TileProbeError
+from tileprobe.trace import Trace
+from tileprobe.trace.file import KEY
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    path = tmp_path_factory.mktemp("whole") / "t.parquet"
+    made.attention(launches=2, programs=2, iterations=2).save(path)
+    return path.read_bytes()
+
+
+def changed(whole, path, head=None, frame=None):
+    """Writes the file with its description or its rows changed."""
+    rows = pl.read_parquet(BytesIO(whole))
+    text = json.loads(pl.read_parquet_metadata(BytesIO(whole))[KEY])
+    if head is not None:
+        head(text)
+    if frame is not None:
+        rows = frame(rows)
+    rows.write_parquet(path, metadata={KEY: json.dumps(text)})
+    return path
+
+
+def put(*keys, value):
+    def change(head):
+        for key in keys[:-1]:
+            head = head[key]
+        head[keys[-1]] = value
+
+    return change
+
+
+DESCRIPTIONS = {
+    "launches": (put("launches", value={}), "launchs are no table"),
+    "a row": (put("kernels", 0, value=3), "kernels are no table"),
+    "a type": (put("kernels", 0, "name", value=3), "the name of a kernel cannot be '3'"),
+    "no number": (put("launches", 0, "duration_ns", value=float("nan")), "the duration_ns of a launch"),
+    "negative": (put("launches", 0, "duration_ns", value=-5.0), "took less than no time"),
+    "a clock": (put("kernels", 0, "clock", "hz", value=0), "the clock of attention"),
+    "bits": (put("kernels", 0, "clock", "bits", value=99), "the clock of attention"),
+    "twice": (put("launches", 1, "id", value=0), "launches are not numbered one by one"),
+    "no kernel": (put("launches", 1, "kernel", value=7), "is of kernel 7, and there is none"),
+    "a circle": (put("regions", 0, "parent", value=3), "in a circle"),
+    "no parent": (put("regions", 1, "parent", value=77), "in one that is not there"),
+    "a grid": (put("launches", 0, "grid", value=[-1]), "there is no grid"),
+    "a layout": (put("kernels", 0, "layout", value={"x": 1}), "the layout of attention cannot be read"),
+    "a cost": (put("kernels", 0, "calibration", value={"cost_ticks": "much"}), "the cost_ticks of attention"),
+    "the session": (put("meta", value=[]), "what it says of the session"),
+    "notes": (put("meta", value={"notes": [3]}), "what it says of the session"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", DESCRIPTIONS)
+def test_a_wrong_description(name, whole, tmp_path, capsys):
+    change, message = DESCRIPTIONS[name]
+    path = changed(whole, tmp_path / "t.parquet", head=change)
+    with pytest.raises(TileProbeError, match="is a damaged trace: "):
+        Trace.open(path)
+    for command in (["report", str(path)], ["compare", str(path), str(path)], ["inspect", str(path)]):
+        assert main(command) == 2
+        assert message in capsys.readouterr().err
+
+
+TABLES = {
+    "a launch": (lambda f: f.with_columns(launch=pl.lit(9, pl.UInt32)), "launch is none of its launches"),
+    "a region": (lambda f: f.with_columns(region=pl.lit(99, pl.UInt32)), "region is none of its regions"),
+    "a unit": (lambda f: f.with_columns(unit=pl.lit(9, pl.UInt32)), "unit is none of its units"),
+    "nothing": (lambda f: f.with_columns(start=pl.lit(None, pl.Int64)), "start is missing in a row"),
+    "no number": (lambda f: f.with_columns(stop_ns=pl.lit(float("nan"))), "stop_ns is no number in a row"),
+    "no column": (lambda f: f.drop("program"), "without the column 'program'"),
+    "a type": (lambda f: f.with_columns(launch=pl.lit("first")), "truncated or damaged"),
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_wrong_rows(name, whole, tmp_path):
+    change, message = TABLES[name]
+    path = changed(whole, tmp_path / "t.parquet", frame=change)
+    with pytest.raises(TileProbeError, match=message):
+        Trace.open(path)
+
+
+def test_a_page_that_cannot_be_read(whole, tmp_path):
+    """Damage behind the description is found when the file is opened, not when a query needs it."""
+    path = tmp_path / "t.parquet"
+    data = bytearray(whole)
+    data[4:400] = b"\xff" * 396
+    path.write_bytes(data)
+    with pytest.raises(TileProbeError, match="truncated or damaged"):
+        Trace.open(path)
+
+
+def test_what_is_whole_is_opened(whole, tmp_path):
+    path = changed(whole, tmp_path / "t.parquet")
+    assert len(Trace.open(path).launches) == 2
