@@ -7,16 +7,21 @@ import signal
 import sys
 from pathlib import Path
 
-from fuzz.inputs.campaign import Outcome, campaign, shares
+from fuzz.inputs.campaign import Found, Outcome, campaign, shares
 from fuzz.inputs.trying import KINDS, attempts, command
 
 
 def _progress(outcome: Outcome) -> None:
+    """A line that rewrites itself on a terminal, and one per thousand cases elsewhere."""
     line = f"{outcome.cases} cases, {outcome.cases / max(outcome.seconds, 1e-9):.0f}/s, {len(outcome.found)} found"
     if sys.stderr.isatty():
         print(f"\r{line}", end="", file=sys.stderr, flush=True)
     elif outcome.cases % 1000 < 20:
         print(line, file=sys.stderr, flush=True)
+
+
+def _show(found: Found) -> None:
+    print(f"\n== {found.what}, --kind {found.kind} --one {found.seed}\n{found.words}", flush=True)
 
 
 def main() -> int:
@@ -41,11 +46,9 @@ def main() -> int:
     signal.signal(
         signal.SIGTERM, signal.default_int_handler
     )  # ends it like Ctrl-C: with what there is so far
-    outcome = campaign(kinds, seconds=args.seconds, progress=_progress)
+    outcome = campaign(kinds, seconds=args.seconds, progress=_progress, found=_show)
     if sys.stderr.isatty():
         print(file=sys.stderr)
-    for found in outcome.found:
-        print(f"\n== {found.what}, --kind {found.kind} --one {found.seed}\n{found.words}")
     print(outcome.table())
     if args.json:
         outcome.save(args.json)

@@ -58,6 +58,7 @@ def campaign(
     *,
     seconds: float = 60.0,
     progress: Callable[[Outcome], None] = lambda outcome: None,
+    found: Callable[[Found], None] = lambda found: None,
 ) -> Outcome:
     """Runs the seeds of each kind; `seconds` is how long a case may take."""
     outcome, start = Outcome({kind: {} for kind in kinds}), time.monotonic()
@@ -69,6 +70,7 @@ def campaign(
                 row[what] = row.get(what, 0) + 1
                 if what in BAD:
                     outcome.found.append(Found(kind, seed, what, words))
+                    found(outcome.found[-1])
             outcome.seconds = time.monotonic() - start
             progress(outcome)
     except KeyboardInterrupt:  # what there is so far

@@ -158,6 +158,14 @@ def test_another_version_of_triton_is_said(version, script, tmp_path, monkeypatc
     assert sys.modules["tileprobe.session.hooks"] is hooks
 
 
+@pytest.mark.parametrize("name", ["0.5", "..", "a.b.c", "no such", "-x"])
+def test_a_program_that_is_none(name, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for words in (["run", "--quiet", "--", name], ["inspect", "--", name], ["exec", "--", name]):
+        assert main(words) in (1, 2)
+    assert "Traceback" not in capsys.readouterr().err
+
+
 def test_a_command_that_cannot_be_read(tmp_path):
     """A file that is no text is no Python program, whatever its name."""
     path = tmp_path / "x.py"

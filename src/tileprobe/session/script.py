@@ -57,7 +57,8 @@ def _script(path: Path) -> Callable[[], Any]:
 
 
 def _module(name: str) -> Callable[[], Any]:
-    if importlib.util.find_spec(name.split(".")[0]) is None and not Path(name.split(".")[0]).exists():
+    first = name.split(".")[0]
+    if not _importable(first) and not Path(first or "\n").exists():
         raise TileProbeError(f"there is no module {name}")
 
     def run() -> None:
@@ -65,6 +66,13 @@ def _module(name: str) -> Callable[[], Any]:
         runpy.run_module(name, run_name="__main__", alter_sys=True)
 
     return run
+
+
+def _importable(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is not None
+    except (ImportError, ValueError, AttributeError):  # a parent that is not there, or no name at all
+        return False
 
 
 def _command(name: str) -> Callable[[], Any]:
@@ -75,7 +83,7 @@ def _command(name: str) -> Callable[[], Any]:
             first = file.readline(256)
         if first.startswith(b"#!") and b"python" in first:
             return _script(Path(found))
-    if importlib.util.find_spec(name) is not None:
+    if _importable(name):
         return _module(name)
     what = "no Python program" if found else "not found"
     raise TileProbeError(f"the command {name} is {what}; kernels are profiled inside this process only")
