@@ -57,7 +57,7 @@ def test_kernels_come_first_by_total_time():
     quick = kernel_of([("load @ 2", "load", 900)], "quick", ran=3)
     often = kernel_of([("load @ 2", "load", 100)], "often", ran=5000)
     shown = report(Trace.merge(quick, often)).splitlines()
-    assert shown[0].split() == ["kernel", "total", "launches", "each", "recorded", "target"]
+    assert shown[0].split() == ["kernel", "total", "launches", "each", "in", "programs", "recorded", "target"]
     assert shown[1].split()[:2] == ["often", "99"]
     assert "~500 µs" in shown[1]
     assert "5,000" in shown[1]
@@ -275,7 +275,9 @@ def test_interruptions_are_told():
 def test_what_does_not_add_up_is_told():
     trace = attention(launches=3)
     trace.launches = [replace(launch, duration_ns=2 * launch.duration_ns) for launch in trace.launches]
-    assert "programs account for 50 % of the launches' time on 2 threads" in report(trace)
+    assert "\nprograms account for 50 % of the launches' time on 2 threads\n" in report(trace)
+    trace.launches = [replace(launch, duration_ns=2 * launch.duration_ns) for launch in trace.launches]
+    assert "25 % of the launches' time on 2 threads: starting them, idle threads" in report(trace, 200)
     trace.kernels[0].calibration["residual_share"] = 0.25
     assert "! 25 % of what the probes cost could not be taken out: short times are rough" in report(trace)
     one = report(attention(launches=1, noise=0.01), 200)

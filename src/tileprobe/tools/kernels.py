@@ -10,6 +10,7 @@ from statistics import median
 
 import polars as pl
 
+from tileprobe.tools.accounting import accounted
 from tileprobe.tools.regions import region_tree, whole_ns
 from tileprobe.tools.result import Column
 from tileprobe.tools.signatures import labels
@@ -27,6 +28,7 @@ COLUMNS = [
     Column("total_ns", "ns", "total", estimate="estimate"),
     Column("launches", "count", "launches"),
     Column("each_ns", "ns", "each"),
+    Column("accounted", "percent", "in programs"),
     Column("recorded", "count", "recorded"),
     Column("target", "text", "target"),
 ]
@@ -39,6 +41,7 @@ SCHEMA = {
     "launches": pl.Int64,
     "recorded": pl.Int64,
     "each_ns": pl.Float64,  # the median of a launch
+    "accounted": pl.Float64,  # the share of the launches' time, on all threads, that programs ran for
     "estimate": pl.Boolean,  # not every launch was timed
 }
 
@@ -78,7 +81,9 @@ def _row(trace: Trace, kernel: Kernel) -> dict:
         elif total is not None:
             total += median(lengths) * work.ran
     ran = sum(work.ran for work in works)
+    programs = accounted(trace, kernel)
     return {
+        "accounted": None if programs is None else min(1.0, programs.percent / 100),
         "kernel": kernel.id,
         "target": kernel.target,
         "total_ns": total,

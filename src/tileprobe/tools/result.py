@@ -10,7 +10,8 @@ import polars as pl
 
 @dataclass(frozen=True)
 class Column:
-    """How a column of a table is to be read: `ns`, `share` (0 to 1), `count`, `text`, `tree`, `number`."""
+    """How a column of a table is to be read: `ns`, `share` (0 to 1, with a bar), `percent` (0 to 1), `count`, `text`,
+    `tree`, `number`."""
 
     name: str
     form: str = "text"

@@ -13,6 +13,7 @@ from tileprobe.views.screen import Screen
 
 STREAMS = 6  # named in the header
 WORKS = 4
+HALF = 50.0  # percent of the launches' time: with less in programs, a reader asks where the rest went
 RESIDUAL = 0.05  # of the correction: more is worth a warning
 ENOUGH = 3  # recorded launches, from which on the first one, which compiles, is not what counts
 
@@ -123,7 +124,12 @@ def notes(trace: Trace, kernel: Kernel, disturbed: Interrupted) -> list[str]:
     if whole is not None:
         threads = text.several(whole.threads, "thread")
         spread = f" ({whole.low:.0f} to {whole.high:.0f})" if round(whole.low) != round(whole.high) else ""
-        said.append(f"programs account for {whole.percent:.0f} %{spread} of the launches' time on {threads}")
+        rest = (
+            ": starting them, idle threads and other processes took the rest" if whole.percent < HALF else ""
+        )
+        said.append(
+            f"programs account for {whole.percent:.0f} %{spread} of the launches' time on {threads}{rest}"
+        )
     names = trace.stream_names(kernel.id)
     if len(names) > 1:
         shown = ", ".join(names[:STREAMS]) + (", ..." if len(names) > STREAMS else "")

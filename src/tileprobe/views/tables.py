@@ -22,7 +22,7 @@ _SUMMED = (
     *("total_ns", "self_ns", "low_ns", "high_ns", "recorded_ns", "taken_ns", "share"),
     *("count", "recorded_count", "interrupted"),
 )
-RIGHT = ("ns", "count", "number", "change", "noise", "within")
+RIGHT = ("ns", "count", "percent", "number", "change", "noise", "within")
 
 
 def print_table(table: Table, screen: Screen) -> None:
@@ -123,6 +123,8 @@ def _plain(form: str, value) -> str:
         return text.duration(value)
     if form == "count":
         return text.count(value)
+    if form == "percent":
+        return text.percent(value)
     if form == "noise":
         return f"±{100 * value:.1f} %"
     if form == "number":
