@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -112,8 +113,18 @@ class Making:
             counters=stacked(self.counters),
             domains=self.domains.values(),
             works=self.works,
-            meta={**meta, **self.meta, **({"notes": self.notes} if self.notes else {})},
+            meta={
+                **meta,
+                **self.meta,
+                **_clock_time(origin),
+                **({"notes": self.notes} if self.notes else {}),
+            },
         )
+
+
+def _clock_time(origin: float) -> dict[str, int]:
+    """When the first launch began by the clock on the wall, so that traces of others can be laid beside this one."""
+    return {"origin_unix_ns": time.time_ns() - time.perf_counter_ns() + int(origin)} if origin else {}
 
 
 def stacked(pieces: list[Columns]) -> pl.DataFrame | None:
