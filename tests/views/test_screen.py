@@ -97,6 +97,18 @@ def test_commands_print_nothing_raw(tmp_path, capsys):
         assert capsys.readouterr().out.isascii()
 
 
+def test_code_of_a_file_is_printed_as_it_is_but_for_control_characters(tmp_path, capsys):
+    trace = attention(launches=1)
+    long = "\tmov " + "x" * 300
+    trace.kernels = [replace(trace.kernels[0], name=f"k{EVIL}", ir={"ttir": f"{long}\n  {EVIL} µ\n"})]
+    trace.save(tmp_path / "t.parquet")
+    assert main(["inspect", "--level", "ttir", str(tmp_path / "t.parquet")]) == 0
+    shown = capsys.readouterr().out
+    assert f"        mov {'x' * 300}\n" in shown
+    assert not RAW.findall(shown)
+    assert "µ" in shown
+
+
 def test_printable():
     assert printable("load @ 35") == "load @ 35"
     assert printable("a\tb") == "a b"

@@ -38,6 +38,8 @@ def run(args: argparse.Namespace) -> int:
     from tileprobe.errors import TileProbeError
     from tileprobe.session.session import matches
     from tileprobe.targets.catalog import find
+    from tileprobe.tools.signatures import told_apart
+    from tileprobe.views.screen import make_console
 
     words = ["-m", *args.module] if args.module is not None else list(args.program)
     words = words[1:] if words[:1] == ["--"] else words
@@ -48,11 +50,12 @@ def run(args: argparse.Namespace) -> int:
     if not kernels:
         names = ", ".join(sorted({kernel.name for kernel in trace.kernels})) or "none"
         raise TileProbeError(f"no kernel matches {args.kernel!r}; there are: {names}")
-    for kernel in kernels:
+    screen = make_console()
+    for kernel in told_apart(kernels):
         target, _ = find(kernel.target)
         for level in _levels(target, args.level):
-            print(f"// {kernel.name}: {level}")
-            print(target.text(level, kernel.ir) or "(not kept)")
+            screen.verbatim(f"// {kernel.name}: {level}")
+            screen.verbatim(target.text(level, kernel.ir) or "(not kept)")
     return code
 
 

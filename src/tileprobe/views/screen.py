@@ -39,6 +39,11 @@ class Screen(Console):
         """Prints one line, folded between words where it is too long."""
         self.print(self.words(text, style))
 
+    def verbatim(self, text: str) -> None:
+        """Prints lines of code as they are, as long as they may be."""
+        for line in text.splitlines():
+            self.file.write(self.words(line.expandtabs(8)).plain + "\n")
+
     def fit(self, text: Text, width: int) -> Text:
         """The text in at most so many cells, with a mark where it is cut."""
         if text.cell_len <= width:
