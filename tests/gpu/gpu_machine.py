@@ -162,6 +162,10 @@ class Gpu:
         by, name, rest = found.groups()
         if name == "setp.ne.b32":
             r["by"] = r["$2"] != 0
+        elif ".v2." in name:
+            at, first, second = re.fullmatch(r"\[\$1\+(\d+)\], \{(\S+), (\S+)\}", rest).groups()
+            self._store(np.atleast_1d(r[by]), r["$1"] + int(at), r[first])
+            self._store(np.atleast_1d(r[by]), r["$1"] + int(at) + 8, r[second])
         elif name.startswith("st."):
             at, value = re.fullmatch(r"\[(\$\d)\+(\d+)\], (\S+)", rest).groups(), rest.split(", ")[1]
             self._store(np.atleast_1d(r[by]), r[at[0]] + int(at[1]), r[value])
@@ -177,8 +181,6 @@ class Gpu:
             r["sm"] = 5
         elif name == "cvt.u64.u32":
             r["unit"] = r["sm"]
-        elif rest == "zero, 0":
-            r["zero"] = 0
         elif rest == "{low, high}, t":
             r["low"] = r["t"] & 0xFFFFFFFF
         elif rest == "t, {low, $3}":
@@ -208,7 +210,7 @@ _TWO = {
     "ori": lambda a, b: a | b, "xori": lambda a, b: a ^ b, "shli": lambda a, b: a << b, "shrsi": lambda a, b: a >> b,
     "divui": lambda a, b: a // b, "remui": lambda a, b: a % b, "divsi": lambda a, b: int(a / b),
     "remsi": lambda a, b: a - int(a / b) * b, "shrui": lambda a, b: a >> b, "minsi": np.minimum, "maxsi": np.maximum,
-    "ceildivsi": lambda a, b: -(-a // b),
+    "ceildivsi": lambda a, b: -(-a // b), "minui": lambda a, b: min(a, b, key=lambda v: v & 0xFFFFFFFF),
 }  # fmt: skip
 _COMPARE = (
     np.equal,
@@ -235,7 +237,9 @@ def _arith(op: Operation, name: str, held: list) -> Any:
         if isinstance(held[0], np.ndarray):
             return np.where(*held)
         return held[1] if held[0] else held[2]
-    if name in ("extsi", "index_cast"):
+    if name == "extsi":
+        return _signed(held[0], op.operands[0])
+    if name == "index_cast":
         return held[0]
     if name == "extui":
         return (
@@ -244,9 +248,14 @@ def _arith(op: Operation, name: str, held: list) -> Any:
             else int(held[0]) & _mask(op.operands[0])
         )
     if name == "trunci":
-        low = held[0] & _mask(op.results[0])
-        return low
+        return _signed(held[0] & _mask(op.results[0]), op.results[0])
     return _TWO[name](*held) if name in _TWO else None
+
+
+def _signed(number, value):
+    """The low bits of a number as those of a signed one."""
+    half = (_mask(value) + 1) // 2
+    return (number ^ half) - half if isinstance(number, int) and half > 1 and number >= half else number
 
 
 def _mask(value) -> int:

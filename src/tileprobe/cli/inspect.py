@@ -1,9 +1,12 @@
-"""Show a kernel's IR at each level, before and after probing.
+"""Show a kernel's IR at each level, before and after probing; for GPUs what its machine code takes.
 
 Levels are the target's. Of the CPU: ttir (Triton's), tile (scheduled), probe (what is measured), record (how), llir
 (LLVM), asm. The program is run with probes to see its kernels; a trace has them all, too.
+For a GPU that need not be there (cuda:90) the program is run, but its launches are only compiled: registers, spills,
+occupancy, instructions by unit and line, with and without probes and with Proton.
 
 Examples:
+  tileprobe inspect --target cuda:90 script.py --json
   tileprobe inspect script.py
   tileprobe inspect --level tile --level record --kernel '*attn*' script.py
   tileprobe inspect --level asm trace.parquet
@@ -12,7 +15,7 @@ Examples:
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tileprobe.targets.base import Target
@@ -30,6 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dense", action="store_true", help="probe every stage, however short")
     parser.add_argument("--target", default="cpu", metavar="NAME", help="the target to run on (%(default)s)")
     parser.add_argument("--device-map", metavar="A=B", help="cuda=cpu: a script written for CUDA runs here")
+    parser.add_argument("--json", action="store_true", help="of a GPU: the evidence as JSON")
     parser.add_argument("-m", dest="module", nargs=argparse.REMAINDER, help="run a module")
     parser.add_argument("program", nargs=argparse.REMAINDER, help="a trace, or the program and its arguments")
 
@@ -43,8 +47,17 @@ def run(args: argparse.Namespace) -> int:
 
     words = ["-m", *args.module] if args.module is not None else list(args.program)
     words = words[1:] if words[:1] == ["--"] else words
+    if "--json" in words:  # behind the program as well; its own option of that name is not passed on
+        words.remove("--json")
+        args.json = True
     if not words:
         raise TileProbeError("nothing to inspect; give a trace or a program")
+    target, machine = find(args.target)
+    static = getattr(target, "static", None)
+    if static is not None and not words[0].endswith(".parquet"):
+        return _evidence(words, args, target, static(machine))
+    if args.json:
+        raise TileProbeError("--json is for GPUs: --target cuda:90")
     code, trace = (0, _opened(words[0])) if words[0].endswith(".parquet") else _traced(words, args)
     kernels = [kernel for kernel in trace.kernels if matches(kernel.name, (args.kernel,))]
     if not kernels:
@@ -57,6 +70,31 @@ def run(args: argparse.Namespace) -> int:
             screen.verbatim(f"// {kernel.name}: {level}")
             screen.verbatim(target.text(level, kernel.ir) or "(not kept)")
     return code
+
+
+def _evidence(words: list[str], args: argparse.Namespace, target: Target, static: Any) -> int:
+    """Runs the program with launches that only compile, and prints what is known of its kernels."""
+    import contextlib
+    import json
+    import sys
+
+    from tileprobe.cuda_map import check, device_map
+    from tileprobe.errors import TileProbeError
+    from tileprobe.session import script
+    from tileprobe.session.session import WORTHWHILE, Session, matches
+
+    check(args.device_map)
+    plan = Session(min_cost=0.0 if args.dense else WORTHWHILE).plan
+    with static, contextlib.redirect_stdout(sys.stderr), device_map(args.device_map, args.target):
+        code = script.run(words)
+    if code:
+        print(f"the program ended with {code}: its kernels were compiled, not run", file=sys.stderr)
+    pipeline = plan.pipeline(target.structure, records=target.records)
+    kernels = static.kernels(pipeline, lambda name: matches(name, (args.kernel,)))
+    if not kernels:
+        raise TileProbeError(f"the program launched no kernel that matches {args.kernel!r}")
+    print(json.dumps({"kernels": kernels}, indent=1) if args.json else static.text(kernels))
+    return 0
 
 
 def _levels(target: Target, wanted: list[str] | None) -> list[str]:

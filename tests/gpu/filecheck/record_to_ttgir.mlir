@@ -5,7 +5,7 @@
 // CHECK-NOT:  ld.global
 // CHECK:      "tt.make_range"() <{start = 0 : i32, end = 128 : i32}>
 // CHECK:      "arith.remui"
-// CHECK:      %smid
+// CHECK:      %smid; cvt.u64.u32 unit, sm; @by st.relaxed.cta.global.v2.b64 [$1+0], {$3, unit};
 // CHECK-SAME: %globaltimer
 // A record: the clock, and a store where the thread speaks.
 // CHECK:      setp.ne.b32 by, $2, 0; mov.u64 t, %clock64; @by st.relaxed.cta.global.b64 [$1+64], t;

@@ -12,7 +12,7 @@ from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue, SSAValues
 from tileprobe.ir.record import IndexOp
 from tileprobe.targets.gpu.emit import Emitter
 
-Sampling = tuple[SSAValue, SSAValue, SSAValue]  # stride, phase, count of the kept iterations; i64
+Sampling = tuple[SSAValue, SSAValue, SSAValue]  # of a loop's kept iterations: stride, phase, extent; i32
 
 
 class Carried:
@@ -59,20 +59,20 @@ class Carried:
         return emit.compare("slt", op.induction, self._narrow(limit, op.induction.type))
 
     def sampled(self, emit: Emitter, op: IndexOp, sampling: Sampling) -> tuple[SSAValue, SSAValue]:
-        """Whether this iteration is kept, by the sampling in force; both results are that."""
-        stride, phase, count = sampling
-        before, wide = self.before, self._wide
-        none, one = before.constant(0, "i64"), before.constant(1, "i64")
-        kind = op.induction.type
-        back = before.add(op.count, phase)
-        back = before.select(before.compare("sgt", back, none), back, none)
+        """Whether this iteration is kept, by the sampling in force; both results are that.
+
+        A phase behind the end, or a stride that is longer than the loop, is cut to it: nothing wraps round."""
+        before, kind = self.before, op.induction.type
+        width = 64 if str(kind) in ("i64", "index") else 32
+        stride, phase, extent = (before.cast(value, width) for value in sampling)
+        trip, lower, step = (before.cast(value, width) for value in (op.count, op.lower, op.step))
+        none, one = before.constant(0, f"i{width}"), before.constant(1, f"i{width}")
+        back = before.binary("arith.maxsi", before.add(trip, phase), none)
         first = before.select(before.compare("slt", phase, none), back, phase)
-        ends = before.add(first, before.mul(before.sub(count, one), stride))
-        whole = before.sub(op.count, one)
-        ends = before.select(before.compare("slt", ends, whole), ends, whole)
-        lower, step = wide(op.lower), wide(op.step)
+        first = before.binary("arith.minui", first, trip)
+        ends = before.binary("arith.minui", before.add(first, extent), before.sub(trip, one))
         final = self._narrow(before.add(lower, before.mul(ends, step)), kind)
-        hop = self._narrow(before.mul(stride, step), kind)
+        hop = self._narrow(before.mul(before.binary("arith.minui", stride, trip), step), kind)
         due = self.value(self._narrow(before.add(lower, before.mul(first, step)), kind))
         hit = emit.both(emit.compare("eq", op.induction, due), emit.compare("sle", op.induction, final))
         self.turn(due, self.behind.select(hit, self.behind.add(due, hop), due))

@@ -12,7 +12,7 @@ from tileprobe.targets.gpu.emit import Emitter
 
 
 class Isa(Protocol):
-    """The instructions of records. `by` is an i32 of each thread, not zero where it stores; offsets are bytes."""
+    """The instructions of records. `by` is an i1 of each thread: whether it stores; offsets are bytes."""
 
     largest_offset: int
 
@@ -45,9 +45,12 @@ class Isa(Protocol):
 
 def isa_of(target: str) -> Isa:
     """The instruction set of Triton's `ttg.target`: "cuda:90", "hip:gfx942"."""
+    from tileprobe.targets.gpu.amd import Amd
     from tileprobe.targets.gpu.nvidia import Nvidia
 
-    backend = target.partition(":")[0]
+    backend, _, arch = target.partition(":")
     if backend == "cuda":
         return Nvidia()
+    if backend == "hip":
+        return Amd(arch)
     raise UnsupportedError(f"records are not written for {target}")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from xdsl.ir import SSAValue
 
-from tileprobe.ir.layout import BEGIN, EPOCH, GLOBAL_BEGIN, GLOBAL_END, PUSHED, UNIT, Layout
+from tileprobe.ir.layout import BEGIN, EPOCH, GLOBAL_BEGIN, GLOBAL_END, UNIT, Layout
 from tileprobe.targets.gpu.emit import Emitter
 
 _STORE = "st.relaxed.cta.global"
@@ -20,9 +20,13 @@ class Nvidia:
     """What the lowering of records asks of an instruction set."""
 
     name = "cuda"
+    assert UNIT == EPOCH + 1  # they are written together
     largest_offset = 2**23 - 1  # bytes, in a store
 
-    def check(self, layout: Layout) -> None: ...
+    def check(self, layout: Layout) -> None:
+        from tileprobe.targets.gpu.target import CudaTarget
+
+        CudaTarget.capabilities.check(layout, CudaTarget.name)
 
     def table(self, emit: Emitter, address: SSAValue, word: int) -> list[SSAValue]:
         """Two 64-bit words from an even one on."""
@@ -30,18 +34,20 @@ class Nvidia:
         return emit.scalar_assembly(text, "=l,=l,l", [address], ["i64", "i64"])
 
     def header(self, emit: Emitter, block: SSAValue, by: SSAValue, epoch: SSAValue) -> None:
-        text = f"""{{ .reg .pred by; .reg .b32 sm; .reg .b64 unit, zero, begin, all;
-            {_BY} mov.u32 sm, %smid; cvt.u64.u32 unit, sm; mov.b64 zero, 0;
-            @by {_STORE}.b64 [$1+{8 * UNIT}], unit; @by {_STORE}.b64 [$1+{8 * PUSHED}], zero;
+        # All words are zero before; what nobody writes need not be cleared.
+        text = f"""{{ .reg .pred by; .reg .b32 sm; .reg .b64 unit, begin, all;
+            {_BY} mov.u32 sm, %smid; cvt.u64.u32 unit, sm;
+            @by {_STORE}.v2.b64 [$1+{8 * EPOCH}], {{$3, unit}};
             mov.u64 all, %globaltimer; mov.u64 begin, %clock64;
-            @by {_STORE}.b64 [$1+{8 * GLOBAL_BEGIN}], all; @by {_STORE}.b64 [$1+{8 * BEGIN}], begin;
-            @by {_STORE}.b64 [$1+{8 * EPOCH}], $3; }}"""
-        emit.assembly(text, "=r,l,r,l", [block, by, emit.cast(epoch, 64, signed=False)], ["i32"])
+            @by {_STORE}.b64 [$1+{8 * GLOBAL_BEGIN}], all; @by {_STORE}.b64 [$1+{8 * BEGIN}], begin; }}"""
+        emit.assembly(
+            text, "=r,l,r,l", [block, _number(emit, by), emit.cast(epoch, 64, signed=False)], ["i32"]
+        )
 
     def end(self, emit: Emitter, block: SSAValue, by: SSAValue) -> None:
         text = f"""{{ .reg .pred by; .reg .b64 all; {_BY} mov.u64 all, %globaltimer;
             @by {_STORE}.b64 [$1+{8 * GLOBAL_END}], all; }}"""
-        emit.assembly(text, "=r,l,r", [block, by], ["i32"])
+        emit.assembly(text, "=r,l,r", [block, _number(emit, by)], ["i32"])
 
     def stamp(
         self, emit: Emitter, address: SSAValue, by: SSAValue, offset: int, epoch: SSAValue, bits: int
@@ -50,14 +56,19 @@ class Nvidia:
         if bits == 64:
             text = f"""{{ .reg .pred by; .reg .b64 t; {_BY} mov.u64 t, %clock64;
                 @by {_STORE}.b64 [$1+{offset}], t; }}"""
-            emit.assembly(text, "=r,l,r", [address, by], ["i32"])
+            emit.assembly(text, "=r,l,r", [address, _number(emit, by)], ["i32"])
             return
         # `%clock` has a slower way through the uniform registers than the low half of `%clock64`.
         text = f"""{{ .reg .pred by; .reg .b32 low, high; .reg .b64 t; {_BY} mov.u64 t, %clock64;
             mov.b64 {{low, high}}, t; mov.b64 t, {{low, $3}}; @by {_STORE}.b64 [$1+{offset}], t; }}"""
-        emit.assembly(text, "=r,l,r,r", [address, by, epoch], ["i32"])
+        emit.assembly(text, "=r,l,r,r", [address, _number(emit, by), epoch], ["i32"])
 
     def put(self, emit: Emitter, address: SSAValue, by: SSAValue, offset: int, word: SSAValue) -> None:
         """A 64-bit word in its place."""
         text = f"{{ .reg .pred by; {_BY} @by {_STORE}.b64 [$1+{offset}], $3; }}"
-        emit.assembly(text, "=r,l,r,l", [address, by, word], ["i32"])
+        emit.assembly(text, "=r,l,r,l", [address, _number(emit, by), word], ["i32"])
+
+
+def _number(emit: Emitter, by: SSAValue) -> SSAValue:
+    """A truth as assembly takes it."""
+    return emit.cast(by, 32, signed=False)

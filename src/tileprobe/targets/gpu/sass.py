@@ -22,7 +22,7 @@ _LOC = re.compile(r"\s*\.loc\s+(\d+) (\d+)")
 _INSTRUCTION = re.compile(r"\s*/\*([0-9a-f]{4,})\*/\s+(?:(@!?U?P\w+)\s+)?([A-Z][\w.]*)\s*(.*?)\s*;")
 _LABEL = re.compile(r"\s*(\.L\w+):")
 _USAGE = re.compile(r"REG:(\d+) STACK:(\d+) SHARED:(\d+) LOCAL:(\d+)")
-_END = "// end inline asm"
+_BEGIN, _END = "// begin inline asm", "// end inline asm"
 _BRANCHES = ("BRA", "BRX", "JMP", "EXIT", "RET", "CALL", "BSYNC", "WARPSYNC.COLLECTIVE")
 
 
@@ -48,14 +48,20 @@ def _places(ptx: str) -> list[tuple[str, int]]:
     lines = ptx.splitlines()
     files = {int(found[1]): found[2] for line in lines if (found := _FILE.match(line))}
     here = user = ("", 0)
+    placed = inside = (
+        False  # LLVM counts lines on within a piece of assembly: its first place is that of all of it
+    )
     places = []
     for line in lines:
-        if found := _LOC.match(line):
+        if _BEGIN in line:
+            inside, placed = True, False
+        elif (found := _LOC.match(line)) and not (inside and placed):
             here = files.get(int(found[1]), ""), int(found[2])
             user = user if here[0] in OUR_FILES else here
+            placed = True
         places.append(here)
         if _END in line:  # what follows without a place of its own is not part of a record
-            here = user
+            here, inside = user, False
     return places
 
 

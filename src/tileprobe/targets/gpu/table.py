@@ -4,7 +4,10 @@ In come the layout, the sampling and where the record buffer lies; out goes the 
 the memory Triton passes along. A program without a block finds 0 and records nothing, so programs are chosen at run
 time; so are iterations. An entry is one read away from the program's start:
 
-    block's address (0: none), epoch, then for each loop of the stream: stride and phase, count
+    block's address (0: none), epoch, then for each loop of the stream: stride and phase, extent
+
+The extent is how many iterations there are from the first kept one to the last. It and the stride are cut to what 32
+bits hold, so that the kernel need not.
 """
 
 from __future__ import annotations
@@ -17,7 +20,8 @@ from tileprobe.ir.layout import Layout
 from tileprobe.ir.sampling import Sampling
 
 BLOCK, EPOCH_WORD, FIRST_LOOP = 0, 1, 2
-LOOP_WORDS = 2  # stride and phase in one, 32 bits each; count
+LOOP_WORDS = 2  # stride and phase in one, 32 bits each; extent
+NEVER = 2**31 - 1  # a phase behind every iteration
 WORD = 8
 
 
@@ -57,5 +61,6 @@ def _loop(layout: Layout, sampling: Sampling, number: int) -> Sequence[np.uint64
     every, loop = sampling.loop(number), layout.loops[number]
     endless = loop.cursor or layout.circular
     count = every.count if endless else min(every.count, loop.capacity)
-    phase = np.int64(every.phase).astype(np.int32).view(np.uint32)
-    return np.uint64(every.stride) | np.uint64(phase) << np.uint64(32), np.uint64(count)
+    phase = np.int64(every.phase if count else NEVER).astype(np.int32).view(np.uint32)
+    extent = min(max(count - 1, 0) * every.stride, NEVER)
+    return np.uint64(min(every.stride, NEVER)) | np.uint64(phase) << np.uint64(32), np.uint64(extent)

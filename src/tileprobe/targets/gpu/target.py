@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from xdsl.passes import ModulePass
 
     from tileprobe.ir.structure import Structure
+    from tileprobe.targets.gpu.static import Static
 
 _OURS = (
     Level("ttir", "Triton's"),
@@ -57,6 +58,17 @@ class _GpuTarget(CommonTarget):
                 f"but not run: tileprobe inspect --target {self.name}:{machine}"
             )
 
+    def static(self, machine: str = "") -> Static:
+        """Compiles what a script launches for a machine that need not be there, and runs none of it: static evidence,
+        for `tileprobe inspect`."""
+        from tileprobe.targets.gpu.static import Static
+
+        if not machine:
+            raise TileProbeError(
+                f"name the machine to compile for: {', '.join(f'{self.name}:{m}' for m in self.architectures)}"
+            )
+        return Static(self.name, machine)
+
     def array(self, data: Any, dtype: Any = None) -> Any:
         raise UnsupportedError(
             f"tensors of the target {self.name!r} are torch's: torch.tensor(..., device=...)"
@@ -95,4 +107,6 @@ class HipTarget(_GpuTarget):
     backend = "amd"
     architectures = ("gfx942", "gfx950", "gfx1100")
     levels = (*_OURS, Level("amdgcn", "machine code"))
-    capabilities = Capabilities((), (), (), (), 0)
+    capabilities = Capabilities(
+        ("program", "warp", "warp_group"), ("global",), ("exact", "circular"), (64, 32), streams=64
+    )

@@ -34,7 +34,7 @@ from tileprobe.ir.record import (
     StoreOp,
     TripOp,
 )
-from tileprobe.targets.gpu.carried import Carried
+from tileprobe.targets.gpu.carried import Carried, Sampling
 from tileprobe.targets.gpu.emit import Emitter, Threads, location
 from tileprobe.targets.gpu.isa import Isa, isa_of
 from tileprobe.targets.gpu.table import BLOCK, EPOCH_WORD, FIRST_LOOP, LOOP_WORDS, WORD, entry_words, loops_of
@@ -44,7 +44,13 @@ RECORD_FILE = "tileprobe.record"
 OTHER_FILE = "tileprobe.overhead"
 _OTHER = location(OTHER_FILE)
 # What Triton's analysis of shared memory looks for one after another.
-_WAITS = ("ttg.async_wait", "ttng.async_tma_store_wait", "amdg.async_wait", "amdg.async_tdm_wait")
+_WAITS = (
+    "ttg.async_wait",
+    "ttng.async_tma_store_wait",
+    "ttng.warp_group_dot_wait",
+    "amdg.async_wait",
+    "amdg.async_tdm_wait",
+)
 _BARRIERS = ("ttg.barrier", "gpu.barrier", "ttng.cluster_barrier")
 _WARPS = {"warp": 1, "warp_group": 4}  # that make an instance
 
@@ -110,7 +116,7 @@ class _Stream:
     block: SSAValue  # the address of the instance's block
     by: SSAValue  # i1: whether a thread speaks for an instance that is recorded
     epoch: SSAValue  # i32
-    sampling: dict[int, tuple[SSAValue, SSAValue, SSAValue]]  # loop -> stride, phase, count; i64
+    sampling: dict[int, Sampling]
 
 
 @dataclass
@@ -191,21 +197,19 @@ class _Lowering:
         for n, loop in enumerate(loops_of(self.layout, stream.id)):
             if loop not in self.sampled:
                 continue
-            both, count = self.isa.table(emit, entry, FIRST_LOOP + LOOP_WORDS * n)
-            stride = emit.cast(emit.cast(both, 32), 64, signed=False)
-            phase = emit.binary("arith.shrsi", both, emit.constant(32, "i64"))
-            sampling[loop] = stride, phase, count
+            both, extent = self.isa.table(emit, entry, FIRST_LOOP + LOOP_WORDS * n)
+            high = emit.binary("arith.shrui", both, emit.constant(32, "i64"))
+            sampling[loop] = emit.cast(both, 32), emit.cast(high, 32), emit.cast(extent, 32)
         made = _Stream(stream.id, threads, address, by, epoch, sampling)
-        self.isa.header(emit, address, emit.cast(by, 32, signed=False), epoch)
+        self.isa.header(emit, address, by, epoch)
         self.streams[op.block] = made
 
     def _flush(self, block: Block, op: FlushOp) -> None:
         stream = self.streams[op.block]
         emit = self._at(block, op, stream)
-        by = emit.cast(stream.by, 32, signed=False)
         if op.cursor is not None:
-            self.isa.put(emit, stream.block, by, WORD * PUSHED, op.cursor)
-        self.isa.end(emit, stream.block, by)
+            self.isa.put(emit, stream.block, stream.by, WORD * PUSHED, op.cursor)
+        self.isa.end(emit, stream.block, stream.by)
 
     # -- loops -----------------------------------------------------------------------------------------------
 
@@ -297,14 +301,11 @@ class _Lowering:
         outer = None if op.within is None else self.kept[op.within]
         hit = None
         if op.dynamic is not None:
-            stride, phase, count = stream.sampling[op.loop.data]
-            offset = emit.sub(op.number, phase)
-            narrow, by = emit.cast(offset, 32), emit.cast(stride, 32)
-            quotient = emit.binary("arith.divui", narrow, by)
-            exact = emit.compare("eq", emit.mul(quotient, by), narrow)
-            room = emit.compare("ult", emit.cast(quotient, 64, signed=False), count)
-            hit = emit.both(emit.both(exact, room), emit.compare("sge", offset, emit.constant(0, "i64")))
-            hit = emit.both(hit, emit.compare("sge", phase, emit.constant(0, "i64")))
+            stride, phase, extent = stream.sampling[op.loop.data]
+            offset = emit.sub(emit.cast(op.number, 32), phase)
+            exact = emit.compare("eq", emit.binary("arith.remui", offset, stride), emit.constant(0))
+            hit = emit.both(exact, emit.compare("ule", offset, extent))
+            hit = emit.both(hit, emit.compare("sge", phase, emit.constant(0)))
         self._numbered(emit, op.index, op.number, _and(emit, hit, outer), stream)
 
     # -- records ---------------------------------------------------------------------------------------------
@@ -317,9 +318,7 @@ class _Lowering:
         emit = Emitter(block, op, stream.threads, self._location(slot.slot.data))
         offset = WORD * slot.base.data
         frame, offset = self._near(emit, frame, offset)
-        self.isa.stamp(
-            emit, frame, emit.cast(by, 32, signed=False), offset, stream.epoch, self.layout.clock_bits
-        )
+        self.isa.stamp(emit, frame, by, offset, stream.epoch, self.layout.clock_bits)
         if op.payload is not None:
             other = emit.at(_OTHER)
             self._put(other, frame, by, offset + WORD, _payload(other, op.payload))
@@ -337,7 +336,7 @@ class _Lowering:
 
     def _put(self, emit: Emitter, frame: SSAValue, by: SSAValue, offset: int, word: SSAValue) -> None:
         frame, offset = self._near(emit, frame, offset)
-        self.isa.put(emit, frame, emit.cast(by, 32, signed=False), offset, word)
+        self.isa.put(emit, frame, by, offset, word)
 
     def _push(self, block: Block, op: PushOp) -> None:
         """Behind the last record; what does not fit is only counted."""
@@ -371,7 +370,7 @@ class _Lowering:
         """A tag and a word, the clock unless it is given, if there is room. The cursor moves on in any case."""
         place = self.layout.streams[stream.number]
         room = emit.compare("ult", cursor, emit.constant(place.cursor_capacity, "i64"))
-        by = emit.cast(emit.both(by, room), 32, signed=False)
+        by = emit.both(by, room)
         far = emit.mul(cursor, emit.constant(WORD * CURSOR_WORDS, "i64"))
         frame, offset = self._near(emit, emit.add(stream.block, far), WORD * place.cursor_base)
         self.isa.put(emit, frame, by, offset, tag)

@@ -1,0 +1,97 @@
+"""Records in AMD's terms: the clock is `s_memtime` (20 bits of the shader's cycles on RDNA), the timer that the whole
+chip shares `s_memrealtime`.
+
+LLVM's intrinsics, not assembly: LLVM then knows what a record waits for and how it is encoded. LLVM moves matrix
+instructions over clocks, and takes two readings for one, so a clock stands between two barriers of its scheduler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import i64
+from xdsl.ir import SSAValue
+
+from tileprobe.ir.layout import BEGIN, EPOCH, GLOBAL_BEGIN, GLOBAL_END, UNIT, Layout
+from tileprobe.ir.reader import parse_type
+from tileprobe.targets.gpu.emit import Emitter
+
+_CROSSES = 0  # what LLVM may move over a clock: nothing, or matrix instructions end up in another region
+# Hardware registers that name a compute unit, (register, first bit, bits), the finest last.
+_UNITS = {
+    "gfx9": ((20, 0, 4), (4, 13, 3), (4, 8, 4)),  # XCC_ID; HW_ID: shader engine, compute unit
+    "gfx11": ((23, 18, 3), (23, 16, 1), (23, 10, 4)),  # HW_ID1: shader engine, array, work group processor
+}
+
+
+class Amd:
+    """What the lowering of records asks of an instruction set."""
+
+    name = "hip"
+    largest_offset = 2**31 - 1  # LLVM splits what does not fit
+
+    def __init__(self, arch: str) -> None:
+        self.arch = arch
+
+    def check(self, layout: Layout) -> None:
+        from tileprobe.targets.gpu.target import HipTarget
+
+        HipTarget.capabilities.check(layout, HipTarget.name)
+
+    def table(self, emit: Emitter, address: SSAValue, word: int) -> list[SSAValue]:
+        """Two 64-bit words from an even one on."""
+        found = []
+        for n in (word, word + 1):
+            at = emit.add(address, emit.constant(8 * n, "i64"))
+            pointer = emit.value("tt.int_to_ptr", [at], parse_type("!tt.ptr<i64>"))
+            shape = "isVolatile = false, operandSegmentSizes = array<i32: 1, 0, 0>"
+            found.append(emit.value("tt.load", [pointer], i64, shape))
+        return found
+
+    def header(self, emit: Emitter, block: SSAValue, by: SSAValue, epoch: SSAValue) -> None:
+        self.put(emit, block, by, 8 * EPOCH, emit.cast(epoch, 64, signed=False))
+        self.put(emit, block, by, 8 * UNIT, self._unit(emit))
+        self.put(emit, block, by, 8 * GLOBAL_BEGIN, _call(emit, "llvm.readsteadycounter", [], "i64"))
+        self.put(emit, block, by, 8 * BEGIN, _call(emit, "llvm.readcyclecounter", [], "i64"))
+
+    def end(self, emit: Emitter, block: SSAValue, by: SSAValue) -> None:
+        self.put(emit, block, by, 8 * GLOBAL_END, _call(emit, "llvm.readsteadycounter", [], "i64"))
+
+    def stamp(
+        self, emit: Emitter, address: SSAValue, by: SSAValue, offset: int, epoch: SSAValue, bits: int
+    ) -> None:
+        """A clock in its place."""
+        stays = [emit.constant(_CROSSES)]
+        _call(emit, "llvm.amdgcn.sched.barrier", stays)
+        ticks = _call(emit, "llvm.readcyclecounter", [], "i64")
+        _call(emit, "llvm.amdgcn.sched.barrier", stays)
+        if bits != 64:
+            low = emit.cast(emit.cast(ticks, 32), 64, signed=False)
+            high = emit.binary("arith.shli", emit.cast(epoch, 64, signed=False), emit.constant(32, "i64"))
+            ticks = emit.binary("arith.ori", high, low)
+        self.put(emit, address, by, offset, ticks)
+
+    def put(self, emit: Emitter, address: SSAValue, by: SSAValue, offset: int, word: SSAValue) -> None:
+        """A 64-bit word in its place."""
+        places = emit.threads.of("!tt.ptr<i64>")
+        pointers = emit.value("tt.int_to_ptr", [emit.each(address)], places)
+        far = emit.each(emit.constant(offset // 8))
+        pointers = emit.value("tt.addptr", [pointers, far], places)
+        emit.op("tt.store", [pointers, emit.each(word), emit.each(by)], [])
+
+    def _unit(self, emit: Emitter) -> SSAValue:
+        """The number of the compute unit, made of the parts that contain it."""
+        unit = emit.constant(0)
+        for register, first, bits in _UNITS.get(self.arch[:5], _UNITS["gfx9"]):
+            which = emit.constant(register | first << 6 | (bits - 1) << 11)
+            part = _call(emit, "llvm.amdgcn.s.getreg", [which], "i32")
+            unit = emit.binary("arith.ori", emit.binary("arith.shli", unit, emit.constant(bits)), part)
+        return emit.cast(unit, 64, signed=False)
+
+
+def _call(emit: Emitter, name: str, operands: Sequence[SSAValue], result: str = "") -> SSAValue:
+    """An intrinsic of LLVM's; what has no result gives its operand back."""
+    sizes = f"op_bundle_sizes = array<i32>, operandSegmentSizes = array<i32: {len(operands)}, 0>"
+    how = f'fastmathFlags = #llvm.fastmath<none>, intrin = "{name}", {sizes}'
+    made = emit.op("llvm.call_intrinsic", operands, [parse_type(result)] if result else [], how)
+    return made.results[0] if result else operands[0]

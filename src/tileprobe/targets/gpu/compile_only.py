@@ -1,0 +1,112 @@
+"""A driver that compiles what a script launches, for a GPU that need not be there, and runs none of it.
+
+In comes the machine; while the driver is Triton's active one, launches go to it and end here. Out go the kernels, each
+once, in the order of their first launch. Tensors may be of any device: only their addresses' alignment is looked at.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from triton.backends.driver import DriverBase
+
+from tileprobe.targets.gpu.compile import options_of
+
+_MOST_SHARED = {
+    "80": 163,
+    "86": 99,
+    "89": 99,
+    "90": 227,
+    "100": 227,
+    "120": 99,
+    "gfx950": 160,
+}  # KiB of a program
+_FIRST_DEVICE = 1000  # numbers of devices that are not there; Triton keeps kernels by them
+
+
+class CompileOnly(DriverBase):
+    """Triton's driver for one machine. `kernels` are those that were launched."""
+
+    def __init__(self, target: Any) -> None:
+        self.target = target
+        self.kernels: dict[Any, Any] = {}
+        self.grids: dict[Any, tuple[int, int, int]] = {}
+        self.utils = _Utilities(str(target.arch))
+        self.launcher_cls = self._launcher
+
+    @staticmethod
+    def is_active() -> bool:
+        return False
+
+    def map_python_to_cpp_type(self, ty: str) -> str:
+        return ty
+
+    def get_current_target(self) -> Any:
+        return self.target
+
+    def get_active_torch_device(self) -> Any:
+        import torch
+
+        return torch.device("cpu")
+
+    def get_current_device(self) -> int:
+        known = sorted([*_MOST_SHARED, "gfx942", "gfx1100"])
+        arch = str(self.target.arch)
+        return _FIRST_DEVICE + (known.index(arch) if arch in known else len(known))
+
+    def set_current_device(self, device: int) -> None: ...
+
+    def get_current_stream(self, device: Any = None) -> int:
+        return 0
+
+    def get_benchmarker(self) -> Any:
+        """Autotuners take the first configuration: nothing is timed."""
+        return lambda call, **_: (call(), [1.0, 1.0, 1.0])[1]
+
+    def get_device_interface(self) -> Any:
+        import torch
+
+        return torch.cpu
+
+    def get_empty_cache_for_benchmark(self) -> Any:
+        return bytearray(1)
+
+    def clear_cache(self, cache: Any) -> None: ...
+
+    def _launcher(self, source: Any, metadata: Any) -> Any:
+        def launch(x: int, y: int, z: int, *_: Any) -> None:
+            key = getattr(metadata, "hash", id(metadata))
+            if key not in self.kernels:
+                self.kernels[key] = (source, metadata)
+                self.grids[key] = (x, y, z)
+
+        return launch
+
+    def compiled(self) -> list[Any]:
+        """The kernels as Triton compiled them, found again in its cache."""
+        import triton
+
+        class _Plain:
+            def __init__(self, metadata: Any) -> None:
+                self.metadata = metadata
+
+        return [
+            triton.compile(source, target=self.target, options=options_of(_Plain(metadata)))
+            for source, metadata in self.kernels.values()
+        ]
+
+
+class _Utilities:
+    """What Triton asks of a device while it loads a kernel: nothing is loaded."""
+
+    def __init__(self, arch: str) -> None:
+        self.arch = arch
+
+    def get_device_properties(self, device: int) -> dict[str, Any]:
+        shared = _MOST_SHARED.get(self.arch, 64) * 1024
+        return {"max_shared_mem": shared, "multiprocessor_count": 1, "warpSize": 32, "arch": self.arch}
+
+    def load_binary(self, name: str, kernel: bytes, shared: int, device: int) -> tuple[Any, ...]:
+        return object(), object(), 0, 0, 1024 * 1024
+
+    def unload_module(self, module: Any) -> None: ...

@@ -1,0 +1,160 @@
+"""Static evidence of a kernel: what its machine code takes and is made of, plain, with probes, and with Proton.
+
+In comes a kernel that Triton compiled for a GPU that need not be there; out go plain dictionaries, the JSON of
+`tileprobe inspect`. Nothing is run: these are counts of instructions, not of time.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from typing import Any
+
+from tileprobe.errors import TileProbeError
+from tileprobe.targets.gpu.compile import Probed, add_probes
+from tileprobe.targets.gpu.machine_code import Code, lost_records, placed, record_cost
+from tileprobe.targets.gpu.occupancy import occupancy
+from tileprobe.targets.gpu.units import access_bytes, unit_of
+
+Side = dict[str, Any]
+_CONVERT = re.compile(r"ttg\.convert_layout")
+_STAGES = re.compile(r"!ttg\.memdesc<(\d+)x\d+x\d")
+
+
+def evidence(plain: Any, pipeline: str, *, proton: bool = True) -> dict[str, Any]:
+    """What is known of a kernel: `{"name", "target", "plain", "probed", "proton"}`. `probed` and `proton` are None
+    where nothing is found to probe, or where Proton cannot compile the kernel."""
+    target = plain.metadata.target
+    before = side(plain)
+    made = add_probes(plain, pipeline)
+    return {
+        "name": plain.metadata.name,
+        "target": f"{target.backend}:{target.arch}",
+        "plain": before | _more(plain),
+        "probed": None if made is None else _probed(made, before),
+        "proton": _proton(plain, pipeline) if proton else None,
+        "notes": [] if made is None else [*made.notes, *worse(before, side(made.kernel))],
+    }
+
+
+def read_code(kernel: Any) -> Code:
+    if "cubin" in kernel.asm:
+        from tileprobe.targets.gpu.sass import read_cubin
+
+        return read_cubin(kernel.asm["cubin"], kernel.asm["ptx"])
+    from tileprobe.targets.gpu.amdgcn import read_amdgcn
+
+    return read_amdgcn(kernel.asm["amdgcn"])
+
+
+def side(kernel: Any) -> Side:
+    """The figures that a kernel with and without probes is compared by."""
+    code = read_code(kernel)
+    metadata = kernel.metadata
+    found = occupancy(
+        str(metadata.target.arch),
+        registers=code.registers,
+        warps=metadata.num_warps,
+        shared_bytes=metadata.shared,
+    )
+    warps = code.more.get("occupancy_warps") if found is None else found.warps
+    return {
+        "instructions": len(code.work),
+        "registers": code.registers,
+        "spill_bytes": code.spill_bytes,
+        "shared_bytes": metadata.shared,
+        "occupancy_warps": warps,
+        "occupancy_limiter": "" if found is None else found.limiter,
+    }
+
+
+def _more(kernel: Any) -> Side:
+    """What the machine code and the last IR say beyond that, line by line."""
+    code = read_code(kernel)
+    lines: dict[tuple[str, int], Counter[str]] = defaultdict(Counter)
+    accesses: Counter[tuple[int, str, int]] = Counter()
+    tensor_cores: Counter[str] = Counter()
+    for op in code.work:
+        unit = unit_of(op.opcode)
+        lines[op.file, op.line][unit] += 1
+        if (size := access_bytes(op.opcode)) is not None:
+            accesses[op.line, op.opcode.split(".")[0], size] += 1
+        if unit == "tensor core":
+            tensor_cores[op.opcode] += 1
+    ttgir = kernel.asm["ttgir"]
+    return {
+        "mix": dict(sum(lines.values(), Counter()).most_common()),
+        "lines": [
+            {"file": file, "line": line, "instructions": sum(mix.values()), "mix": dict(mix.most_common())}
+            for (file, line), mix in sorted(lines.items())
+        ],
+        "accesses": [
+            {"line": line, "opcode": name, "bytes": size, "count": count}
+            for (line, name, size), count in sorted(accesses.items())
+        ],
+        "tensor_core": dict(tensor_cores),
+        "layout_conversions": len(_CONVERT.findall(ttgir)),
+        "pipeline_buffers": max((int(n) for n in _STAGES.findall(ttgir)), default=1),
+    }
+
+
+def _probed(made: Probed, before: Side) -> Side:
+    code = read_code(made.kernel)
+    cost = record_cost(code)
+    looped = [cost[slot.id] for slot in made.layout.slots if slot.loops and slot.id in cost]
+    found = side(made.kernel)
+    moved = [each for each in placed(code, made.sites) if each.moved > 0]
+    return found | {
+        "records": len(made.records),
+        "own_instructions": len(code.own),
+        "added_instructions": found["instructions"] - before["instructions"],
+        "instructions_a_record_in_a_loop": sum(looped) / len(looped) if looped else None,
+        "lost_records": lost_records(code, made.records),
+        "moved": [
+            {
+                "op": each.site.op,
+                "file": each.site.file,
+                "line": each.site.line,
+                "share": round(each.moved, 3),
+            }
+            for each in moved
+        ],
+    }
+
+
+def _proton(plain: Any, pipeline: str) -> Side | None:
+    """Proton with the same regions, without what it has no records for: issue and wait."""
+    from tileprobe.targets.gpu.proton import with_proton
+
+    if plain.metadata.target.backend != "cuda":
+        return None
+    try:
+        made = with_proton(plain, synchronous(pipeline))
+    except (RuntimeError, TileProbeError):
+        return None
+    if made is None:
+        return None
+    kernel, records = made
+    found = side(kernel)
+    return found | {"records": records}
+
+
+def synchronous(pipeline: str) -> str:
+    """The same pipeline without the ends of asynchronous operations."""
+    return pipeline.replace("select{", "select{asynchronous=false ", 1)
+
+
+def worse(before: Side, after: Side) -> list[str]:
+    """What probes made worse, in sentences."""
+    found = []
+    if after["spill_bytes"] > before["spill_bytes"]:
+        found.append(
+            f"with probes {after['spill_bytes']} bytes of registers are spilled, without {before['spill_bytes']}: "
+            "times are longer than they would be; probe less"
+        )
+    if (after["occupancy_warps"] or 0) < (before["occupancy_warps"] or 0):
+        found.append(
+            f"with probes a multiprocessor holds {after['occupancy_warps']} warps, without "
+            f"{before['occupancy_warps']} ({after['occupancy_limiter'] or 'registers'}); probe less"
+        )
+    return found

@@ -1,0 +1,78 @@
+"""A script's kernels compiled for a machine that need not be there: made Triton's target for a block, then asked.
+
+In comes the machine and, afterwards, the pipeline of the probes to compare with; out goes the evidence of each kernel,
+as data and as a table for people.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tileprobe.targets.gpu.compile import gpu_target
+from tileprobe.targets.gpu.compile_only import CompileOnly
+from tileprobe.targets.triton_driver import Chosen
+
+_COLUMNS = (
+    ("instructions", "instructions"),
+    ("registers", "registers"),
+    ("spilled bytes", "spill_bytes"),
+    ("shared bytes", "shared_bytes"),
+    ("warps", "occupancy_warps"),
+    ("records", "records"),
+    ("own", "own_instructions"),
+)
+
+
+class Static:
+    """A context manager: launches in it are compiled and not run."""
+
+    def __init__(self, target: str, machine: str) -> None:
+        self._driver = CompileOnly(gpu_target(target, machine))
+        self._chosen: Chosen | None = None
+
+    def __enter__(self) -> Static:
+        self._chosen = Chosen(self._driver)
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        if self._chosen is not None:
+            self._chosen.__exit__(*error)
+
+    def kernels(self, pipeline: str, names: Any, *, proton: bool = True) -> list[dict[str, Any]]:
+        """The evidence of each kernel whose name `names` takes, in the order of their first launch."""
+        from tileprobe.targets.gpu.evidence import evidence
+
+        found = [kernel for kernel in self._driver.compiled() if names(kernel.metadata.name)]
+        return [evidence(kernel, pipeline, proton=proton) for kernel in found]
+
+    def text(self, kernels: list[dict[str, Any]]) -> str:
+        """Evidence as tables."""
+        return "\n\n".join(_table(kernel) for kernel in kernels)
+
+
+def _table(kernel: dict[str, Any]) -> str:
+    lines = [f"{kernel['name']} for {kernel['target']} (static: counts of machine code, nothing was run)"]
+    lines.append("  " + " ".join(f"{title:>13}" for title in ("", *(title for title, _ in _COLUMNS))))
+    for side in ("plain", "probed", "proton"):
+        held = kernel[side]
+        if held is not None:
+            cells = [held.get(key, "") for _, key in _COLUMNS]
+            lines.append("  " + " ".join(f"{cell!s:>13}" for cell in (side, *cells)))
+    plain = kernel["plain"]
+    if plain["occupancy_limiter"]:
+        lines.append(f"  warps on a multiprocessor are limited by {plain['occupancy_limiter']}")
+    mix = ", ".join(f"{unit} {count}" for unit, count in plain["mix"].items())
+    lines.append(f"  instructions by unit: {mix}")
+    if plain["tensor_core"]:
+        lines.append(f"  tensor core: {', '.join(f'{op} x{n}' for op, n in plain['tensor_core'].items())}")
+    lines.append(
+        f"  buffers of the pipeline: {plain['pipeline_buffers']}; conversions between layouts: "
+        f"{plain['layout_conversions']}"
+    )
+    widths = [f"line {a['line']} {a['opcode']} {a['bytes']} bytes x{a['count']}" for a in plain["accesses"]]
+    lines.append(f"  accesses: {'; '.join(widths) or 'none'}")
+    probed = kernel["probed"] or {}
+    for moved in probed.get("moved", ()):
+        lines.append(f"  line {moved['line']}: {moved['share']:.0%} of {moved['op']} moved out of its region")
+    lines += [f"  {note}" for note in kernel["notes"]]
+    return "\n".join(lines)

@@ -1,0 +1,107 @@
+"""`tileprobe inspect --target cuda:90`: static evidence of a script's kernels, on a machine without a GPU."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tileprobe.cli import main
+from tileprobe.targets.gpu.occupancy import occupancy
+from tileprobe.targets.gpu.units import access_bytes, unit_of
+
+SCRIPT = str(Path(__file__).parent / "inspected.py")
+FIGURES = {"instructions", "registers", "spill_bytes", "shared_bytes", "occupancy_warps"}
+
+
+def inspect(capsys, *words):
+    code = main(["inspect", *words])
+    said = capsys.readouterr()
+    return code, said.out, said.err
+
+
+def test_evidence_as_json(capsys):
+    code, out, err = inspect(capsys, "--target", "cuda:90", SCRIPT, "--json")
+    assert code == 0
+    kernels = json.loads(out)["kernels"]  # the script's own output is elsewhere
+    assert "the script ran" in err
+    assert [kernel["name"] for kernel in kernels] == ["add", "matmul"]
+    for kernel in kernels:
+        assert kernel["target"] == "cuda:90"
+        for side in ("plain", "probed", "proton"):
+            assert kernel[side].keys() >= FIGURES
+            assert kernel[side]["instructions"] > 0
+        assert kernel["probed"].keys() >= {"records", "own_instructions"}
+        assert kernel["probed"]["shared_bytes"] == kernel["plain"]["shared_bytes"]
+        assert kernel["probed"]["lost_records"] == []
+        assert 0 < kernel["probed"]["own_instructions"] < kernel["probed"]["instructions"]
+        assert {line["line"] for line in kernel["plain"]["lines"]} & {11, 12, 13, 20, 21, 22, 23, 24}
+    matmul = kernels[1]
+    assert any("MMA" in name for name in matmul["plain"]["tensor_core"])
+    assert matmul["probed"]["instructions_a_record_in_a_loop"] <= 3
+    ours, theirs = (
+        matmul[side]["instructions"] - matmul["plain"]["instructions"] for side in ("probed", "proton")
+    )
+    assert ours < theirs
+
+
+def test_evidence_as_text(capsys):
+    code, out, _ = inspect(capsys, "--target", "hip:gfx942", "--kernel", "add", SCRIPT)
+    assert code == 0
+    assert out.startswith("add for hip:gfx942 (static")
+    assert "matmul" not in out
+    assert "instructions by unit" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--target", "cuda:91", SCRIPT], "has no machine '91'; its machines are 80, 86"),
+        (["--target", "cuda", SCRIPT], "name the machine to compile for: cuda:80"),
+        (["--json", SCRIPT], "--json is for GPUs"),
+        (["--target", "cuda:90", "--kernel", "other", SCRIPT], "no kernel that matches 'other'"),
+    ],
+)
+def test_mistakes_are_one_message(capsys, words, message):
+    code, out, err = inspect(capsys, *words)
+    assert code
+    assert message in err + out
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    ("machine", "registers", "warps", "shared", "expected"),
+    [
+        ("80", 32, 4, 0, (64, "warps")),
+        ("80", 255, 4, 0, (8, "registers")),
+        ("80", 128, 8, 64 * 1024, (16, "registers")),
+        ("90", 64, 4, 100 * 1024, (8, "shared memory")),
+        ("86", 40, 1, 0, (16, "programs")),
+        ("89", 168, 4, 0, (12, "registers")),
+    ],
+)
+def test_occupancy(machine, registers, warps, shared, expected):
+    """By hand from NVIDIA's table of compute capabilities."""
+    found = occupancy(machine, registers=registers, warps=warps, shared_bytes=shared)
+    assert (found.warps, found.limiter) == expected
+
+
+@pytest.mark.parametrize(
+    ("opcode", "unit", "size"),
+    [
+        ("LDG.E.128", "global memory", 16),
+        ("STG.E.U16", "global memory", 2),
+        ("LDG.E", "global memory", 4),
+        ("LDGSTS.E.BYPASS.LTC128B.128", "async copy", 16),
+        ("LDSM.16.M88.4", "shared memory", 16),
+        ("HGMMA.64x128x16.F32", "tensor core", None),
+        ("MUFU.EX2", "special function", None),
+        ("BAR.SYNC.DEFER_BLOCKING", "synchronisation", None),
+        ("IMAD.MOV.U32", "integer", None),
+        ("global_load_dwordx4", "global memory", 16),
+        ("ds_read_b128", "shared memory", 16),
+        ("v_mfma_f32_32x32x8_f16", "tensor core", None),
+    ],
+)
+def test_instructions_by_unit_and_width(opcode, unit, size):
+    assert unit_of(opcode) == unit
+    assert access_bytes(opcode) == size
