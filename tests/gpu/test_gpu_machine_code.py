@@ -22,6 +22,7 @@ SMALL = [
     ("specialised_matmul", "sm100"),
     ("softmax", "sm90"),
     ("hand_off", "sm90"),
+    ("loops_and_branches", "sm80"),
 ]
 SOME = EACH if EVERYTHING else SMALL
 

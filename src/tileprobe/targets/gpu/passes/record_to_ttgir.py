@@ -373,11 +373,11 @@ class _Lowering:
         by = emit.both(by, room)
         far = emit.mul(cursor, emit.constant(WORD * CURSOR_WORDS, "i64"))
         frame, offset = self._near(emit, emit.add(stream.block, far), WORD * place.cursor_base)
-        self.isa.put(emit, frame, by, offset, tag)
+        self.isa.put(emit.at(_OTHER), frame, by, offset, tag)
         if word is None:
             self.isa.stamp(emit, frame, by, offset + WORD, stream.epoch, self.layout.clock_bits)
         else:
-            self.isa.put(emit, frame, by, offset + WORD, word)
+            self.isa.put(emit.at(_OTHER), frame, by, offset + WORD, word)
         return emit.add(cursor, one)
 
 
