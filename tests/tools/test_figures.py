@@ -249,6 +249,18 @@ def test_programs_left_out_account_for_their_time_too():
     assert found.percent == pytest.approx(100.0)
 
 
+def test_a_thread_that_was_moved_is_one_thread():
+    """A program that begins on a core where another one still seems to run: two threads, not three."""
+    trace = attention(launches=3, programs=8)
+    moved = (pl.col("program") == 3) & (pl.col("launch") == 1)
+    trace.frame = trace.intervals.with_columns(
+        pl.when(moved).then(0).otherwise(pl.col("unit")).cast(pl.UInt32).alias("unit")
+    )
+    found = accounted(trace, trace.kernels[0])
+    assert found is not None
+    assert (found.threads, found.percent) == (2, pytest.approx(100.0))
+
+
 def struck(taken, known=True):
     """Program 3 of the first launch stood still for 4 ms in its first dot."""
     trace = attention(launches=4, programs=8, iterations=3)

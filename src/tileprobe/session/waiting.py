@@ -29,6 +29,9 @@ class Waiting:
         self._read = read
         self._runs = [run for run in runs if run.words is not None]
         self._usual: dict[Hashable, Usual] = {}
+        self._works: dict[Hashable, list[Recorded]] = {}
+        for run in self._runs:
+            self._works.setdefault(work_of(run), []).append(run)
         known = [run.waited_ns for run in self._runs if run.waited_ns is not None]
         self.any = any(waited >= LEAST_NS for waited in known)
 
@@ -40,9 +43,8 @@ class Waiting:
         return Interruptions([self._of(run) for run in runs], waited, LEAST_NS * self.ticks)
 
     def _of(self, run: Recorded) -> Usual:
-        work = work_of(run)
-        mine = [other for other in self._runs if work_of(other) == work]
-        key = work if len(mine) >= ENOUGH else None
+        mine = self._works.get(work_of(run), [])
+        key = work_of(run) if len(mine) >= ENOUGH else None
         if key not in self._usual:
             self._usual[key] = self._learnt(mine if key is not None else self._runs)
         return self._usual[key]

@@ -16,6 +16,7 @@ from tileprobe.tools.programs import program_times
 from tileprobe.tools.regions import region_tree
 from tileprobe.tools.times import Times, region_times, samples_of
 from tileprobe.trace import Kernel, Trace
+from tileprobe.trace.intervals import lanes
 from tileprobe.trace.works import undisturbed, with_works
 
 BUSY = 0.1  # of the launches had to wait: then others used the caches, too
@@ -101,9 +102,8 @@ def accounted(trace: Trace, kernel: Kernel) -> Accounted | None:
     durations = {x.id: x.duration_ns for x in trace.kernel_launches(kernel.id) if x.probed and x.duration_ns}
     if not runs.height or not durations:
         return None
-    lines = runs.group_by("unit").agg((pl.col("lane").max() + 1).alias("lanes"))
     grids = {launch.id: int(np.prod(launch.grid)) for launch in trace.kernel_launches(kernel.id)}
-    threads = min(int(lines["lanes"].sum()), max(grids[launch] for launch in durations))
+    threads = min(_threads(kernel, runs), max(grids[launch] for launch in durations))
     worked = runs.group_by("launch").agg((pl.col("raw_ns") * pl.col("weight")).sum().alias("ns"))
     shares = [
         100.0 * ns / (durations[launch] * min(threads, grids[launch]))
@@ -112,6 +112,16 @@ def accounted(trace: Trace, kernel: Kernel) -> Accounted | None:
     ]
     low, middle, high = np.quantile(shares, [0.05, 0.5, 0.95]) if shares else (0.0, 0.0, 0.0)
     return Accounted(float(middle), float(low), float(high), threads) if shares else None
+
+
+def _threads(kernel: Kernel, runs: pl.DataFrame) -> int:
+    """How many programs ran at a time. Where some were left out, the units tell: a core of a CPU runs one, even if a
+    thread that was moved makes it seem more."""
+    if runs["weight"].max() == 1:
+        return int(lanes(*(runs[name].to_numpy() for name in ("launch", "start_ns", "stop_ns"))).max()) + 1
+    if kernel.target == "cpu":
+        return runs["unit"].n_unique()
+    return int(runs.group_by("unit").agg(pl.col("lane").max() + 1)["lane"].sum())
 
 
 def interrupted(trace: Trace, kernel: Kernel, times: Times | None = None) -> Interrupted:

@@ -106,10 +106,13 @@ class Interruptions:
         same = np.r_[False, records.row[1:] == records.row[:-1]][: len(records.row)]
         gap = np.r_[0, np.diff(records.clock)][: len(records.row)]
         taken = np.zeros(len(gap))
-        for launch, (known, ticks) in enumerate(zip(self.usual, self.waited)):
+        ends = np.searchsorted(
+            rows.launch[records.row], np.arange(len(self.usual) + 1)
+        )  # rows come by launch
+        for first, end, known, ticks in zip(ends, ends[1:], self.usual, self.waited):
             if ticks and ticks >= self.least_ticks:
-                mine = same & (rows.launch[records.row] == launch)
-                at = np.flatnonzero(mine & (gap > known.limit[records.slot]))
+                mine = slice(first, end)
+                at = first + np.flatnonzero(same[mine] & (gap[mine] > known.limit[records.slot[mine]]))
                 taken[at] = self._taken(
                     known, ticks, gap[at], records.slot[at], rows.program[records.row[at]]
                 )
