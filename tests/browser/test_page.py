@@ -233,6 +233,31 @@ def test_what_is_estimated_is_marked(open_page):
     assert "~" not in open_page(attention(launches=1)).locator("#regions").inner_text()
 
 
+def test_interruptions_are_no_work(open_page):
+    """Of every dot, five of six microseconds were taken by the operating system."""
+    trace = attention(launches=1)
+    taken = pl.when(pl.col("region") == 5).then(5000.0).otherwise(0.0).cast(pl.Float32).alias("taken_ns")
+    page = open_page(replace(trace, frame=trace.intervals.with_columns(taken)))
+    box = page.locator("#canvas").bounding_box()
+    page.keyboard.down("Shift")
+    page.mouse.move(box["x"] + 20, box["y"] + 120)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] - 1, box["y"] + 120, steps=4)
+    page.mouse.up()
+    page.keyboard.up("Shift")
+    assert "48.0 µs" in page.locator("#sums tr", has_text="dot @ 35").first.inner_text()
+    page.keyboard.press("Escape")
+    page.keyboard.press("/")
+    page.keyboard.type("dot @ 35")
+    page.keyboard.press("Enter")
+    after(page, lambda: None)
+    for x in range(90, int(box["width"]), 12):
+        page.mouse.move(box["x"] + x, box["y"] + 22 + 3 * 19 + 8)
+        if "dot @ 35" in page.locator("#tip").text_content() and page.locator("#tip").is_visible():
+            break
+    assert "of it 5.00 µs interrupted by the operating system" in page.locator("#tip").inner_text()
+
+
 HOSTILE = [
     "</script><script>window.pwned = 1</script>",
     '<img src=x onerror="window.pwned = 2">',

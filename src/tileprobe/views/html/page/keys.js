@@ -18,6 +18,7 @@ function listenTimeline() {
   }, { passive: false });
   canvas.addEventListener("pointerdown", (event) => {
     if (event.button) return;
+    showTip(null);
     canvas.setPointerCapture(event.pointerId);
     const ranging = event.shiftKey || event.offsetY < RULER;
     held = { x: event.offsetX, y: event.clientY, from: view.from, to: view.to, scroll: box.scrollTop, ranging, moved: false };
@@ -84,7 +85,7 @@ function wordsAbout(i) {
   const many = t.count && t.count[i] > 1;
   const said = [many ? `${duration(t.covered[i])} of work within ${duration(t.length[i])}` : duration(t.length[i])];
   if (many) said.push(`${count(t.count[i])} short intervals, drawn as one; ${region ? region.name : "?"} has the longest`);
-  else if (row && row.p50_ns) said.push(`${(t.length[i] / row.p50_ns).toFixed(2)} times its median`);
+  else if (row && row.p50_ns) said.push(`${((t.length[i] * shareOfWork(i)) / row.p50_ns).toFixed(2)} times its median`);
   const where = [`launch ${t.launch[i]}`, `program ${t.program[i]}`];
   if (t.iteration[i] >= 0) where.push(`iteration ${t.iteration[i]}`);
   said.push(where.join(", "), `starts at ${duration(t.start[i] - view.low)}`);

@@ -242,6 +242,7 @@ const timeAt = (px) => view.from + ((px - LABELS) / plotWidth()) * (view.to - vi
 // -- moving --------------------------------------------------------------------------------------------
 
 function show(from, to) {
+  showTip(null);
   const least = 5, whole = view.high - view.low;
   const length = clamp(to - from, least, Math.max(whole * 1.06, least));
   const middle = (from + to) / 2, slack = 0.03 * whole;
@@ -299,6 +300,13 @@ function typicalLaunch(kernel) {
 
 // -- a range, summed -----------------------------------------------------------------------------------
 
+// Of a slice, what was work: gaps between merged slices and interruptions were not.
+function shareOfWork(i) {
+  if (!(t.length[i] > 0)) return 0;
+  const covered = t.covered ? t.covered[i] : t.length[i];
+  return Math.max(0, covered - (t.taken ? t.taken[i] : 0)) / t.length[i];
+}
+
 function sumRange() {
   // of one launch nothing beyond it counts
   const [from, to] = [Math.max(Math.min(range.from, range.to), view.low), Math.min(Math.max(range.from, range.to), view.high)];
@@ -309,7 +317,7 @@ function sumRange() {
     for (let i = firstAfter(t, t.offsets[place], last, from); i < last && t.start[i] < to; i++) {
       if (t.kind[i] === ASYNC) continue;
       const inside = Math.min(t.start[i] + t.length[i], to) - Math.max(t.start[i], from);
-      const ns = t.covered ? inside * (t.length[i] ? t.covered[i] / t.length[i] : 1) : inside;
+      const ns = inside * shareOfWork(i);
       const known = totals.get(t.region[i]) || { total: 0, self: 0, count: 0 };
       known.total += ns;
       known.self += ns;
@@ -334,6 +342,6 @@ function rangeSums() {
   const table = el("table", { class: "sums", id: "sums" }, rows.slice(0, 12).map((row) => el("tr", { onclick: () => selectRegion(row.id, "range") },
     el("td", { class: "name" }, swatch(row.id), regionOf.get(row.id) ? regionOf.get(row.id).name : "?"), el("td", { class: "num" }, duration(row.self)), el("td", { class: "num dim" }, percent(whole ? row.self / whole : 0)))));
   const more = rows.length > 12 ? [el("p", { class: "dim" }, `and ${rows.length - 12} more regions`)] : [];
-  const about = data.timeline.merged ? "~" : "";
+  const about = data.timeline.merged || t.taken ? "~" : ""; // what lies where within a slice is not known
   return [el("h2", {}, `Selected ${duration(to - from)}`), el("p", { class: "dim", style: { margin: "2px 0" } }, `${count(n)} intervals, ${about}${duration(whole)} of work, by own time. Esc clears.`), table, ...more];
 }
