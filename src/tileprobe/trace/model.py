@@ -191,7 +191,7 @@ def from_json(kind: type[T], row: dict[str, Any]) -> T:
     if "clock" in values:
         values["clock"] = Clock(**values["clock"])
     if "functions" in values:
-        values["functions"] = tuple(Function(**row) for row in values["functions"])
+        values["functions"] = tuple(from_json(Function, row) for row in values["functions"])
     if "losses" in values:
         values["losses"] = Losses(**values["losses"])
     for name in ("grid", "lines", "streams"):
