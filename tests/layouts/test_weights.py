@@ -13,6 +13,7 @@ sys.path.insert(0, os.path.dirname(__file__))
 from record_executor import launch
 from record_programs import For, Part, Stage, lay_out, programs
 
+from tileprobe.ir.layout import Body, Span, Stamp, allocate
 from tileprobe.ir.regions import Region
 from tileprobe.ir.sampling import Every, Sampling
 from tileprobe.trace.decode import decode
@@ -139,6 +140,22 @@ def test_runs_without_a_recorded_iteration_are_stood_for_by_the_others():
     decoded = read(run, sampling, 1)
     assert (decoded.columns["region"] == 2).sum() < 12  # a run of one iteration has no second
     assert counts(decoded)[2] == pytest.approx(happened(run)[2])
+
+
+@pytest.mark.parametrize("distance", [0, 1, 2])
+@pytest.mark.parametrize("trips", [3, 20])
+def test_pairs_across_iterations_are_stood_for(distance, trips):
+    """Issues that run ahead of their waits, in a loop with room for four iterations."""
+    layout = allocate(
+        [Body(0, 4, (Stamp(0), Stamp(1)))], spans=[Span(0, 0, 1, "async", start_ahead=distance)]
+    )
+    words = np.zeros((1, layout.block_words), np.uint64)
+    words[0, 0], words[0, 8] = 1, (1 << 32) | trips
+    kept = min(trips, 4)
+    words[0, 9 : 9 + 2 * kept] = 1 + np.arange(2 * kept) * 10
+    decoded = decode(words, layout, epochs=[1], programs=1)
+    assert len(decoded.columns["weight"]) == kept - distance
+    assert decoded.columns["weight"].sum() == pytest.approx(trips - distance)
 
 
 # -- loops whose iterations nobody counts ---------------------------------------------------------------------

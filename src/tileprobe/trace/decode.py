@@ -237,7 +237,8 @@ def _apart(stream: _Weighed, stop_rows: Rows, span: Span) -> _Ends:
     weight, fit = np.ones(len(at[0])), np.ones(len(at[0]))
     for depth, loop in enumerate(slot.loops):
         run = (met.start_row, *met.places[:depth])
-        weight *= stream.loops[loop].count[run]
+        innermost = depth == len(slot.loops) - 1
+        weight *= _across(stream, stop_rows, span, run) if innermost else stream.loops[loop].count[run]
         fit *= stream.loops[loop].fit[run]
     taken = np.zeros(len(at[0]))
     if start_rows is stop_rows and start_rows.taken is not None:
@@ -248,6 +249,21 @@ def _apart(stream: _Weighed, stop_rows: Rows, span: Span) -> _Ends:
         fit=fit,
         taken=taken,
     )
+
+
+def _across(stream: _Weighed, stop_rows: Rows, span: Span, run: tuple[np.ndarray, ...]) -> np.ndarray:
+    """What each pair in a run of the innermost loop stands for. With ends in different iterations there are fewer pairs
+    than iterations, and fewer still have both ends among those that were recorded."""
+    start_rows, slots = stream.rows, stop_rows.layout.slots
+    loop = slots[span.start].loops[-1]
+    trips = start_rows.trips(loop)
+    inside = start_rows is stop_rows and slots[span.stop].loops == slots[span.start].loops
+    if not inside or max(span.start_peeled, span.stop_peeled) >= 0:
+        return stream.loops[loop].count[run]
+    met = np.zeros(trips.shape)
+    np.add.at(met, run, 1)
+    pairs = trips - abs(span.start_ahead - span.stop_ahead)
+    return np.maximum(pairs[run] / met[run], 1.0)
 
 
 def _pushed(stream: _Weighed, span: Span) -> _Ends:
