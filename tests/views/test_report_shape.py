@@ -148,6 +148,8 @@ def test_a_headline_where_nothing_dominates():
     )
     assert "about load 17 %, store 17 %, dot 17 %, sin 17 %, the rest 33 %" in report(whole)
     assert "• 36 % of the time is in dot @ 35" in report(attention())
+    border = [("top", "dot", 300), *((f"s {n}", "load", 175) for n in range(4))]
+    assert "• 30 % of the time is in top" in report(kernel_of(border))
 
 
 def test_a_headline_for_what_has_no_probes():

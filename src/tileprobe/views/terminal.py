@@ -69,7 +69,7 @@ def _print_kernels(totals: pl.DataFrame, chosen: pl.DataFrame, screen: Screen, f
         said = f"{text.several(hidden, 'kernel')} with {text.percent(share)} of the time"
         screen.say(f"the rest is about the first {chosen.height}; {said}: {FULL}, --kernel NAME one", "dim")
     screen.say(
-        "total is the time of all launches; programs run side by side, so their sums below are longer", "dim"
+        "total is the time of all launches; times below are sums over programs, which run side by side", "dim"
     )
     screen.print()
 
