@@ -19,8 +19,6 @@ from tileprobe.tools.streams import Partition, partitions
 from tileprobe.tools.times import Times, how_sure, region_times
 from tileprobe.trace import Kernel, Region, Trace
 
-DURATION = pl.col("stop_ns") - pl.col("start_ns")
-
 COLUMNS = [
     Column("name", "tree", "region"),
     Column("share", "share", ""),
