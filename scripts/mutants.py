@@ -47,9 +47,9 @@ TESTS = (
     "test_arrow.py",
     "test_files.py",
 )
-FALLBACK = (
-    "tests/session/test_run.py",
-)  # runs commands as processes of their own, whose lines are not noted
+# Tests that run commands as processes of their own, whose lines are not noted.
+FALLBACK = ("tests/session/test_run.py",)
+NOT_NOTED = (*FALLBACK, "tests/session/test_endings.py", "tests/session/test_inductor_session.py")
 LEFT_OUT = ("VariableReplacer", "VariableInserter")  # they need to be told names
 BUDGET_S = 60.0  # of tests for one mutant, the quickest first
 HEAVY = ("numpy", "polars", "rich", "xdsl.ir", "llvmlite.binding", "numba", "torch", "hypothesis", "pytest")
@@ -91,7 +91,16 @@ def cover() -> int:
     measured = coverage.Coverage(data_file=str(data), source=[str(PACKAGE)], config_file=False)
     plugin = Contexts(measured)
     measured.start()
-    code = pytest.main(["-q", "-p", "no:cacheprovider", *(f"tests/{name}" for name in TESTS)], [plugin])
+    code = pytest.main(
+        [
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            *(f"--ignore={name}" for name in NOT_NOTED),
+            *(f"tests/{name}" for name in TESTS),
+        ],
+        [plugin],
+    )
     measured.stop()
     measured.save()
     (OUT / "seconds.json").write_text(json.dumps(plugin.seconds))
