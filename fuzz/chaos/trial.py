@@ -58,8 +58,15 @@ class Trial:
         prepare: Callable[[], None] | None = None,
     ) -> Ended:
         """Runs a command to its end. `meanwhile` is called beside it, with an event that says when it launches."""
+
+        def before() -> None:
+            for number in (signal.SIGHUP, signal.SIGINT):  # a campaign in the background may ignore them
+                signal.signal(number, signal.SIG_DFL)
+            if prepare is not None:
+                prepare()
+
         process = subprocess.Popen(
-            command, cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=prepare
+            command, cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=before
         )
         launching = threading.Event()
         ended = Ended(0, "", "")
@@ -83,6 +90,11 @@ class Trial:
         for mark in BAD:
             self.expect(mark not in ended.err, f"{mark}: {ended.err[-600:]}")
         return ended
+
+    def renew(self) -> None:
+        """Older files, where outputs will be."""
+        for name in OUTPUTS:
+            (self.folder / name).write_text(OLD)
 
     def expect(self, holds: bool, what: str) -> bool:
         if not holds:
@@ -134,9 +146,9 @@ def _read_err(process: subprocess.Popen[bytes], ended: Ended) -> None:
 @contextlib.contextmanager
 def trial(seed: str) -> Iterator[Trial]:
     with tempfile.TemporaryDirectory(prefix="tileprobe-chaos-") as folder:
-        for name in OUTPUTS:
-            Path(folder, name).write_text(OLD)
-        yield Trial(Path(folder), random.Random(seed))
+        made = Trial(Path(folder), random.Random(seed))
+        made.renew()
+        yield made
 
 
 @contextlib.contextmanager

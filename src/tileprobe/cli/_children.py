@@ -1,9 +1,9 @@
 """Processes that a profiled program starts: each leaves its trace in a folder, and the run puts them together.
 
 In come the options of the run and its session; out go traces of children and sentences about those that are missing.
-Forked processes know of the run by being copies of it; all others that are Python by two environment variables:
-TILEPROBE_RUN names the folder, and PYTHONPATH begins with one whose `sitecustomize` Python runs at the start.
-docs/robustness.md says what that covers.
+Forked processes know of the run by being copies of it; all others that are Python by their environment:
+TILEPROBE_RUN names the folder, TILEPROBE_RUN_OPTIONS has the options, and PYTHONPATH begins with a folder whose
+`sitecustomize` Python runs at the start. docs/robustness.md says what that covers.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tileprobe.cli import _ending, _hook
+from tileprobe.cli._say import say
 from tileprobe.errors import TileProbeError
-from tileprobe.files import write_file, write_json
+from tileprobe.files import write_file
 
 if TYPE_CHECKING:
     from tileprobe.profiling import Profile
     from tileprobe.trace import Trace
 
 _STARTUP = Path(__file__).parent / "_startup"
-_OPTIONS = "options.json"
 _RUNNING, _SAVING, _FAILED, _KEPT = ".running", ".saving", ".failed", ".parquet"
 _WAIT_S = 30.0  # for children that are writing their traces
 _lock = threading.RLock()  # a session's own imports come back here
@@ -45,9 +45,14 @@ class Children:
     def __init__(self, args: argparse.Namespace, session: Profile) -> None:
         global _session
         _session = session
-        self.folder = Path(tempfile.mkdtemp(prefix="tileprobe-run-"))
-        write_json(self.folder / _OPTIONS, _portable(args))
+        self.folder: Path | None = None
+        try:
+            self.folder = Path(tempfile.mkdtemp(prefix="tileprobe-run-"))
+        except OSError as error:
+            say(f"child processes are not recorded: there is no place for their traces: {error.strerror}")
+            return
         _set(_hook.FOLDER, str(self.folder))
+        _set(_hook.OPTIONS, json.dumps(_portable(args)))
         _set(_hook.MAPPED, "1" if args.device_map else None)
         paths = [str(_STARTUP), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
         _set("PYTHONPATH", os.pathsep.join(paths))
@@ -68,28 +73,30 @@ class Children:
 
     def collect(self) -> tuple[list[Trace], list[str]]:
         """The traces that children left, and sentences about those that left none."""
+        if self.folder is None:
+            return [], []
         try:
-            self._wait()
-            return self._traces()
+            self._wait(self.folder)
+            return self._traces(self.folder)
         finally:
             shutil.rmtree(self.folder, ignore_errors=True)
 
-    def _wait(self) -> None:
+    def _wait(self, folder: Path) -> None:
         until = time.monotonic() + _WAIT_S
-        while time.monotonic() < until and any(map(_alive, self.folder.glob(f"*{_SAVING}"))):
+        while time.monotonic() < until and any(map(_alive, folder.glob(f"*{_SAVING}"))):
             time.sleep(0.05)
 
-    def _traces(self) -> tuple[list[Trace], list[str]]:
+    def _traces(self, folder: Path) -> tuple[list[Trace], list[str]]:
         from tileprobe.trace import Trace
 
         traces, problems = [], []
-        for path in sorted(self.folder.glob(f"*{_KEPT}"), key=lambda path: path.stat().st_mtime_ns):
+        for path in sorted(folder.glob(f"*{_KEPT}"), key=lambda path: path.stat().st_mtime_ns):
             try:
                 traces.append(Trace.load(path))
             except TileProbeError as error:
                 problems.append(f"the records of a child process were lost: {error}")
-        problems += [path.read_text() for path in sorted(self.folder.glob(f"*{_FAILED}"))]
-        left = [*self.folder.glob(f"*{_RUNNING}"), *self.folder.glob(f"*{_SAVING}")]
+        problems += [path.read_text() for path in sorted(folder.glob(f"*{_FAILED}"))]
+        left = [*folder.glob(f"*{_RUNNING}"), *folder.glob(f"*{_SAVING}")]
         for path in sorted(left):
             why = "still runs" if _alive(path) else "was killed"
             problems.append(
@@ -145,13 +152,13 @@ def begin(folder: str) -> None:
     """In a child: a session with the options of the run, from now on to the end of the process."""
     global _session, _begun
     with _lock:
-        if _begun or not Path(folder, _OPTIONS).is_file():  # without it the run is over
+        if _begun or not Path(folder).is_dir():  # without it the run is over
             return
         _begun = True
         from tileprobe.cli.run import session_options
         from tileprobe.profiling import Profile
 
-        args = _options(folder)
+        args = _options()
         if args.target != "cpu":
             _use(args)
         session = Profile(**session_options(args))
@@ -162,11 +169,11 @@ def begin(folder: str) -> None:
         atexit.register(child.finish, 0)
 
 
-def map_devices(folder: str) -> None:
+def map_devices() -> None:
     """In a child, once torch is imported: the map of devices that the run has."""
     from tileprobe.cuda_map import device_map
 
-    args = _options(folder)
+    args = _options()
     mapped = device_map(args.device_map, args.target)
     mapped.__enter__()
     atexit.register(mapped.__exit__, None, None, None)
@@ -178,8 +185,8 @@ def _use(args: argparse.Namespace) -> None:
     tileprobe.use(args.target, **({} if args.threads is None else {"threads": args.threads}))
 
 
-def _options(folder: str) -> argparse.Namespace:
-    return argparse.Namespace(**json.loads(Path(folder, _OPTIONS).read_text(encoding="utf-8")))
+def _options() -> argparse.Namespace:
+    return argparse.Namespace(**json.loads(os.environ[_hook.OPTIONS]))
 
 
 def _portable(args: argparse.Namespace) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from importlib.machinery import ModuleSpec
 from typing import Any
 
 FOLDER = "TILEPROBE_RUN"  # the variable that tells children where their traces go
+OPTIONS = "TILEPROBE_RUN_OPTIONS"  # and the options of the run, as JSON
 MAPPED = "TILEPROBE_RUN_MAP"  # set where scripts for CUDA are mapped: torch is prepared when it is imported
 
 
@@ -93,4 +94,4 @@ def begin() -> None:
 def _map() -> None:
     from tileprobe.cli import _children
 
-    _children.map_devices(os.environ[FOLDER])
+    _children.map_devices()
