@@ -24,6 +24,8 @@ for n in (3, 5):
 """
 ODD = (*map(str, NUMBERS), *map(str, FLOATS), *(text.replace("\0", "") for text in TEXTS))
 
+FILES = ("nothing.py", "kernel.py", "whole.parquet", "tool.py")
+
 # Options of `run` with what people write, and what they write by mistake.
 RUN: dict[str, tuple[str, ...]] = {
     "--kernel": ("*", "k*", "[", "*attn*", "?"),
@@ -77,7 +79,10 @@ OTHER: dict[str, tuple[str, ...]] = {
 
 
 def prepare(folder: Path) -> None:
-    """The files that options name."""
+    """The files that options name, and no others: a case must not run what another one wrote."""
+    for path in folder.iterdir():
+        if path.is_file() and not path.is_symlink() and path.name not in FILES:
+            path.unlink()
     if (folder / "tool.py").exists():
         return
     (folder / "nothing.py").write_text(NOTHING)
