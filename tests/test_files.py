@@ -178,13 +178,14 @@ def test_a_socket_is_refused(tmp_path):
 
 
 def test_a_descriptor_is_written_where_it_stands(tmp_path):
-    """`--json /dev/stdout > file`: what the script printed before stays."""
+    """`--json /dev/stdout > file`: what the script printed before stays. The link is one of our own."""
     out = tmp_path / "out"
+    (tmp_path / "stdout").symlink_to("/proc/self/fd/1")
     text = (
         "import sys; from tileprobe.files import write_file; "
         "print('before', flush=True); write_file(sys.argv[1], 'x\\n')"
     )
-    for name in ("/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"):
+    for name in (str(tmp_path / "stdout"), "/dev/fd/1", "/proc/self/fd/1"):
         with open(out, "wb") as file:
             subprocess.run([sys.executable, "-c", text, name], stdout=file, check=True, timeout=60)
         assert out.read_text() == "before\nx\n"
