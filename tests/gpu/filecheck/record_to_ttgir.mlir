@@ -12,15 +12,19 @@
 // The trip count lies before the first iteration, which has no division of its own.
 // CHECK:      "arith.divui"
 // CHECK:      st.relaxed.cta.global.b64 [$1+72], $3;
-// The frame of an iteration is carried; the first four have a place.
+// The number of an iteration's frame is carried; the first four have a place.
 // CHECK:      "arith.constant"() <{value = 4 : i64}>
-// CHECK:      scf.for %i = %lb to %ub step %step iter_args(%[[F:.*]] = %{{.*}}) -> (tensor<128xi64
+// CHECK:      scf.for %i = %lb to %ub step %step iter_args(%[[K:.*]] = %{{.*}}) -> (i32)
 // CHECK-NEXT: "arith.cmpi"(%i, %{{.*}}) <{predicate = 2 : i64}>
+// CHECK-NEXT: %[[N:.*]] = "arith.extui"(%[[K]])
+// CHECK-NEXT: "arith.constant"() <{value = 16 : i64}>
+// CHECK-NEXT: "arith.muli"(%[[N]],
 // CHECK-NOT:  arith.div
+// CHECK:      %[[F:.*]] = "arith.addi"(%{{.*}}tensor<128xi64
 // CHECK:      "tt.elementwise_inline_asm"(%[[F]], %{{.*}}[$1+80], t;
 // CHECK:      "test.op"() : () -> ()
 // CHECK:      "tt.elementwise_inline_asm"(%[[F]], %{{.*}}[$1+88], t;
-// CHECK:      "arith.constant"() <{value = 16 : i64}>
+// CHECK:      "arith.addi"(%[[K]],
 // CHECK:      scf.yield
 // CHECK:      %globaltimer; @by st.relaxed.cta.global.b64 [$1+40]
 // CHECK-NOT:  record.

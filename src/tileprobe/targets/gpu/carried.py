@@ -1,4 +1,4 @@
-"""Values that records carry through a counted loop: the frame of its iteration, and when the next one is due.
+"""Values that records carry through a counted loop: the number of its frame, and when the next one is due.
 
 In comes an `scf.for` of a bridged module; out goes the same loop with more iteration arguments. Nothing here divides:
 what an iteration is, is told by comparing the induction variable with the next one that is kept.
@@ -86,24 +86,20 @@ class Carried:
 
     # -- frames ----------------------------------------------------------------------------------------------
 
-    def frame(self, around: SSAValue, pace: int, moves: SSAValue | None) -> SSAValue:
-        """The frame of the iteration: the first is the one around, the next ones `pace` bytes on."""
-        frame = self.value(around)
-        moved = self.behind.add(frame, self.behind.constant(pace, "i64"))
-        self.turn(frame, moved if moves is None else self.behind.select(moves, moved, frame))
-        return frame
-
-    def round(
-        self, emit: Emitter, around: SSAValue, pace: int, capacity: int, moves: SSAValue | None
+    def frame(
+        self, emit: Emitter, around: SSAValue, pace: int, moves: SSAValue | None, turns: int = 0
     ) -> SSAValue:
-        """The same where frames are used again when all are full."""
-        offset = self.value(self.before.constant(0))
-        behind = self.behind
-        moved = behind.add(offset, behind.constant(pace))
-        full = behind.compare("eq", moved, behind.constant(pace * capacity))
-        moved = behind.select(full, behind.constant(0), moved)
-        self.turn(offset, moved if moves is None else behind.select(moves, moved, offset))
-        return emit.add(around, emit.cast(offset, 64, signed=False))
+        """The frame of the iteration: the first is the one around, the next ones `pace` bytes on; with `turns` frames
+        are used again when so many are full. The number of the frame is carried, not its address: one multiplication
+        then gives an address whose halves lie side by side, as a store needs them."""
+        number, behind = self.value(self.before.constant(0)), self.behind
+        following = behind.add(number, behind.constant(1))
+        if turns:
+            full = behind.compare("eq", following, behind.constant(turns))
+            following = behind.select(full, behind.constant(0), following)
+        self.turn(number, following if moves is None else behind.select(moves, following, number))
+        far = emit.mul(emit.cast(number, 64, signed=False), emit.constant(pace, "i64"))
+        return emit.add(around, far)
 
     # -- widths ----------------------------------------------------------------------------------------------
 

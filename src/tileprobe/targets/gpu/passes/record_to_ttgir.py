@@ -262,10 +262,8 @@ class _Lowering:
             hit, moved = carried.sampled(emit, op, stream.sampling[number])
         else:
             hit, moved = carried.first_ones(emit, op, place.capacity), None
-        if self.layout.circular:
-            frame = carried.round(emit, frame, pace, place.capacity, moved)
-        else:
-            frame = carried.frame(frame, pace, moved)
+        turns = place.capacity if self.layout.circular else 0
+        frame = carried.frame(emit, frame, pace, moved, turns)
         if hit is not None:
             by = emit.both(by, hit)
         self.kept[op.index] = _Kept(by, frame, _and(emit, hit, outer))

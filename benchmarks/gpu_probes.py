@@ -1,0 +1,117 @@
+"""What probes add to machine code, against Proton on the same kernels and regions: compiled for each architecture, read
+from the cubin, run nowhere.
+
+Both record every warp with 64-bit clocks. Regions are the kernel, its loops, their iterations and every stage; issue
+and wait of asynchronous operations are left out, Proton has no records for them. Where a region ends and the next
+begins, Proton writes two records and we one. Prints a table, writes JSON; exits with 1 if a record in a loop takes more
+than 3 instructions on average, or all of ours more than half of what Proton's shared buffer adds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from typing import Any
+
+import triton
+
+from benchmarks._common import RESULTS
+from benchmarks._gpu_kernels import KERNELS, Kernel
+from tileprobe.targets.gpu.compile import add_probes, gpu_target
+from tileprobe.targets.gpu.evidence import read_code, side, synchronous
+from tileprobe.targets.gpu.machine_code import lost_records, record_cost
+from tileprobe.targets.gpu.proton import with_proton
+from tileprobe.tools.plan import Plan
+
+MOST_A_RECORD = 3.0
+MOST_OF_PROTON = 0.5
+_DENSE = Plan(loops=True, iterations=True, kinds=("all",))
+
+
+def measure(kernel: Kernel, machine: str) -> dict[str, Any]:
+    plain = triton.compile(kernel.source(), target=gpu_target("cuda", machine), options=kernel.options)
+    pipeline = synchronous(_DENSE.pipeline("ttgir", records={"granularity": "warp"}))
+    before = side(plain)
+    ours = add_probes(plain, pipeline)
+    assert ours is not None
+    code = read_code(ours.kernel)
+    cost = record_cost(code)
+    looped = [cost[slot.id] for slot in ours.layout.slots if slot.loops and slot.id in cost]
+    sides: dict[str, Any] = {"plain": before, "ours": {**side(ours.kernel), "records": len(ours.records)}}
+    for buffer in ("shared", "global"):
+        found = with_proton(plain, pipeline, buffer)
+        if found is not None:
+            sides[f"proton {buffer}"] = {**side(found[0]), "records": found[1]}
+    added = {
+        name: held["instructions"] - before["instructions"] for name, held in sides.items() if name != "plain"
+    }
+    return {
+        "kernel": kernel.name,
+        "machine": machine,
+        "sides": sides,
+        "added": added,
+        "own": len(code.own),
+        "a_record_in_a_loop": sum(looped) / len(looped) if looped else None,
+        "lost": lost_records(code, ours.records),
+        "of_proton": added["ours"] / added["proton shared"] if added.get("proton shared") else None,
+    }
+
+
+def main(words: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--machine", action="append", help="80, 90, 100, ...; default: all")
+    args = parser.parse_args(words)
+    rows = [
+        measure(kernel, machine)
+        for kernel in KERNELS
+        for machine in kernel.machines
+        if not args.machine or machine in args.machine
+    ]
+    head = (
+        "",
+        "sm",
+        "plain",
+        "ours",
+        "Proton sh.",
+        "Proton gl.",
+        "share",
+        "a record",
+        "registers",
+        "spilled",
+    )
+    print(f"{head[0]:22}" + "".join(f"{title:>14}" for title in head[1:]))
+    for row in rows:
+        print(_line(row))
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / "gpu_probes.json").write_text(json.dumps(rows, indent=1))
+    return int(not all(_good(row) for row in rows))
+
+
+def _line(row: dict[str, Any]) -> str:
+    sides, added = row["sides"], row["added"]
+    counts = [
+        f"+{added[name]} ({sides[name]['records']})" if name in added else "-"
+        for name in ("ours", "proton shared", "proton global")
+    ]
+    share = "-" if row["of_proton"] is None else f"{row['of_proton']:.2f}"
+    each = "-" if row["a_record_in_a_loop"] is None else f"{row['a_record_in_a_loop']:.1f}"
+    kept = [name for name in ("plain", "ours", "proton shared") if name in sides]
+    registers, spilled = (
+        "/".join(str(sides[name][key]) for name in kept) for key in ("registers", "spill_bytes")
+    )
+    cells = (row["machine"], sides["plain"]["instructions"], *counts, share, each, registers, spilled)
+    return f"{row['kernel']:22}" + "".join(f"{cell!s:>14}" for cell in cells)
+
+
+def _good(row: dict[str, Any]) -> bool:
+    each, share = row["a_record_in_a_loop"], row["of_proton"]
+    return (
+        not row["lost"]
+        and (each is None or each <= MOST_A_RECORD)
+        and (share is None or share <= MOST_OF_PROTON)
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
