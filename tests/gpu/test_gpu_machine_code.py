@@ -4,7 +4,7 @@ import pytest
 from gpu_cases import CASES, DENSE, EVERYTHING, code, plain, probed
 
 from tileprobe.ir.bridge import from_xdsl
-from tileprobe.targets.gpu.compile import _compiled, add_probes
+from tileprobe.targets.gpu.compile import _compiled, add_probes, gpu_target
 from tileprobe.targets.gpu.machine_code import lost_records, placed, record_cost
 from tileprobe.targets.gpu.sass import read_cubin
 from tileprobe.tools.plan import Plan
@@ -32,6 +32,21 @@ def test_every_record_survives(name, target):
     made = probed(name, target)
     assert made.records
     assert lost_records(code(made.kernel), made.records) == []
+
+
+@pytest.mark.parametrize("machine", ["86", "89", "120"])
+def test_every_record_survives_on_other_machines(machine):
+    import triton
+
+    case = CASES["layer_norm"]
+    kernel = triton.compile(case.source(), target=gpu_target("cuda", machine), options=case.options)
+    made = add_probes(kernel, DENSE.pipeline("ttgir"))
+    whole = code(made.kernel)
+    assert lost_records(whole, made.records) == []
+    cost = record_cost(whole)
+    looped = [cost[slot.id] for slot in made.layout.slots if slot.loops]
+    assert looped
+    assert sum(looped) / len(looped) <= 3
 
 
 def test_doses_survive():

@@ -1,0 +1,35 @@
+"""What cannot be done on a GPU is said, in one message."""
+
+import pytest
+from gpu_cases import DENSE, bridged
+
+from tileprobe.errors import TileProbeError
+from tileprobe.targets.catalog import find
+from tileprobe.targets.gpu.instrument import instrument
+
+
+@pytest.mark.parametrize(
+    ("records", "message"),
+    [
+        ({"buffer": "shared"}, "records of cuda cannot have buffer shared; possible: global"),
+        ({"buffer": "shared", "strategy": "flush"}, "records of cuda cannot have buffer shared"),
+        ({"clock_bits": 16}, "records of cuda cannot have clock_bits 16; possible: 64, 32"),
+        ({"granularity": "thread"}, "no granularity 'thread'"),
+        ({"max_words": 8}, "one program's records need 16 words and may take 8"),
+    ],
+)
+def test_records_that_cannot_be(records, message):
+    module, _ = bridged("softmax", "sm80")
+    with pytest.raises(TileProbeError, match=message):
+        instrument(module, DENSE.pipeline("ttgir", records=records))
+
+
+@pytest.mark.parametrize("name", ["cuda:75", "hip:gfx900"])
+def test_a_machine_that_is_not_known(name):
+    with pytest.raises(TileProbeError, match="has no machine"):
+        find(name)
+
+
+def test_a_machine_that_is_not_here():
+    with pytest.raises(TileProbeError, match="no GPU for 'nvidia' answers"):
+        find("cuda")[0].use("90")
