@@ -173,6 +173,13 @@ def test_search_counts_and_goes_to_what_it_finds(page):
     assert page.locator("#hits").inner_text() == "nothing"
 
 
+def test_the_launch_that_is_shown_first_is_the_least_disturbed(open_page):
+    trace = attention(launches=5)
+    disturbed = pl.when(pl.col("launch") != 3).then(9000.0).otherwise(0.0).cast(pl.Float32).alias("taken_ns")
+    page = open_page(replace(trace, frame=trace.intervals.with_columns(disturbed)))
+    assert page.locator("#launch").input_value() == "3"
+
+
 def test_one_launch_or_all(page):
     one = shown(page)
     everything = after(page, lambda: page.locator("#launch").select_option("all"))

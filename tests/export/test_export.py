@@ -1,7 +1,10 @@
 """Each export, read back with the library of those it is for, says what the trace says."""
 
 import json
+import os
 import re
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -269,3 +272,35 @@ def test_no_source_leaves_none(name, tmp_path):
     assert b"tl.load" not in content
     assert b"examples/attention" not in content
     assert b"dot @ 35" in content
+
+
+def test_run_writes_the_page_and_views(tmp_path):
+    """In a process of its own, as users do."""
+    (tmp_path / "script.py").write_text(
+        "import numpy as np, tileprobe\n"
+        "from examples.kernels import vector_add\n"
+        "x, y, z = (tileprobe.array(np.ones(4096, np.float32)) for _ in range(3))\n"
+        "vector_add.add(x, y, z)\n"
+    )
+    root = Path(__file__).parents[2]
+    paths = [str(root / "src"), str(root), os.environ.get("PYTHONPATH", "")]
+    page, flame = tmp_path / "page.html", tmp_path / "flame.txt"
+    command = [
+        sys.executable,
+        "-m",
+        "tileprobe",
+        "run",
+        "--quiet",
+        "--html",
+        page,
+        "--view",
+        f"collapsed={flame}",
+    ]
+    command += ["--no-source", tmp_path / "script.py"]
+    run = subprocess.run(
+        command, env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)}, capture_output=True, text=True
+    )
+    assert run.returncode == 0, run.stderr
+    assert flame.read_text().startswith("add_kernel;")
+    assert "tl.load" not in page.read_text()
+    assert "add_kernel" in page.read_text()

@@ -131,8 +131,9 @@ def region(one: Region, lines: list[int]) -> dict[str, Any]:
 
 def launches(trace: Trace) -> list[dict[str, Any]]:
     """The recorded launches, with when their intervals begin and end."""
-    spans = trace.scan().group_by("launch").agg(pl.col("start_ns").min(), pl.col("stop_ns").max()).collect()
-    found = {launch: (start, stop) for launch, start, stop in spans.iter_rows()}
+    ends = pl.col("start_ns").min(), pl.col("stop_ns").max(), pl.col("taken_ns").sum()
+    spans = trace.scan().group_by("launch").agg(ends).collect()
+    found = {launch: rest for launch, *rest in spans.iter_rows()}
     return [
         {
             "id": launch.id,
@@ -140,6 +141,7 @@ def launches(trace: Trace) -> list[dict[str, Any]]:
             "grid": text.grid(launch.grid),
             "start_ns": found[launch.id][0],
             "stop_ns": found[launch.id][1],
+            "taken_ns": found[launch.id][2],
             "duration_ns": launch.duration_ns,
         }
         for launch in trace.launches

@@ -292,9 +292,13 @@ function launchChoice() {
   $("launch").replaceChildren(...options);
 }
 
-// The launch of a kernel that is in the middle by its length: neither the first, which is cold, nor a slow one.
+// The launch of a kernel that is in the middle by its length, of those that the operating system disturbed least: neither
+// the first, which is cold, nor a slow one.
 function typicalLaunch(kernel) {
-  const mine = data.launches.filter((launch) => launch.kernel === kernel).sort((a, b) => a.stop_ns - a.start_ns - (b.stop_ns - b.start_ns));
+  const all = data.launches.filter((launch) => launch.kernel === kernel);
+  const share = (launch) => launch.taken_ns / Math.max(launch.stop_ns - launch.start_ns, 1);
+  const least = Math.min(...all.map(share));
+  const mine = all.filter((launch) => share(launch) <= least + 0.01).sort((a, b) => a.stop_ns - a.start_ns - (b.stop_ns - b.start_ns));
   return mine.length ? mine[Math.floor((mine.length - 1) / 2)].id : null;
 }
 
