@@ -2,6 +2,7 @@
 
 import json
 import zlib
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -218,3 +219,15 @@ def test_a_program_stands_for_itself_on_the_map_of_the_grid():
     found = distributions(trace, trace.kernels[0])
     assert found[1]["programs"]["ns"] == [800.0, None, 400.0, None]
     assert found[0]["programs"]["ns"] == [1000.0, None, 1000.0, None]
+
+
+def test_a_page_of_many_kernels_and_large_grids_stays_small():
+    """Each of 100 kernels has a map of 4,096 programs for ten regions: four million numbers, were all kept."""
+    one = attention(launches=1, programs=256, iterations=2, noise=0.1)
+    wide = replace(one, launches=[replace(launch, grid=(4096,)) for launch in one.launches])
+    kernels = [replace(wide.kernels[0], name=f"k{n}", id=n) for n in range(100)]
+    many = replace(wide, kernels=kernels)
+    found = distributions(many, kernels[0])
+    assert len(found) == 8
+    assert all(len(region["programs"]["ns"]) <= 600_000 // (100 * 8) for region in found.values())
+    assert len(distributions(wide, wide.kernels[0])[5]["programs"]["ns"]) > 2000

@@ -101,9 +101,11 @@ def line_times(trace: Trace, kernel: Kernel, times: Times | None = None) -> pl.D
     return _kernel_frame(kernel, _spent(trace, kernel, times))
 
 
-def function_times(trace: Trace, kernel: Kernel) -> list[tuple[Function, pl.DataFrame]]:
+def function_times(
+    trace: Trace, kernel: Kernel, times: Times | None = None
+) -> list[tuple[Function, pl.DataFrame]]:
     """The same for each function that the kernel calls, the most expensive first."""
-    return _function_frames(kernel, _spent(trace, kernel, None))
+    return _function_frames(kernel, _spent(trace, kernel, times))
 
 
 def _kernel_frame(kernel: Kernel, spent: _Spent) -> pl.DataFrame:

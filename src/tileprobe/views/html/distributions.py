@@ -17,18 +17,21 @@ import polars as pl
 from tileprobe.tools.figures import LASTED, STANDS, TIME
 from tileprobe.trace import Kernel, Trace
 
-REGIONS = 80  # the longest ones; a page with thousands of regions would be too large
+REGIONS, FEWEST = 400, 8  # of a page, the longest ones of each kernel; and of a kernel among many
 BINS = 40
 STEPS = 160  # iterations, or bins of them
-CELLS = 2500  # of a grid, or bins of programs
+CELLS, COARSE = 2500, 64  # of a grid, or bins of programs; among many regions
+NUMBERS = 600_000  # of all maps of a page: it must stay small
 FAR = 3.0  # times the range from p5 to p95, beyond p95
 ALIKE = 1e-4  # executions that differ by less all take the same time
 WIDE = 60.0  # a spread beyond which a histogram has a logarithmic axis
 
 
 def distributions(trace: Trace, kernel: Kernel) -> dict[int, dict[str, Any]]:
-    """By region."""
+    """By region. The more kernels a trace has, the fewer regions of each, and the coarser."""
     regions = [region.id for region in trace.regions if region.kernel == kernel.id]
+    count = min(max(FEWEST, REGIONS // max(len(trace.kernels), 1)), len(regions))
+    cells = min(CELLS, max(COARSE, NUMBERS // max(count * len(trace.kernels), 1)))
     timed = trace.scan().filter(pl.col("region").is_in(regions) & pl.col("kind").is_in(["region", "wait"]))
     frame = timed.select(
         *("region", "launch", "program", "iteration"),
@@ -41,12 +44,12 @@ def distributions(trace: Trace, kernel: Kernel) -> dict[int, dict[str, Any]]:
     found: dict[int, dict[str, Any]] = {}
     shape = _grid(trace, kernel)
     for (region,), rows in frame.filter(
-        pl.col("region").is_in(longest["region"].head(REGIONS).to_list())
+        pl.col("region").is_in(longest["region"].head(count).to_list())
     ).group_by("region"):
         found[int(region)] = {  # type: ignore[arg-type]
             "histogram": _histogram(rows),
             "iterations": _iterations(rows),
-            "programs": _programs(rows, shape),
+            "programs": _programs(rows, shape, cells),
         }
     return found
 
@@ -101,7 +104,7 @@ def _grid(trace: Trace, kernel: Kernel) -> tuple[int, ...]:
     return shape
 
 
-def _programs(rows: pl.DataFrame, shape: tuple[int, ...]) -> dict[str, Any] | None:
+def _programs(rows: pl.DataFrame, shape: tuple[int, ...], cells: int) -> dict[str, Any] | None:
     """The mean over launches of the time in each program; null for programs that were not recorded."""
     count = math.prod(shape)
     each = rows.group_by("launch", "program").agg((pl.col("time") / pl.col("programs")).sum().alias("ns"))
@@ -109,7 +112,7 @@ def _programs(rows: pl.DataFrame, shape: tuple[int, ...]) -> dict[str, Any] | No
     means = means.filter(pl.col("program") < count)
     if count < 2 or not means.height:
         return None
-    width = -(-count // CELLS)
+    width = -(-count // cells)
     sums, seen = np.zeros(-(-count // width)), np.zeros(-(-count // width))
     cell = means["program"].to_numpy() // width
     np.add.at(sums, cell, means["ns"].to_numpy())

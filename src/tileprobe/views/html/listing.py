@@ -59,7 +59,9 @@ def listings(trace: Trace, kernel: Kernel, times: Times, places: Places) -> list
     if not kernel.source:
         return []
     shown = [(kernel.name, kernel.file, line_times(trace, kernel, times))]
-    shown += [(function.name, function.file, frame) for function, frame in function_times(trace, kernel)]
+    shown += [
+        (function.name, function.file, frame) for function, frame in function_times(trace, kernel, times)
+    ]
     return [_listing(name, file, frame, places) for name, file, frame in shown]
 
 
