@@ -49,7 +49,7 @@ function kernelButtons() {
   const whole = Math.max(...data.kernels.map((kernel) => kernel.total_ns), 1);
   const sum = data.kernels.reduce((all, kernel) => all + kernel.total_ns, 0);
   const all = ranked();
-  const shown = all.slice(0, 24);
+  const shown = all.slice(0, 11);
   const buttons = shown.map((kernel) => {
     const pressed = kernel.id === selected.kernel;
     const meter = el("i", { style: { width: `${(100 * kernel.total_ns) / whole}%` } });
