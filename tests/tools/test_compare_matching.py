@@ -197,3 +197,20 @@ def test_labels():
     assert labels([kernel(0, "B=1"), kernel(1, "B=1")]) == {0: "k [B=1]", 1: "k [B=1] #2"}
     pairs = match_kernels(spun(1, "B=1"), spun(1, "B=2", name="other"))
     assert ([k.name for k in pairs.only_a], [k.name for k in pairs.only_b]) == (["spin"], ["other"])
+
+
+def test_more_launches_mean_less_noise():
+    def noise(launches):
+        a, b = (attention(noise=0.05, launches=launches, seed=seed) for seed in (1, 2))
+        return compare(a, b).tables[0].frame["noise"][0]
+
+    few, many = noise(12), noise(108)
+    assert few / many == pytest.approx(3.0, rel=0.6)
+    assert 0 < many < 0.02
+
+
+def test_half_the_same_is_enough():
+    a, b = spun(100, kinds=("load+sin",)), spun(100, kinds=("load+sin+cos+exp",))
+    assert len(match_regions(a, a.kernels[0], b, b.kernels[0]).pairs) == 2
+    b = spun(100, kinds=("load+sin+cos+exp+log",))
+    assert len(match_regions(a, a.kernels[0], b, b.kernels[0]).pairs) == 1

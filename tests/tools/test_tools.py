@@ -197,3 +197,20 @@ def test_lazy_and_eager_traces_read_the_same(tmp_path):
                     assert np.allclose(a.frame[name].fill_null(0), b.frame[name].fill_null(0))
                 else:
                     assert a.frame[name].to_list() == b.frame[name].to_list()
+
+
+def test_lines_of_a_region_without_a_file_are_the_kernels():
+    trace = attention(launches=1, programs=1, iterations=1)
+    trace.regions = [replace(region, file="") for region in trace.regions]
+    frame = line_times(trace, trace.kernels[0])
+    assert frame.filter(line=FIRST + 15)["ns"].to_list() == [6000.0]
+    assert frame["line"][0] == FIRST
+
+
+def test_short_means_shorter_than_four_records():
+    trace = attention(launches=1)
+    shortest = 800.0  # ns, of `load @ 40`
+    for cost, warned in ((shortest / 4 * 0.99, False), (shortest / 4 * 1.01, True)):
+        trace.kernels[0].calibration["cost_ticks"] = cost * 2  # of half a nanosecond
+        found = [f.text for f in Regions().read(trace).findings if f.level == "warning"]
+        assert [("load @ 40" in text) for text in found] == [True] * warned
