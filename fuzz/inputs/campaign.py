@@ -5,6 +5,7 @@ A process that dies or does not answer is started anew; the case that did it is 
 
 from __future__ import annotations
 
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
@@ -62,7 +63,10 @@ def campaign(
 ) -> Outcome:
     """Runs the seeds of each kind; `seconds` is how long a case may take."""
     outcome, start = Outcome({kind: {} for kind in kinds}), time.monotonic()
-    workers = {kind: Worker("inputs", {}, seconds) for kind in kinds}
+    place = tempfile.TemporaryDirectory(
+        prefix="tileprobe-fuzz-"
+    )  # a worker that is stopped cleans nothing up
+    workers = {kind: Worker("inputs", {"TMPDIR": place.name}, seconds) for kind in kinds}
     try:
         for kind, batch in _in_turns(kinds):
             row = outcome.counts[kind]
@@ -78,6 +82,7 @@ def campaign(
     finally:
         for worker in workers.values():
             worker.stop()
+        place.cleanup()
     return outcome
 
 
