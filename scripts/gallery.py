@@ -82,17 +82,23 @@ def pictures(folder: Path) -> None:
                 page = browser.new_page(viewport=SIZE, color_scheme=theme)  # type: ignore[arg-type]
                 page.goto((OUT / f"{name}.html").as_uri())
                 page.wait_for_selector("html[data-ready]", state="attached")
-                hot = page.locator("#code .row", has_text="tl.dot").first
-                if hot.count():
-                    hot.click()  # what belongs to one line lights up everywhere
+                _point_at(page)
                 page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
-                picture = Image.open(io.BytesIO(page.screenshot()))
-                picture.quantize(192, dither=Image.Dither.NONE).save(
-                    folder / f"page-{name}-{theme}.png", optimize=True
-                )
+                picture = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
+                picture.save(folder / f"page-{name}-{theme}.webp", lossless=True, method=6)
                 page.close()
         browser.close()
     print(f"pictures: {folder}")
+
+
+def _point_at(page) -> None:
+    """The timeline at a program, and a line selected, so that what belongs to it is lit up everywhere."""
+    if not page.locator("#code .row").count():
+        return
+    page.locator("#scroller").focus()
+    for key in ("ArrowRight", "ArrowRight", "ArrowRight", "f"):  # the third program, in full width
+        page.keyboard.press(key)
+    page.locator("#code .row", has_text="tl.dot").first.click()
 
 
 def main() -> None:
