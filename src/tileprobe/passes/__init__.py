@@ -12,7 +12,7 @@ from collections.abc import Callable
 from importlib import import_module
 
 from xdsl.passes import ModulePass, PassPipeline
-from xdsl.utils.arg_spec import ArgSpecParseError
+from xdsl.utils.exceptions import ArgSpecParseError
 
 from tileprobe.errors import TileProbeError
 from tileprobe.plugins import targets
