@@ -49,7 +49,7 @@ class Amd:
         return found
 
     def header(self, emit: Emitter, block: SSAValue, by: SSAValue, epoch: SSAValue) -> None:
-        self.put(emit, block, by, 8 * EPOCH, emit.cast(epoch, 64, signed=False))
+        self.put(emit, block, by, 8 * EPOCH, epoch)
         self.put(emit, block, by, 8 * UNIT, self._unit(emit))
         self.put(emit, block, by, 8 * GLOBAL_BEGIN, _call(emit, "llvm.readsteadycounter", [], "i64"))
         self.put(emit, block, by, 8 * BEGIN, _call(emit, "llvm.readcyclecounter", [], "i64"))

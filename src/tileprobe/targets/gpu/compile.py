@@ -7,13 +7,12 @@ never leaves Triton.
 
 from __future__ import annotations
 
-import json
 import os
 import tempfile
 from dataclasses import dataclass, fields
 from typing import Any
 
-from tileprobe.errors import TileProbeError, UnsupportedError
+from tileprobe.errors import UnsupportedError
 from tileprobe.ir.layout import Layout
 from tileprobe.ir.regions import Region
 from tileprobe.targets.gpu.table import WORD, table_words
@@ -116,25 +115,3 @@ def _check_scratch(kernel: Any, layout: Layout) -> None:
             f"the kernel {kernel.metadata.name} has {size} bytes of profile scratch a program, and its records "
             f"{expected}: another profiler instruments it; end that one first"
         )
-
-
-def compile_for(
-    function: Any, target: Any, signature: Any, constants: Any, attributes: Any, options: Any
-) -> Any:
-    """A kernel compiled by Triton alone; what Triton says against it is one clear message."""
-    import triton
-    from triton.compiler import ASTSource
-
-    try:
-        return triton.compile(
-            ASTSource(function, signature, constants, attributes), target=target, options=options
-        )
-    except Exception as error:
-        said = str(error).strip().splitlines() or [type(error).__name__]
-        raise TileProbeError(
-            f"Triton cannot compile {function.__name__} for {target.arch}: {said[0]}"
-        ) from error
-
-
-def layout_of(text: str) -> Layout:
-    return Layout.from_json(json.loads(text))

@@ -25,7 +25,7 @@ class Isa(Protocol):
         ...
 
     def header(self, emit: Emitter, block: SSAValue, by: SSAValue, epoch: SSAValue) -> None:
-        """Where the stream runs, its clock and the machine's."""
+        """Where the stream runs, its clock and the machine's; the epoch is an i64."""
         ...
 
     def end(self, emit: Emitter, block: SSAValue, by: SSAValue) -> None:

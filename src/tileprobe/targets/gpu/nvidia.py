@@ -40,9 +40,7 @@ class Nvidia:
             @by {_STORE}.v2.b64 [$1+{8 * EPOCH}], {{$3, unit}};
             mov.u64 all, %globaltimer; mov.u64 begin, %clock64;
             @by {_STORE}.b64 [$1+{8 * GLOBAL_BEGIN}], all; @by {_STORE}.b64 [$1+{8 * BEGIN}], begin; }}"""
-        emit.assembly(
-            text, "=r,l,r,l", [block, _number(emit, by), emit.cast(epoch, 64, signed=False)], ["i32"]
-        )
+        emit.assembly(text, "=r,l,r,l", [block, _number(emit, by), epoch], ["i32"])
 
     def end(self, emit: Emitter, block: SSAValue, by: SSAValue) -> None:
         text = f"""{{ .reg .pred by; .reg .b64 all; {_BY} mov.u64 all, %globaltimer;

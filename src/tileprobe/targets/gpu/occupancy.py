@@ -20,7 +20,6 @@ class Multiprocessor:
     register_unit: int = 256
     shared_unit: int = 128
     reserved_shared_bytes: int = 1024  # of each program, taken by the system
-    program_shared_bytes: int = 0  # the most that one program can have; 0: all but what is reserved
 
 
 KIB = 1024

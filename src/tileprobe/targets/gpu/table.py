@@ -1,10 +1,10 @@
 """What a probed kernel finds in its profile scratch: for each program and each stream of it an entry.
 
 In come the layout, the sampling and where the record buffer lies; out goes the table that whoever launches puts into
-the memory Triton passes along. A program without a block finds 0 and records nothing, so programs are chosen at run
-time; so are iterations. An entry is one read away from the program's start:
+the memory Triton passes along. A program without a block finds epoch 0 and records nothing, so programs are chosen at
+run time; so are iterations. An entry is one read away from the program's start:
 
-    block's address (0: none), epoch, then for each loop of the stream: stride and phase, extent
+    block's address, epoch (0: no block), then for each loop of the stream: stride and phase, extent
 
 The extent is how many iterations there are from the first kept one to the last. It and the stride are cut to what 32
 bits hold, so that the kernel need not.
@@ -49,7 +49,7 @@ def make_table(
     first = 0
     for stream in layout.streams:
         table[chosen, first + BLOCK] = at + np.uint64(WORD * stream.base)
-        table[:, first + EPOCH_WORD] = epoch
+        table[chosen, first + EPOCH_WORD] = epoch
         for n, loop in enumerate(loops_of(layout, stream.id)):
             word = first + FIRST_LOOP + LOOP_WORDS * n
             table[:, word : word + LOOP_WORDS] = _loop(layout, sampling, loop)

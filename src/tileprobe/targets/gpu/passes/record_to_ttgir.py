@@ -185,7 +185,7 @@ class _Lowering:
         part = _WARPS.get(self.layout.granularity, warps) * size
         thread = emit.thread()
         speaks = emit.compare("eq", emit.binary("arith.remui", thread, emit.constant(part)), emit.constant(0))
-        by = emit.both(speaks, emit.compare("ne", address, emit.constant(0, "i64")))
+        by = emit.both(speaks, emit.compare("ne", epoch, emit.constant(0)))
         if stream.instances > 1:
             instance = emit.binary("arith.divui", thread, emit.constant(part))
             far = emit.mul(instance, emit.constant(WORD * stream.words))
@@ -201,7 +201,7 @@ class _Lowering:
             high = emit.binary("arith.shrui", both, emit.constant(32, "i64"))
             sampling[loop] = emit.cast(both, 32), emit.cast(high, 32), emit.cast(extent, 32)
         made = _Stream(stream.id, threads, address, by, epoch, sampling)
-        self.isa.header(emit, address, by, epoch)
+        self.isa.header(emit, address, by, words[EPOCH_WORD])
         self.streams[op.block] = made
 
     def _flush(self, block: Block, op: FlushOp) -> None:
