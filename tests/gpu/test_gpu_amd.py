@@ -13,7 +13,7 @@ from tileprobe.targets.gpu.machine_code import lost_records, placed
 
 NAMES = ["matmul", "softmax", "attention_forward", "layer_norm", "early_return"]
 EACH = [(name, arch) for name in NAMES for arch in ("gfx942", "gfx950", "gfx1100")]
-SMALL = [("matmul", "gfx942"), ("softmax", "gfx950"), ("softmax", "gfx1100")]
+SMALL = [("matmul", "gfx942"), ("early_return", "gfx942"), ("softmax", "gfx950"), ("softmax", "gfx1100")]
 
 
 @cache
@@ -54,7 +54,7 @@ def test_no_shared_memory_and_no_barrier_is_added():
     assert barriers[0] == barriers[1]
 
 
-@pytest.mark.parametrize(("name", "arch"), EACH if EVERYTHING else SMALL[1:])
+@pytest.mark.parametrize(("name", "arch"), EACH if EVERYTHING else SMALL[2:])
 def test_without_probes_the_machine_code_is_tritons(name, arch):
     from gpu_cases import ttgir_of
 

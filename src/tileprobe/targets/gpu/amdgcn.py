@@ -50,11 +50,11 @@ def _instructions(lines: list[str], files: dict[int, str]) -> list[Instruction]:
             file, line = _base(files.get(int(place[1]), "")), int(place[2])
         elif _LABEL.match(text):
             block += 1
+            if text.startswith(".Lfunc_end"):
+                break
         elif (read := _INSTRUCTION.match(text)) and read[1].startswith(_PREFIXES):
             found.append(Instruction(4 * len(found), read[1], read[2] or "", "", file, line, block))
             block += read[1].startswith(_BRANCHES)
-            if read[1] == "s_endpgm":
-                break
     return found
 
 
