@@ -144,9 +144,9 @@ CHILDREN = {
 
 
 @pytest.mark.parametrize("way", CHILDREN)
-def test_what_children_record_is_in_the_trace(way, tmp_path):
-    folder = tmp_path / "temporary"
-    folder.mkdir()
+def test_what_children_record_is_in_the_trace(way, tmp_path, tmp_path_factory):
+    folder = tmp_path_factory.getbasetemp().parent / f"t{os.getpid()}"  # sockets have short names only
+    folder.mkdir(exist_ok=True)
     done = clean(run(SCRIPT, way, out=tmp_path / "t", env={**os.environ, "TMPDIR": str(folder)}))
     assert done.returncode == 0, done.stderr
     assert launched(tmp_path / "t") == CHILDREN[way]

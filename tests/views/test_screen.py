@@ -163,7 +163,8 @@ def test_a_c_locale_gets_ascii(tmp_path, more):
     assert "?" not in text
 
 
-def test_a_console_without_a_file():
+def test_a_console_without_a_file(monkeypatch):
+    monkeypatch.delenv("COLUMNS", raising=False)
     assert make_console(io.StringIO()).width == 120
     closed = io.StringIO()
     closed.close()
