@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -19,6 +17,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from benchmarks._browser import FLAGS, chromium
 from benchmarks._large_trace import large_trace
 from tileprobe.files import write_json
 from tileprobe.views.html import write_html
@@ -35,13 +34,6 @@ start = time.perf_counter()
 view.write(trace, sys.argv[3])
 print(time.perf_counter() - start, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
 """
-FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-sync",
-]
 
 
 def exports(intervals: int, folder: Path) -> dict[str, dict[str, float]]:
@@ -63,8 +55,8 @@ def exports(intervals: int, folder: Path) -> dict[str, dict[str, float]]:
 
 def page(intervals: int, folder: Path) -> dict[str, float] | None:
     """Opening and zooming, as the browser measures them."""
-    chromium = os.environ.get("TILEPROBE_CHROMIUM") or shutil.which("chromium")
-    if chromium is None:
+    path = chromium()
+    if path is None:
         print("chromium is not installed: the page is not measured")
         return None
     from playwright.sync_api import sync_playwright
@@ -72,7 +64,7 @@ def page(intervals: int, folder: Path) -> dict[str, float] | None:
     file = folder / "page.html"
     write_html(large_trace(intervals), file)
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
+        browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
         tab = browser.new_page(viewport={"width": 1440, "height": 900})
         start = time.perf_counter()
         tab.goto(file.as_uri())

@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import io
 import os
-import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -19,18 +18,13 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+from benchmarks._browser import FLAGS, chromium
+
 import tileprobe
 from tileprobe.trace import Trace
 from tileprobe.views.html import write_html
 
 OUT = ROOT / "out" / "gallery"
-FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-sync",
-]
 SIZE = {"width": 1440, "height": 900}
 
 
@@ -67,8 +61,8 @@ PAGES: dict[str, Callable[[], Trace]] = {"attention": attention, "cambricon": ca
 
 def pictures(folder: Path) -> None:
     """Each page in light and dark."""
-    chromium = os.environ.get("TILEPROBE_CHROMIUM") or shutil.which("chromium")
-    if chromium is None:
+    path = chromium()
+    if path is None:
         print("no pictures: chromium is not installed (apt-get install chromium)", file=sys.stderr)
         return
     from PIL import Image
@@ -76,7 +70,7 @@ def pictures(folder: Path) -> None:
 
     folder.mkdir(parents=True, exist_ok=True)
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
+        browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
         for name in PAGES:
             for theme in ("light", "dark"):
                 page = browser.new_page(viewport=SIZE, color_scheme=theme)  # type: ignore[arg-type]

@@ -1,4 +1,5 @@
-"""What others bring: targets, found by their entry points (group `tileprobe.targets`), and classes in a user's file.
+"""What others bring: targets, found by their entry points (group `tileprobe.targets`), tools and views by name, and
+classes in a user's file.
 
 A package adds a target, with all that belongs to it, without a change here. Targets are loaded when they are first
 asked for; one that cannot be loaded is left out and remembered in `broken`, so that it takes nothing else with it.
@@ -8,7 +9,9 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+from collections.abc import Callable, Mapping
 from functools import lru_cache
+from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
@@ -42,6 +45,35 @@ def targets() -> dict[str, Any]:
 def add_target(target: Any) -> None:
     """Makes a target known that no entry point names."""
     _added[target.name] = target
+
+
+def classes(built_in: Mapping[str, str], group: str) -> dict[str, Callable[[], type]]:
+    """Every class that can be named: name -> what imports it. Ours are given as `module:Class`; installed packages
+    offer theirs as entry points."""
+    found: dict[str, Callable[[], type]] = {name: _importer(place) for name, place in built_in.items()}
+    for point in entry_points(group=group):
+        found.setdefault(point.name, point.load)
+    return found
+
+
+def class_named(text: str, what: str, built_in: Mapping[str, str], group: str) -> type:
+    """The class called `text`, or that of `file.py:Class`. Those of other packages are looked for last: that takes
+    longer than the rest of a command's start."""
+    if ".py:" in text:
+        return class_in(*text.rsplit(":", 1), what=what)
+    if text in built_in:
+        return _importer(built_in[text])()
+    known = classes(built_in, group)
+    if text not in known:
+        raise TileProbeError(
+            f"there is no {what} {text!r}; there are {', '.join(sorted(known))}, or file.py:Class"
+        )
+    return known[text]()
+
+
+def _importer(place: str) -> Callable[[], type]:
+    module, name = place.split(":")
+    return lambda: getattr(import_module(module), name)
 
 
 def class_in(file: str, name: str, what: str) -> type:

@@ -2,25 +2,22 @@
 TILEPROBE_NO_SKIP in the environment, as in CI, they fail."""
 
 import os
-import shutil
 import sys
+from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "trace"))
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parents[1]), str(HERE.parent / "trace")]
 
 HOW = "chromium is not installed: apt-get install chromium (Debian), or set TILEPROBE_CHROMIUM to its path"
-FLAGS = [
-    *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"),
-    *("--disable-component-update", "--disable-sync"),
-]
 
 
 @pytest.fixture(scope="session")
 def browser():
-    path = (
-        os.environ.get("TILEPROBE_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
-    )
+    from benchmarks._browser import FLAGS, chromium
+
+    path = chromium()
     if path is None:
         (pytest.fail if os.environ.get("TILEPROBE_NO_SKIP") else pytest.skip)(HOW)
     from playwright.sync_api import sync_playwright

@@ -1,10 +1,20 @@
-"""What `--view` takes: a view and the file it writes."""
+"""The options by which `run` and `report` write views, and what `--view` takes: a view and the file it writes."""
 
 from __future__ import annotations
 
+import argparse
 from typing import Any
 
 from tileprobe.errors import TileProbeError
+
+
+def add_arguments(parser: argparse._ActionsContainer) -> None:
+    parser.add_argument("--full", action="store_true", help="every kernel, region and line, however short")
+    parser.add_argument("--html", metavar="FILE", help="write the report as a page that needs nothing else")
+    parser.add_argument(
+        "--view", action="append", metavar="NAME=FILE",
+        help="write it with this view (perfetto, speedscope, ...), or file.py:Class=FILE",
+    )  # fmt: skip
 
 
 def view_and_file(text: str) -> tuple[Any, str]:

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import argparse
 
+from tileprobe.cli._views import add_arguments as add_arguments_of_views
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     from tileprobe.cli import _traces
@@ -22,14 +24,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="regions, source, iterations, programs, units, or file.py:Class",
     )
-    parser.add_argument("--full", action="store_true", help="every kernel, region and line, however short")
     parser.add_argument("--json", metavar="FILE", help="write the figures as JSON; - is the standard output")
     parser.add_argument("--chrome", metavar="FILE", help="write a timeline that ui.perfetto.dev opens")
-    parser.add_argument("--html", metavar="FILE", help="write the report as a page that needs nothing else")
-    parser.add_argument(
-        "--view", action="append", metavar="NAME=FILE",
-        help="write it with this view (perfetto, speedscope, ...), or file.py:Class=FILE",
-    )  # fmt: skip
+    add_arguments_of_views(parser)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import argparse
 
+from tileprobe.cli._views import add_arguments as add_arguments_of_views
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = "tileprobe run [options] script.py [args] | -m module [args] | -- command [args]"
@@ -60,12 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     out.add_argument("--trace", metavar="FILE", help="save the trace (Parquet); tileprobe report reads it")
     out.add_argument("--json", metavar="FILE", help="write the figures as JSON; - is the standard output")
     out.add_argument("--chrome", metavar="FILE", help="write a timeline that ui.perfetto.dev opens")
-    out.add_argument("--full", action="store_true", help="every kernel, region and line, however short")
-    out.add_argument("--html", metavar="FILE", help="write the report as a page that needs nothing else")
-    out.add_argument(
-        "--view", action="append", metavar="NAME=FILE",
-        help="write it with this view (perfetto, speedscope, ...), or file.py:Class=FILE",
-    )  # fmt: skip
+    add_arguments_of_views(out)
     out.add_argument("--no-source", action="store_true", help="no source in --html and --view, to mail them")
     out.add_argument("--quiet", action="store_true", help="print no report")
     parser.add_argument("-m", dest="module", nargs=argparse.REMAINDER, help="run a module")

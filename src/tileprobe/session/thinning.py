@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from math import ceil, sqrt
 from statistics import median
 
-# A record in a kernel against one in a loop of nothing else: 0.6 on Zen 3, 2.0 on Emerald Rapids (docs/overhead.md).
+# A record in a kernel against one in a loop of nothing else: 0.6 to 1.0 on Zen 3, 2.0 on Emerald Rapids
+# (docs/overhead.md).
 UNKNOWN = 2.0
 ENOUGH = 4  # launches of each sort, from which on their difference is looked at
 _KEPT = 32  # the latest launches count: machines change their pace

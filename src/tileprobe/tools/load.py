@@ -7,13 +7,11 @@ that raises takes nothing else with it: `plan_of` and `read` say where it went w
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from importlib import import_module
-from importlib.metadata import entry_points
 from traceback import extract_tb
 from typing import Any
 
 from tileprobe.errors import TileProbeError
-from tileprobe.plugins import class_in
+from tileprobe.plugins import class_named, classes
 from tileprobe.tools.base import Tool
 from tileprobe.tools.plan import Plan
 from tileprobe.tools.result import Finding, Result
@@ -32,27 +30,12 @@ DEFAULT = ("regions", "source")
 
 def available() -> dict[str, Callable[[], type]]:
     """Every tool that can be named: name -> what imports its class."""
-    found: dict[str, Callable[[], type]] = {name: _importer(place) for name, place in BUILT_IN.items()}
-    for point in entry_points(group=GROUP):
-        found.setdefault(point.name, point.load)
-    return found
+    return classes(BUILT_IN, GROUP)
 
 
 def load_tool(text: str) -> Tool:
     """The tool called `text`, or the class of `file.py:Class`."""
-    if ".py:" in text:
-        kind = class_in(*text.rsplit(":", 1), what="tool")
-    elif (
-        text in BUILT_IN
-    ):  # looking for those of other packages takes longer than the rest of a command's start
-        kind = _importer(BUILT_IN[text])()
-    else:
-        known = available()
-        if text not in known:
-            raise TileProbeError(
-                f"there is no tool {text!r}; there are {', '.join(sorted(known))}, or file.py:Class"
-            )
-        kind = known[text]()
+    kind = class_named(text, "tool", BUILT_IN, GROUP)
     try:
         tool = kind()
     except Exception as error:
@@ -103,8 +86,3 @@ def _where(error: Exception) -> str:
     frames = extract_tb(error.__traceback__)
     at = f" ({frames[-1].filename}, line {frames[-1].lineno})" if len(frames) > 1 else ""
     return f"{type(error).__name__}: {error}{at}"
-
-
-def _importer(place: str) -> Callable[[], type]:
-    module, name = place.split(":")
-    return lambda: getattr(import_module(module), name)

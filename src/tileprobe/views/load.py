@@ -6,12 +6,10 @@ In comes what a user wrote after `--to` or `--view`; out goes a view, or an erro
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib import import_module
-from importlib.metadata import entry_points
 from pathlib import Path
 
 from tileprobe.errors import TileProbeError
-from tileprobe.plugins import class_in
+from tileprobe.plugins import class_named, classes
 from tileprobe.views.base import View
 
 GROUP = "tileprobe.views"
@@ -28,23 +26,12 @@ BUILT_IN = {
 
 def available() -> dict[str, Callable[[], type]]:
     """Every view that can be named: name -> what imports its class."""
-    found: dict[str, Callable[[], type]] = {name: _importer(place) for name, place in BUILT_IN.items()}
-    for point in entry_points(group=GROUP):
-        found.setdefault(point.name, point.load)
-    return found
+    return classes(BUILT_IN, GROUP)
 
 
 def load_view(text: str) -> View:
     """The view called `text`, or the class of `file.py:Class`."""
-    if ".py:" in text:
-        kind = class_in(*text.rsplit(":", 1), what="view")
-    else:
-        known = available()
-        if text not in known:
-            raise TileProbeError(
-                f"there is no view {text!r}; there are {', '.join(sorted(known))}, or file.py:Class"
-            )
-        kind = known[text]()
+    kind = class_named(text, "view", BUILT_IN, GROUP)
     try:
         view = kind()
     except TypeError as error:
@@ -59,8 +46,3 @@ def file_for(view: View, trace_file: str) -> Path:
     path = Path(trace_file)
     named = path.with_name(path.stem + view.suffix)
     return named if named != path else path.with_name(f"{path.stem}.{view.name}{view.suffix}")
-
-
-def _importer(place: str) -> Callable[[], type]:
-    module, name = place.split(":")
-    return lambda: getattr(import_module(module), name)

