@@ -8,6 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from fuzz.inputs.mutate import NUMBERS, TEXTS, bytes_like, text_like
+from fuzz.inputs.structure import structured
 
 ROOT = Path(__file__).resolve().parents[2]
 PLACES = ("fuzz/inputs/corpus/*", "tests/passes/filecheck/*.mlir", "tests/cambricon/filecheck/*.mlir")
@@ -53,7 +54,10 @@ def passes() -> list[str]:
 
 
 def damaged(draw: random.Random, text: str) -> bytes:
-    if draw.random() < 0.12:
+    what = draw.random()
+    if what < 0.7:
+        return structured(text, draw).encode()
+    if what < 0.75:
         return bytes_like(text.encode(), draw)
     others = [other for other, _ in corpus()]
     return text_like(text, draw, others).encode(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from fuzz.inputs import campaign, ir, trying
 from fuzz.inputs.mutate import bytes_like, json_like, text_like
+from fuzz.inputs.structure import structured
 
 PER_KIND = 120
 
@@ -74,3 +75,20 @@ def test_damage_damages():
     document = {"a": [1, 2, {"b": "c"}], "d": None}
     assert sum(json_like(document, draw) != document for _ in range(100)) > 70
     assert document == {"a": [1, 2, {"b": "c"}], "d": None}
+
+
+def test_structured_damage_gets_through():
+    """Most changes of this kind leave IR that can be read: passes see it, not only the parser."""
+    import random
+
+    text, passes = next((text, passes) for text, passes in ir.corpus() if passes == "schedule")
+    seen, read = set(), 0
+    for seed in range(60):
+        damaged = structured(text, random.Random(seed))
+        (trying.folder() / "structured.mlir").write_text(damaged)
+        code, said = trying.run(["opt", str(trying.folder() / "structured.mlir"), "-p", passes])
+        assert code is not None, said
+        read += "cannot be read as IR" not in said
+        seen.add(damaged)
+    assert len(seen) > 50, "changes differ"
+    assert read >= 20

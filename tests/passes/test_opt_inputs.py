@@ -54,6 +54,7 @@ WRONG = [
     (b"builtin.module {}", ["-p", "select{structure=none}"], "none"),
     (b"builtin.module {}", ["--target", "none"], "there is no target 'none'"),
     (b"builtin.module {}", ["-o", "no/such/folder"], "there is no folder"),
+    (b"builtin.module {}", ["-p", "schedule"], "the module has no kernel"),
     (b"tt.func @k() attributes {noinline = false} { tt.return } // tensor<", ["-p", "schedule"], None),
 ]
 

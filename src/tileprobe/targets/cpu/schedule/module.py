@@ -5,6 +5,7 @@ from __future__ import annotations
 from xdsl.dialects.builtin import ArrayAttr, FunctionType, ModuleOp, StringAttr
 from xdsl.ir import Attribute, Block, Operation, Region
 
+from tileprobe.errors import TileProbeError
 from tileprobe.targets.cpu.dialect import AllocOp, BufferType, ReadOp, WriteOp
 from tileprobe.targets.cpu.schedule import control, memory, products, reductions  # noqa: F401  (they register)
 from tileprobe.targets.cpu.schedule.analysis import Analysis
@@ -25,6 +26,8 @@ def schedule(module: ModuleOp, same: str = "") -> ModuleOp:
     """
     places = Places(same)
     functions = [op for op in module.ops if op_name(op) == "tt.func"]
+    if not functions:
+        raise TileProbeError("the module has no kernel: schedule takes TTIR, whose kernels are tt.func")
     kernel = next((f for f in functions if attr_value(f, "sym_visibility") != "private"), functions[0])
     name = str(attr_value(kernel, "sym_name"))
     lowered = [schedule_function(function, name, places) for function in functions]
