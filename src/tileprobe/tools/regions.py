@@ -41,9 +41,10 @@ class Regions:
     def plan(self) -> Plan:
         return Plan(loops=True, iterations=True, kinds=("all",))
 
-    def read(self, trace: Trace) -> Result:
+    def read(self, trace: Trace, times: Times | None = None) -> Result:
         result = Result(self.name)
-        times, names = region_times(trace), labels(trace.kernels)
+        times = region_times(trace) if times is None else times
+        names = labels(trace.kernels)
         for kernel in trace.kernels:
             frame = region_tree(trace, kernel, times)
             if not frame.height:
@@ -58,6 +59,12 @@ def region_tree(trace: Trace, kernel: Kernel, times: Times | None = None) -> pl.
     """One row a region of the kernel, parents before children; regions that never ran are left out. With several
     partitions the regions of each follow a row of kind `partition`, which is their sum."""
     times = region_times(trace) if times is None else times
+    if kernel.id not in times.trees:
+        times.trees[kernel.id] = _tree(trace, kernel, times)
+    return times.trees[kernel.id]
+
+
+def _tree(trace: Trace, kernel: Kernel, times: Times) -> pl.DataFrame:
     measured: dict[int, dict[int, dict]] = {}
     for row in times.frame.iter_rows(named=True):
         measured.setdefault(row["partition"], {})[row["region"]] = row

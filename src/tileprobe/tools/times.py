@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import polars as pl
@@ -40,6 +40,7 @@ class Times:
     programs: pl.DataFrame  # the same for each program, of launches that are the only ones of their work
     standing: dict[int, float]  # launch -> launches that it stands for
     recorded: dict[int, int]  # launch -> programs of which there are intervals
+    trees: dict[int, pl.DataFrame] = field(default_factory=dict)  # by kernel, as they were asked for
 
 
 @dataclass

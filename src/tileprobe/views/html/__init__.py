@@ -21,6 +21,7 @@ from tileprobe.files import write_file
 from tileprobe.tools.regions import region_times
 from tileprobe.tools.signatures import labels
 from tileprobe.trace import Kernel, Trace
+from tileprobe.trace.works import with_works
 from tileprobe.views.encodable import encodable
 from tileprobe.views.html import figures
 from tileprobe.views.html.distributions import distributions
@@ -56,7 +57,7 @@ def page(trace: Trace, *, source: bool = True, ir: bool = True, limit: int = LIM
     """The page as text; a small one has no `ir`."""
     if not ir:
         trace = replace(trace, kernels=[replace(kernel, ir={}) for kernel in trace.kernels])
-    trace = encodable(trace if source else without_source(trace))
+    trace = with_works(encodable(trace if source else without_source(trace)))
     drawn = timeline(trace, limit)
     data = {**_data(trace), "timeline": drawn.about, "tracks": drawn.tracks, "source": source}
     blocks = {
@@ -143,7 +144,7 @@ def _data(trace: Trace) -> dict[str, Any]:
         "kernels": kernels,
         "regions": regions,
         "launches": figures.launches(trace),
-        "findings": figures.findings(trace),
+        "findings": figures.findings(trace, times),
         "command": " ".join(str(word) for word in trace.meta.get("command", [])[1:]),
         "version": str(trace.meta.get("tileprobe", "")),
     }

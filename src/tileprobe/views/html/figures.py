@@ -19,7 +19,6 @@ from tileprobe.tools.result import Finding
 from tileprobe.tools.times import Times
 from tileprobe.tools.units import Units
 from tileprobe.trace import Kernel, Losses, Region, Trace
-from tileprobe.trace.works import with_works
 from tileprobe.views import header, text
 
 TREE = (
@@ -29,10 +28,10 @@ TREE = (
 )
 
 
-def findings(trace: Trace) -> list[dict[str, Any]]:
+def findings(trace: Trace, times: Times) -> list[dict[str, Any]]:
     """What the tools have to say, in sentences, and what went wrong while recording."""
-    said: list[Finding] = []
-    for tool in (Regions(), Iterations(), Programs(), Units()):
+    said = list(Regions().read(trace, times).findings)
+    for tool in (Iterations(), Programs(), Units()):
         said += tool.read(trace).findings
     problems = trace.meta.get("problems") or {}
     said += [Finding(str(problem), "warning") for problem in problems.values()]
@@ -48,10 +47,11 @@ def tree(trace: Trace, kernel: Kernel, times: Times) -> tuple[list[dict[str, Any
 
 
 def facts(trace: Trace, kernel: Kernel) -> list[dict[str, Any]]:
-    """What ran, how long, what the probes cost and what was sampled or lost: a name, a value, and a note each."""
+    """What ran, how long, what the probes cost and what was sampled or lost: a name, a value, and a note each. The
+    launches of the trace have their works."""
     launches = trace.kernel_launches(kernel.id)
     probed = [launch for launch in launches if launch.probed]
-    works = [work for work in with_works(trace).works if work.kernel == kernel.id]
+    works = [work for work in trace.works if work.kernel == kernel.id]
     ran = sum(max(work.ran, 1) for work in works) if works else len(launches)
     lengths = [launch.duration_ns for launch in probed if launch.duration_ns]
     grids = sorted({launch.grid for launch in probed})
@@ -102,7 +102,6 @@ def _records(kernel: Kernel, launches: list) -> dict[str, Any]:
 
 def notes(trace: Trace, kernel: Kernel, times: Times) -> list[dict[str, str]]:
     """What a reader of the times must know: warnings, the works, and whether the times add up."""
-    trace = with_works(trace)
     works = [work for work in trace.works if work.kernel == kernel.id]
     disturbed = interrupted(trace, kernel, times)
     careful = header.warnings(kernel, works, disturbed)
