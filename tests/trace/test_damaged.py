@@ -1,6 +1,7 @@
 """A damaged trace is known as one when it is opened, and what is wrong with it is said."""
 
 import json
+import os
 from io import BytesIO
 
 import made
@@ -9,6 +10,7 @@ import pytest
 
 from tileprobe.cli import main
 from tileprobe.errors import TileProbeError
+from tileprobe.tools.regions import Regions
 from tileprobe.trace import Trace
 from tileprobe.trace.file import KEY
 
@@ -104,3 +106,45 @@ def test_a_page_that_cannot_be_read(whole, tmp_path):
 def test_what_is_whole_is_opened(whole, tmp_path):
     path = changed(whole, tmp_path / "t.parquet")
     assert len(Trace.open(path).launches) == 2
+
+
+def test_what_opens_can_be_read(whole, tmp_path):
+    """Bits of the file's own description of its columns: some of them only matter to a reader that filters while it
+    reads. Whatever `open` lets through, tools can read."""
+    path, tried = tmp_path / "t.parquet", 0
+    footer = len(whole) - 8 - int.from_bytes(whole[-8:-4], "little")
+    for place in range(footer, footer + 900):
+        damaged = bytearray(whole)
+        damaged[place] ^= 4
+        if not _misleads(bytes(damaged)):
+            continue
+        path.write_bytes(damaged)
+        tried += 1
+        try:
+            trace = Trace.open(path)
+        except TileProbeError:
+            continue
+        Regions().read(trace)
+    assert tried > 5, "there are such bits"
+
+
+def _misleads(data):
+    """Whether it can be read as a whole and not with a filter."""
+    try:
+        pl.read_parquet(BytesIO(data))
+    except BaseException:  # Rust's panics
+        return False
+    try:
+        pl.scan_parquet(BytesIO(data)).filter(pl.col("kind").is_in(["region"])).collect()
+    except BaseException:
+        return True
+    return False
+
+
+def test_a_name_that_is_no_text(tmp_path, capsys):
+    """Names of files are bytes; Polars takes text."""
+    path = tmp_path / os.fsdecode(b"\x80.parquet")
+    made.attention(launches=1).save(path)
+    assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
+    assert main(["report", str(path)]) == 0
+    assert "attention" in capsys.readouterr().out

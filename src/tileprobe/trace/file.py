@@ -7,8 +7,11 @@ not at all; `read` gives the parts of a Trace back, or a `TileProbeError` that s
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+from collections.abc import Iterator
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -60,10 +63,32 @@ def write(path: str | os.PathLike[str], trace: Trace) -> None:
     head |= {name: [to_json(row) for row in getattr(trace, name)] for name in SIDE}
     text = json.dumps(head, separators=(",", ":"))
     try:
-        with replacing(path) as temporary:
-            rows.sink_parquet(temporary, metadata={KEY: text}, compression="zstd", compression_level=1)
+        with replacing(path) as temporary, _sink(temporary) as sink:
+            rows.sink_parquet(sink, metadata={KEY: text}, compression="zstd", compression_level=1)
     except pl.exceptions.PolarsError as error:
         raise TileProbeError(f"cannot write the trace to {os.fspath(path)}: {error}") from error
+
+
+@contextlib.contextmanager
+def _sink(path: Path) -> Iterator[Any]:
+    """The file as Polars can write it: its names are text, and a name may be bytes that are none."""
+    if _is_text(path):
+        yield path
+        return
+    with open(path, "wb") as file:
+        yield file
+
+
+def _source(path: Path) -> Any:
+    return path if _is_text(path) else BytesIO(path.read_bytes())
+
+
+def _is_text(path: Path) -> bool:
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _rows(trace: Trace) -> tuple[pl.LazyFrame, int]:
@@ -111,7 +136,8 @@ def _description(head: dict[str, Any]) -> dict[str, Any]:
 
 
 def _tables(path: Path) -> dict[str, Any]:
-    file = pl.scan_parquet(path)
+    # filters are not applied while pages are read: what was looked through once is read the same way again
+    file = pl.scan_parquet(_source(path), parallel="row_groups")
     schema = file.collect_schema()
     since = {name: usual for name, usual in _SINCE.items() if name not in schema}
     file = file.with_columns(pl.lit(usual, COLUMNS[name]).alias(name) for name, usual in since.items())
@@ -161,7 +187,7 @@ def _head(path: Path) -> dict[str, Any]:
     if path.is_dir():
         raise TileProbeError(f"{path} is a folder; a trace is one file, as `tileprobe run -o FILE` writes it")
     try:
-        pairs = pl.read_parquet_metadata(path)
+        pairs = pl.read_parquet_metadata(_source(path))
     except FileNotFoundError as error:
         raise TileProbeError(f"there is no trace at {path}") from error
     except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException, UnicodeError) as error:
