@@ -5,6 +5,7 @@ import polars as pl
 import pytest
 from planted import GAPS, HZ, Kernel, launch, trace_of
 
+from tileprobe.ir.layout import EPOCH
 from tileprobe.ir.sampling import Every, Sampling
 from tileprobe.tools.regions import region_tree
 
@@ -194,3 +195,41 @@ def test_an_interruption_in_the_part_of_a_loop_that_had_no_room_is_found_between
     found = tree(trace_of(kernel, runs))
     assert found["loop @ 3"]["interrupted"] == 1
     assert found["exp @ 4"]["mean_ns"] == pytest.approx(2000, rel=0.01)
+
+
+def long_and_short(waited, launches=1, room=16):
+    """Two programs whose loops run far beyond the room, among others whose loops do not."""
+    kernel, rng = Kernel(room=room), np.random.default_rng(7)
+    runs = []
+    for n in range(launches):
+        parts = [launch(kernel, trips, 1, noise=rng) for trips in (10, 2000, 10, 1000, *[10] * 12)]
+        run = parts[0]
+        run.words, run.grid = np.concatenate([part.words for part in parts]), (len(parts),)
+        for block, part in zip(run.words, parts):  # one launch has one epoch
+            block[EPOCH] = run.epoch
+            trip = kernel.layout.loops[0].trip_base
+            block[trip] = (run.epoch << 32) | (int(block[trip]) & 0xFFFFFFFF)
+            run.duration_ns += part.duration_ns if part is not run else 0
+        run.waited_ns = waited if n == launches - 1 else 0
+        runs.append(run)
+    return trace_of(kernel, runs)
+
+
+@pytest.mark.parametrize("launches", [1, 6])
+def test_iterations_without_room_are_not_taken_for_an_interruption(launches):
+    """The launch waited as long as the iterations took that had no room; only the trip counts tell them apart."""
+    unrecorded_ns = 1984 * ITERATION * 1e9 / HZ
+    found = tree(long_and_short(unrecorded_ns, launches))
+    assert found["loop @ 3"]["interrupted"] == 0
+    assert found["loop @ 3"]["taken_ns"] == 0
+    assert found["exp @ 4"]["mean_ns"] == pytest.approx(2000, rel=0.01)
+
+
+def test_a_strided_loop_is_not_interrupted_between_its_records():
+    """Launches of one work stride over a loop differently; a wide stride is no interruption."""
+    kernel, rng = Kernel(room=16), np.random.default_rng(8)
+    runs = [launch(kernel, 100, 4, noise=rng, waited=0, work="w") for _ in range(5)]
+    wide = Sampling(loops={-1: Every(29, 3)})
+    runs.append(launch(kernel, 100, 4, noise=rng, waited=29 * 2000 * 4, sampling=wide, work="w"))
+    found = tree(trace_of(kernel, runs))
+    assert found["iteration"]["interrupted"] == found["loop @ 3"]["interrupted"] == 0
