@@ -148,3 +148,24 @@ def test_a_name_that_is_no_text(tmp_path, capsys):
     assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
     assert main(["report", str(path)]) == 0
     assert "attention" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["report", "t.parquet", "--json", "t.parquet"],
+        ["report", "t.parquet", "--chrome", "link"],
+        ["report", "t.parquet", "--html", "./t.parquet"],
+        ["report", "t.parquet", "--view", "csv=t.parquet"],
+        ["compare", "t.parquet", "t.parquet", "--json", "t.parquet"],
+        ["export", "t.parquet", "--to", "chrome", "--out", "t.parquet"],
+        ["view", "t.parquet", "--no-open", "--out", "t.parquet"],
+    ],
+)
+def test_a_trace_that_is_read_is_not_written_over(words, whole, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "t.parquet").write_bytes(whole)
+    (tmp_path / "link").symlink_to("t.parquet")
+    assert main(words) == 2
+    assert "is the trace that is read" in capsys.readouterr().err
+    assert (tmp_path / "t.parquet").read_bytes() == whole

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import os
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from tileprobe.errors import TileProbeError
@@ -20,6 +22,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--no-source", action="store_true", help="leave source, IR and folder names out, to mail it"
     )
+
+
+def check_apart(read: Iterable[str], written: Iterable[str | os.PathLike[str] | None]) -> None:
+    """A trace that is read is never what is written: it would be gone before it was shown."""
+    for path in written:
+        for other in read:
+            if path and path != "-" and os.path.exists(path) and os.path.exists(other):
+                if os.path.samefile(path, other) and os.path.isfile(other):
+                    raise TileProbeError(
+                        f"{os.fspath(path)} is the trace that is read: write to another file"
+                    )
 
 
 def read(args: argparse.Namespace) -> Trace:

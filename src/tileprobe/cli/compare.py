@@ -27,11 +27,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     import json
 
+    from tileprobe.cli import _traces
     from tileprobe.files import write_json
     from tileprobe.tools.compare import compare
     from tileprobe.trace import Trace
     from tileprobe.views.terminal import make_console, print_findings, print_table
 
+    _traces.check_apart([args.a, args.b], [args.html, args.json])
     a, b = (Trace.open(path).filter(kernel=args.kernel or "*") for path in (args.a, args.b))
     result = compare(a, b)
     if args.html:

@@ -36,8 +36,9 @@ def run(args: argparse.Namespace) -> int:
     from tileprobe.views.torch_trace import write_merged
 
     view = load_view(args.to)
-    trace = _traces.read(args)
     path = "/dev/stdout" if args.out == "-" else args.out or file_for(view, args.file[0])
+    _traces.check_apart(args.file, [path])
+    trace = _traces.read(args)
     if args.into:
         if args.to != "chrome":
             raise TileProbeError("--into adds to a trace of torch.profiler, which is of --to chrome")

@@ -41,6 +41,7 @@ def run(args: argparse.Namespace) -> int:
 
     tools = [load_tool(name) for name in args.tool or DEFAULT]
     views = [view_and_file(text) for text in args.view or ()]
+    _traces.check_apart(args.file, [args.chrome, args.html, args.json, *(path for _, path in views)])
     trace = _traces.read(args)
     if args.chrome:
         from tileprobe.views.chrome import write_chrome

@@ -27,6 +27,7 @@ def run(args: argparse.Namespace) -> int:
     from tileprobe.views.html import Html, write_html
     from tileprobe.views.load import file_for
 
+    _traces.check_apart(args.file, [args.out])
     trace = _traces.read(args)
     if args.terminal:
         from tileprobe.views.terminal import make_console

@@ -83,8 +83,8 @@ def _gaps(rows: Rows, pushed: Pushed, number: int, slots: int) -> _Gaps:
 
 
 def _again(gaps: _Gaps) -> dict[tuple[int, int], float]:
-    """Before each slot, by kind, in each program that was recorded more than once: the longest gap of a launch, in the middle
-    of them. What a program does every time is its own doing."""
+    """Before each slot, by kind, in each program that was recorded more than once: the longest gap of a launch, in the
+    middle of them. What a program does every time is its own doing."""
     if not len(gaps.ticks):
         return {}
     order = np.lexsort((gaps.launch, gaps.program, gaps.kind))
