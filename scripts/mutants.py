@@ -2,14 +2,17 @@
 
 `cover` runs the tests once and notes which lines each of them runs; `run` draws mutants at random (cosmic-ray's
 operators: another comparison, another operator, a number off by one, a condition turned round, a loop that never runs),
-and runs the tests that cover the changed line against each. A mutant that no test fails on has survived; the JSON that
-is written has the difference for each, to be judged by a person: some change nothing that can be seen.
+and runs the tests that cover the changed line against each (`mutants_trying.py`). A mutant that no test fails on has
+survived; the JSON that is written has the difference for each, to be judged by a person: some change nothing that can
+be seen. `run` goes on where it was stopped; with `--again` it tries those that survived, against the tests as they are
+now. A first round with a small `--budget` and another one with `--again` is quicker than one: most mutants die soon.
+`cover` with the names of tests adds them to what is known.
 
     pip install cosmic-ray coverage
     python scripts/mutants.py cover
     python scripts/mutants.py run --count 1000 --seed 0 --jobs 2
 
-Nothing in the checkout is changed: a mutant is a copy of the package in a temporary folder.
+Nothing in the checkout is changed. A mutant is found again by its difference, so the code around it may have moved.
 """
 
 from __future__ import annotations
@@ -17,23 +20,22 @@ from __future__ import annotations
 import argparse
 import ast
 import difflib
+import functools
 import json
 import os
 import random
-import shutil
-import signal
 import sqlite3
+import subprocess
 import sys
-import tempfile
-import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "src" / "tileprobe"
 OUT = ROOT / "out" / "mutants"
+CACHE = OUT / "compiled"  # what the tests compile
 PARTS = ("passes", "trace", "session", "tools")
 TESTS = (
     "ir",
@@ -44,15 +46,19 @@ TESTS = (
     "views",
     "session",
     "targets",
-    "test_arrow.py",
+    "export",
+    "gpu",
+    "cambricon/test_cambricon_units_tool.py",
+    "cambricon/test_cambricon_simulate.py",
+    "cambricon/test_cambricon_jit.py",
+    "fuzz/test_inputs.py",
     "test_files.py",
 )
 # Tests that run commands as processes of their own, whose lines are not noted.
 FALLBACK = ("tests/session/test_run.py",)
 NOT_NOTED = (*FALLBACK, "tests/session/test_endings.py", "tests/session/test_inductor_session.py")
 LEFT_OUT = ("VariableReplacer", "VariableInserter")  # they need to be told names
-BUDGET_S = 60.0  # of tests for one mutant, the quickest first
-HEAVY = ("numpy", "polars", "rich", "xdsl.ir", "llvmlite.binding", "numba", "torch", "hypothesis", "pytest")
+TRIED = ("killed", "survived", "uncovered")
 
 
 @dataclass
@@ -61,55 +67,80 @@ class Mutant:
     line: int
     operator: str
     occurrence: int
-    outcome: str = ""  # killed, survived, uncovered
+    drawn: str = ""  # line and occurrence when it was drawn
+    outcome: str = ""  # one of TRIED; gone where the code is no longer there
     seconds: float = 0.0
+    by: str = ""  # the test that failed
     diff: str = ""
+
+    @property
+    def path(self) -> Path:
+        return PACKAGE / self.file
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        return self.file, self.operator, self.drawn
+
+    @property
+    def name(self) -> tuple[str, str, str]:
+        """What it is, wherever its line has moved."""
+        return (
+            self.file,
+            self.operator,
+            "\n".join(line for line in self.diff.splitlines() if line[:1] in "+-"),
+        )
 
 
 # -- which test runs which line ---------------------------------------------------------------------------------
 
 
 class Contexts:
-    """A pytest plugin: what runs is noted under the name of the test, with its duration."""
+    """A pytest plugin: what runs is noted under the name of the test, with its duration; what failed is remembered."""
 
     def __init__(self, measured) -> None:
-        self.measured, self.seconds = measured, {}
+        self.measured, self.seconds, self.failed = measured, {}, set()
 
     def pytest_runtest_protocol(self, item):
         self.measured.switch_context(item.nodeid)
 
     def pytest_runtest_logreport(self, report):
         self.seconds[report.nodeid] = self.seconds.get(report.nodeid, 0.0) + report.duration
+        if report.failed:
+            self.failed.add(report.nodeid)
 
 
-def cover() -> int:
+def arguments(paths: list[str]) -> list[str]:
+    return ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--hypothesis-seed=0", *paths]
+
+
+def all_tests() -> list[str]:
+    return [*(f"--ignore={name}" for name in NOT_NOTED), *(f"tests/{name}" for name in TESTS)]
+
+
+def cover(paths: list[str]) -> int:
     import coverage
     import pytest
 
     OUT.mkdir(parents=True, exist_ok=True)
-    data = OUT / "coverage"
-    measured = coverage.Coverage(data_file=str(data), source=[str(PACKAGE)], config_file=False)
+    os.environ["TRITON_CACHE_DIR"] = str(CACHE)
+    measured = coverage.Coverage(data_file=str(OUT / "coverage"), source=[str(PACKAGE)], config_file=False)
+    if paths:
+        measured.load()
     plugin = Contexts(measured)
     measured.start()
-    code = pytest.main(
-        [
-            "-q",
-            "-p",
-            "no:cacheprovider",
-            *(f"--ignore={name}" for name in NOT_NOTED),
-            *(f"tests/{name}" for name in TESTS),
-        ],
-        [plugin],
-    )
+    pytest.main(arguments(paths or all_tests()), [plugin])
     measured.stop()
     measured.save()
-    (OUT / "seconds.json").write_text(json.dumps(plugin.seconds))
-    print(f"{len(plugin.seconds)} tests; now: python scripts/mutants.py run")
-    return int(code)
+    times = OUT / "seconds.json"
+    seconds = json.loads(times.read_text()) if paths else {}
+    seconds |= {name: took for name, took in plugin.seconds.items() if name not in plugin.failed}
+    times.write_text(json.dumps(seconds))
+    print(f"{len(plugin.seconds)} tests, {len(plugin.failed)} failed and are left out")
+    return 1 if plugin.failed else 0
 
 
 def covering() -> dict[str, dict[int, set[str]]]:
-    """For each file of the package and line the tests that run it."""
+    """For each file of the package and line the tests that run it; "" is what runs while modules are imported."""
     import coverage
 
     data = coverage.CoverageData(str(OUT / "coverage"))
@@ -119,10 +150,9 @@ def covering() -> dict[str, dict[int, set[str]]]:
         raise SystemExit(f"no coverage to go by ({error}); first: python scripts/mutants.py cover") from error
     found: dict[str, dict[int, set[str]]] = {}
     for path in data.measured_files():
-        lines = data.contexts_by_lineno(path)
         parts = Path(path).parts
         name = "/".join(parts[len(parts) - parts[::-1].index("tileprobe") :])
-        found[name] = {line: {test for test in tests if test} for line, tests in lines.items()}
+        found[name] = {line: set(tests) for line, tests in data.contexts_by_lineno(path).items()}
     return found
 
 
@@ -157,7 +187,8 @@ def mutants_of(path: Path, known: dict[str, object]) -> Iterator[Mutant]:
         places = [place for node in nodes for place in operator.mutation_positions(node)]  # type: ignore[attr-defined]
         for number, (start, _) in enumerate(places):
             if not any(low <= start < high for low, high in types):
-                yield Mutant(path.relative_to(PACKAGE).as_posix(), start[0], name.split("/")[-1], number)
+                file = path.relative_to(PACKAGE).as_posix()
+                yield Mutant(file, start[0], name.split("/")[-1], number, f"{start[0]}:{number}")
 
 
 def drawn(count: int, seed: int) -> list[Mutant]:
@@ -171,20 +202,26 @@ def drawn(count: int, seed: int) -> list[Mutant]:
     order = random.Random(seed)
     chosen = order.sample(sorted(places), min(2 * count, len(places)))
     made = (order.choice(places[key]) for key in chosen)
-    found = [mutant for mutant in made if changed(mutant, known) is not None]
-    return found[:count]
+    found: list[Mutant] = []
+    for mutant in made:
+        if len(found) < count and changed(mutant, known) is not None:
+            found.append(mutant)
+    return found
 
 
 def changed(mutant: Mutant, known: dict[str, object]) -> str | None:
     """The mutated source; None where it is the same program or none at all."""
     from cosmic_ray.mutating import mutate_code
 
-    source = (PACKAGE / mutant.file).read_text()
-    text = mutate_code(source, known[f"core/{mutant.operator}"], mutant.occurrence)
+    source = mutant.path.read_text()
+    try:
+        text = mutate_code(source, known[f"core/{mutant.operator}"], mutant.occurrence)
+    except AttributeError:  # cosmic-ray's own, on exceptions that are no plain names
+        return None
     if text is None:
         return None
     try:
-        same = ast.dump(ast.parse(text)) == ast.dump(ast.parse(source))
+        same = ast.dump(ast.parse(text)) == _dumped(source)
     except SyntaxError:
         return None
     lines = difflib.unified_diff(
@@ -194,122 +231,89 @@ def changed(mutant: Mutant, known: dict[str, object]) -> str | None:
     return None if same else text
 
 
-# -- running ----------------------------------------------------------------------------------------------------
+@functools.cache
+def _dumped(source: str) -> str:
+    return ast.dump(ast.parse(source))
 
 
-def chosen_tests(tests: set[str], seconds: dict[str, float]) -> list[str]:
-    """The quickest first, as many as the budget allows."""
-    picked, spent = [], 0.0
-    for test in sorted(tests, key=lambda name: (seconds.get(name, 1.0), name)):
-        spent += seconds.get(test, 1.0)
-        if picked and spent > BUDGET_S:
-            break
-        picked.append(test)
-    return picked
+def found_again(old: list[Mutant]) -> tuple[list[Mutant], list[Mutant]]:
+    """The same changes in the code as it is now, and those whose code is gone."""
+    known = operators()
+    wanted: dict[str, set[str]] = defaultdict(set)
+    for mutant in old:
+        wanted[mutant.file].add(mutant.operator)
+    now: dict[tuple, list[Mutant]] = defaultdict(list)
+    for file, names in wanted.items():
+        if (PACKAGE / file).exists():
+            for mutant in mutants_of(
+                PACKAGE / file, {f"core/{name}": known[f"core/{name}"] for name in names}
+            ):
+                if changed(mutant, known) is not None:
+                    now[mutant.name].append(mutant)
+    moved, gone = [], []
+    for mutant in old:
+        if same := now[mutant.name]:
+            nearest = min(same, key=lambda other: abs(other.line - mutant.line))
+            moved.append(replace(nearest, drawn=mutant.drawn))
+        else:
+            gone.append(replace(mutant, outcome="gone"))
+    return moved, gone
 
 
-def attempt(mutant: Mutant, text: str, tests: list[str], limit_s: float) -> bool:
-    """Whether a test fails on it, in a process of its own."""
-    folder = Path(tempfile.mkdtemp(prefix="mutant-"))
-    try:
-        shutil.copytree(PACKAGE, folder / "tileprobe", ignore=shutil.ignore_patterns("__pycache__"))
-        (folder / "tileprobe" / mutant.file).write_text(text)
-        child = os.fork()
-        if child == 0:
-            _child(folder, tests)
-        end = time.monotonic() + limit_s
-        while time.monotonic() < end:
-            done, status = os.waitpid(child, os.WNOHANG)
-            if done:
-                return status != 0
-            time.sleep(0.02)
-        os.killpg(child, signal.SIGKILL)
-        os.waitpid(child, 0)
-        return True  # it hangs, which a test would notice
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+# -- results ----------------------------------------------------------------------------------------------------
 
 
-def _child(folder: Path, tests: list[str]) -> None:
-    code = 1
-    try:
-        os.setsid()
-        out = os.open(
-            os.devnull if "MUTANTS_SHOW" not in os.environ else OUT / "last.txt", os.O_WRONLY | os.O_CREAT
-        )
-        os.dup2(out, 1)
-        os.dup2(out, 2)
-        os.environ["TRITON_CACHE_DIR"] = str(folder / "cache")
-        os.environ["PYTHONPATH"] = f"{folder}:{os.environ.get('PYTHONPATH', '')}"
-        os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
-        sys.dont_write_bytecode = True
-        sys.path[:] = [str(folder), *(entry for entry in sys.path if Path(entry) != PACKAGE.parent)]
-        import pytest
-
-        code = pytest.main(
-            ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--hypothesis-seed=0", *tests]
-        )
-    finally:
-        os._exit(int(code))
+def results(seed: int) -> list[Mutant]:
+    """The last result of each mutant."""
+    found: dict[tuple, Mutant] = {}
+    for path in sorted(OUT.glob(f"seed{seed}-*.jsonl"), key=lambda path: int(path.stem.split("-")[1])):
+        for line in path.read_text().splitlines():
+            mutant = Mutant(**json.loads(line))
+            found[mutant.key] = mutant
+    return list(found.values())
 
 
-def work(mutants: list[Mutant], share: int, of: int) -> None:
-    """One of several processes: every `of`-th mutant, each result a line of its file."""
-    for name in HEAVY:  # not Triton, which loads this package as a backend
-        __import__(name)
-    known, cover_of = operators(), covering()
-    seconds = json.loads((OUT / "seconds.json").read_text())
-    with (OUT / f"results-{share}.jsonl").open("a") as out:
-        for mutant in mutants[share::of]:
-            text = changed(mutant, known)
-            assert text is not None
-            tests = cover_of.get(mutant.file, {}).get(mutant.line, set())
-            picked = chosen_tests(tests, seconds) or list(FALLBACK)
-            limit = 60 + 4 * sum(seconds.get(test, 5.0) for test in picked)
-            begin = time.monotonic()
-            killed = attempt(mutant, text, picked, limit)
-            mutant.seconds = round(time.monotonic() - begin, 1)
-            mutant.outcome = "killed" if killed else "survived" if tests else "uncovered"
-            out.write(json.dumps(asdict(mutant)) + "\n")
-            out.flush()
-
-
-def run(count: int, seed: int, jobs: int) -> int:
-    mutants = drawn(count, seed)
-    print(f"{len(mutants)} mutants", flush=True)
-    for old in OUT.glob("results-*.jsonl"):
-        old.unlink()
+def run(count: int, seed: int, jobs: int, again: bool) -> int:
+    """Hands what is to be tried to processes of their own, each of which adds lines to a file of its own."""
+    OUT.mkdir(parents=True, exist_ok=True)
+    known, gone = results(seed), []
+    if again:
+        tried, gone = found_again([mutant for mutant in known if mutant.outcome != "killed"])
+    else:
+        done = {mutant.key for mutant in known}
+        tried = [mutant for mutant in drawn(count, seed) if mutant.key not in done]
+    print(f"{len(known)} known, {len(tried)} to try", flush=True)
+    taken = [int(path.stem.split("-")[1]) for path in OUT.glob(f"seed{seed}-*.jsonl")]
+    begin = max(taken, default=-1) + 1
     children = []
     for share in range(jobs):
-        child = os.fork()
-        if child == 0:
-            work(mutants, share, jobs)
-            os._exit(0)
-        children.append(child)
+        todo = OUT / f"todo-{share}.json"
+        todo.write_text(json.dumps([asdict(mutant) for mutant in tried[share::jobs]]))
+        into = OUT / f"seed{seed}-{begin + share}.jsonl"
+        into.write_text("".join(json.dumps(asdict(mutant)) + "\n" for mutant in gone[share::jobs]))
+        command = [sys.executable, str(ROOT / "scripts" / "mutants_trying.py"), str(todo), str(into)]
+        children.append(subprocess.Popen(command))
     for child in children:
-        os.waitpid(child, 0)
+        child.wait()
     return report(count, seed)
 
 
 def report(count: int, seed: int) -> int:
-    rows = [json.loads(line) for path in sorted(OUT.glob("results-*.jsonl")) for line in path.open()]
+    rows = results(seed)
     by_part: dict[str, Counter] = defaultdict(Counter)
     for row in rows:
-        by_part[row["file"].split("/")[0]][row["outcome"]] += 1
+        by_part[row.file.split("/")[0]][row.outcome] += 1
     by_part["all"] = sum(by_part.values(), Counter())
-    print(f"{'':10}{'mutants':>10}{'killed':>10}{'survived':>10}{'uncovered':>10}{'share':>10}")
+    print(f"{'':10}{'mutants':>10}" + "".join(f"{name:>10}" for name in (*TRIED, "gone", "share")))
     for part, found in by_part.items():
-        share = found["killed"] / max(1, sum(found.values()))
-        numbers = (sum(found.values()), found["killed"], found["survived"], found["uncovered"])
+        tried = sum(found[name] for name in TRIED)
+        numbers = (sum(found.values()), *(found[name] for name in TRIED), found["gone"])
+        share = found["killed"] / max(1, tried)
         print(f"{part:10}" + "".join(f"{number:10}" for number in numbers) + f"{share:10.1%}")
-    result = {
-        "count": count,
-        "seed": seed,
-        "parts": by_part,
-        "survivors": [r for r in rows if r["outcome"] != "killed"],
-    }
-    (OUT / "result.json").write_text(json.dumps(result, indent=1))
-    print(f"survivors with their differences: {(OUT / 'result.json').relative_to(ROOT)}")
+    left = sorted((row for row in rows if row.outcome != "killed"), key=lambda row: (row.file, row.line))
+    result = {"count": count, "seed": seed, "parts": by_part, "survivors": [asdict(row) for row in left]}
+    (OUT / f"result-{seed}.json").write_text(json.dumps(result, indent=1))
+    print(f"survivors with their differences: {(OUT / f'result-{seed}.json').relative_to(ROOT)}")
     return 0
 
 
@@ -318,14 +322,20 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("what", choices=("cover", "run", "report"))
+    parser.add_argument("tests", nargs="*", help="for cover: these alone, added to what is known")
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--budget", type=float, default=60.0, help="seconds of tests for one mutant")
+    parser.add_argument("--again", action="store_true", help="only what has survived so far")
     args = parser.parse_args()
     os.chdir(ROOT)
     if args.what == "cover":
-        return cover()
-    return run(args.count, args.seed, args.jobs) if args.what == "run" else report(args.count, args.seed)
+        return cover(args.tests)
+    if args.what == "run":
+        os.environ["MUTANTS_BUDGET"] = str(args.budget)
+        return run(args.count, args.seed, args.jobs, args.again)
+    return report(args.count, args.seed)
 
 
 if __name__ == "__main__":

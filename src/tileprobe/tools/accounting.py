@@ -77,8 +77,8 @@ class Interrupted:
             )
         said = []
         if self.launches:
-            waited = "launch" if self.launches == 1 else "launches"
-            said.append(f"{self.launches:,} {waited} had to wait for a processor and are left out")
+            waited, are = ("launch", "is") if self.launches == 1 else ("launches", "are")
+            said.append(f"{self.launches:,} {waited} had to wait for a processor and {are} left out")
         if self.programs:
             some = "program" if self.programs == 1 else "programs"
             were = "was" if self.programs == 1 else "were"

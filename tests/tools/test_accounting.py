@@ -1,0 +1,229 @@
+"""What adds up and what was interrupted, on traces whose figures can be worked out by hand.
+
+One nanosecond is one tick. A launch is given as (kernel, dot) times; the dot lies at the kernel's start.
+"""
+
+from dataclasses import replace
+
+import polars as pl
+import pytest
+
+from tileprobe.tools.accounting import Interrupted, accounted, interrupted
+from tileprobe.trace import Clock, Kernel, Launch, Region, Trace, Unit, Work
+
+REGIONS = [Region(0, "k", "kernel"), Region(1, "dot", "dot", 0, depth=1)]
+QUIET = {"launches": 0, "programs": 0, "recorded": 9, "percent": 0.0, "doubtful_percent": 0.0, "known": True}
+QUIET |= {"outliers": 0, "error_points": 0.5, "busy": 0.0, "drift_points": 0.0}
+
+
+def trace_of(times, *, waited=None, taken=None, works=None, ran=None, target="cpu"):
+    rows = []
+    for n, (whole, dot) in enumerate(times):
+        at = 1_000_000 * n
+        rows += [(n, 0, at, at + whole), (n, 1, at, at + dot)]
+    columns = dict(zip(("launch", "region", "start", "stop"), zip(*rows)))
+    columns["taken_ns"] = [(taken or {}).get(row[0], 0.0) for row in rows]
+    launches = [
+        Launch(
+            n,
+            duration_ns=float(whole),
+            work=(works or {}).get(n, 0),
+            preempted_ns=None if waited is None else waited.get(n, 0.0),
+        )
+        for n, (whole, _) in enumerate(times)
+    ]
+    made = Trace.build(
+        columns, kernels=[Kernel(0, "k", target, Clock(1e9))], launches=launches, regions=REGIONS
+    )
+    return replace(made, works=[Work(n, 0, (1,), ran=count) for n, count in (ran or {}).items()])
+
+
+def found(trace):
+    return interrupted(trace, trace.kernels[0])
+
+
+# -- programs against their launches ----------------------------------------------------------------------------
+
+
+def placed(programs, durations, *, weight=1.0, target="cpu", grid=4):
+    """`programs` are (launch, program, unit, start, stop)."""
+    names = ("launch", "program", "unit", "start", "stop")
+    columns = dict(zip(names, zip(*programs))) | {"region": [0] * len(programs)}
+    columns["weight"] = [weight] * len(programs)
+    return Trace.build(
+        columns,
+        kernels=[Kernel(0, "k", target, Clock(1e9))],
+        launches=[Launch(n, 0, (grid,), 0.0, duration) for n, duration in enumerate(durations)],
+        regions=REGIONS[:1],
+        units=[Unit(n, f"unit {n}") for n in range(3)],
+    )
+
+
+def test_the_share_of_programs_is_that_of_the_middle_launch_with_its_range():
+    """Two threads for 100 ns each in launches of 100, 200 and 400 ns: 100, 50 and 25 percent."""
+    programs = [(n, p, p, 1000 * n, 1000 * n + 100) for n in range(3) for p in range(2)]
+    trace = placed(programs, [100.0, 200.0, 400.0], grid=2)
+    shown = accounted(trace, trace.kernels[0])
+    assert shown is not None
+    assert (shown.percent, shown.threads) == (pytest.approx(50.0), 2)
+    assert (shown.low, shown.high) == (pytest.approx(27.5), pytest.approx(95.0))
+
+
+def test_launches_without_a_duration_or_without_probes_do_not_count():
+    programs = [(0, 0, 0, 0, 100), (1, 0, 0, 1000, 1100)]
+    trace = placed(programs, [200.0, None], grid=1)
+    shown = accounted(trace, trace.kernels[0])
+    assert shown is not None
+    assert (shown.percent, shown.low, shown.high) == (50.0, 50.0, 50.0)
+    trace.launches[0] = replace(trace.launches[0], duration_ns=None)
+    assert accounted(trace, trace.kernels[0]) is None
+    trace.launches = [replace(launch, duration_ns=100.0, probed=False) for launch in trace.launches]
+    assert accounted(trace, trace.kernels[0]) is None
+
+
+def test_a_small_grid_has_no_more_threads_than_programs():
+    """Launch 0 has four programs on two threads, launch 1 has one: that one can only fill one thread."""
+    programs = [(0, p, p % 2, 100 * (p // 2), 100 * (p // 2) + 100) for p in range(4)]
+    programs.append((1, 0, 0, 1000, 1100))
+    trace = placed(programs, [200.0, 100.0])
+    trace.launches[1] = replace(trace.launches[1], grid=(1,))
+    shown = accounted(trace, trace.kernels[0])
+    assert shown is not None
+    assert (shown.threads, shown.low, shown.high) == (2, pytest.approx(100.0), pytest.approx(100.0))
+
+
+def test_where_programs_were_left_out_units_tell_the_threads():
+    """Every second program was recorded. A core runs one at a time; a unit of a GPU as many as were seen at once."""
+    programs = [(0, 0, 0, 0, 100), (0, 2, 0, 50, 150), (0, 4, 1, 0, 100), (0, 6, 1, 100, 200)]
+    for target, threads in (("cpu", 2), ("sim:a100", 3)):
+        trace = placed(programs, [200.0], weight=2.0, target=target, grid=8)
+        shown = accounted(trace, trace.kernels[0])
+        assert shown is not None
+        assert shown.threads == threads
+        assert shown.percent == pytest.approx(100 * 2 * 400 / (200 * threads))
+
+
+# -- what was taken ---------------------------------------------------------------------------------------------
+
+
+def test_what_was_taken_is_a_share_of_all_that_passed():
+    """The third launch lasted 140 ns, of which 20 were taken; the others 100."""
+    shown = found(trace_of([(100, 50)] * 3 + [(140, 50)], taken={3: 20.0}, waited={3: 20.0}))
+    assert (shown.programs, shown.recorded, shown.known, shown.outliers) == (1, 4, True, 0)
+    assert shown.percent == pytest.approx(100 * 20 / 440)
+    assert shown.doubtful_percent == 0.0
+    assert shown.busy == 0.25
+
+
+def test_what_waiting_does_not_explain_is_in_doubt():
+    """The last launch waited for 50 ns, of which 20 were found. Its own 130 ns are 30 more than a quick launch takes."""
+    times = [(100, 50)] * 3 + [(150, 50)]
+    shown = found(trace_of(times, taken={3: 20.0}, waited={3: 45.0}))
+    assert shown.doubtful_percent == pytest.approx(100 * 25 / 450)  # waited, and not found
+    shown = found(trace_of(times, taken={3: 20.0}, waited={3: 90.0}))
+    assert shown.doubtful_percent == pytest.approx(100 * 30 / 450)  # no more than it took longer
+
+
+def test_works_are_in_doubt_each_by_itself_and_for_what_they_stand_for():
+    """The first work's launches stand for two each; the second was recorded once, so anything of it may be waiting."""
+    times = [(100, 50), (100, 50), (100, 50), (140, 50), (1000, 10)]
+    trace = trace_of(times, waited={3: 30.0, 4: 70.0}, works={4: 1}, ran={0: 8, 1: 1})
+    shown = found(trace)
+    assert shown.doubtful_percent == pytest.approx(100 * (2 * 30 + 70) / (2 * 440 + 1000))
+
+
+def test_a_launch_is_left_alone_up_to_a_hundredth_of_its_time():
+    times = [(1000, 500)] * 4
+    assert found(trace_of(times, waited={0: 10.0})).busy == 0.0
+    assert found(trace_of(times, waited={0: 10.1, 1: 11.0})).busy == 0.5
+
+
+def test_the_drift_is_that_of_the_quickest_quarter():
+    """Eight launches: in the two quick ones the dot has a fifth of the time, in the six slow ones a half."""
+    shown = found(trace_of([(1000, 200)] * 2 + [(2000, 1000)] * 6, waited={}))
+    assert shown.drift_points == pytest.approx(100 * (6400 / 14_000 - 0.2))
+    few = found(trace_of([(1000, 200)] * 2 + [(2000, 1000)] * 5, waited={}))
+    assert few.drift_points == 0.0
+
+
+def test_the_drift_looks_at_each_work_by_itself():
+    """Quick launches of the short work and of the long one; together they would all be of the short one."""
+    short = [(100, 50)] * 8
+    long = [(1000, 100)] * 2 + [(1100, 100)] * 6
+    trace = trace_of(short + long, waited={}, works={n: 1 for n in range(8, 16)}, ran={0: 8, 1: 8})
+    quick, everything = (100 + 200) / (200 + 2000), (400 + 800) / (800 + 8600)
+    assert found(trace).drift_points == pytest.approx(100 * abs(quick - everything))
+
+
+def test_outliers_are_counted_where_nobody_knows_of_waiting():
+    """More than four times the median of its own launch; four times is not more."""
+    lasted = [100, 100, 100, 400, 401]
+    rows = [(0, p, 0, 0, t) for p, t in enumerate(lasted)] + [(1, p, 0, 0, 1000) for p in range(3)]
+    trace = placed(rows, [1000.0, 1000.0])
+    assert found(trace).outliers == 1
+    trace.launches = [replace(launch, preempted_ns=0.0) for launch in trace.launches]
+    assert found(trace).outliers == 0
+
+
+def test_the_error_is_that_of_the_least_certain_share():
+    trace = trace_of([(100, 50), (100, 52), (100, 48)], waited={})
+    assert 0 < found(trace).error_points < 20
+    assert found(trace_of([(100, 50)], waited={})).error_points == float("inf")
+
+
+# -- in words ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({}, ""),
+        ({"launches": 1}, "1 launch had to wait for a processor and is left out"),
+        ({"launches": 1200}, "1,200 launches had to wait for a processor and are left out"),
+        (
+            {"programs": 1, "percent": 1.25},
+            "1 program, 1.2 % of the time, was interrupted and taken out",
+        ),
+        (
+            {"programs": 2, "percent": 0.5, "launches": 3},
+            "3 launches had to wait for a processor and are left out; "
+            "2 programs, 0.5 % of the time, were interrupted and taken out",
+        ),
+        (
+            {"doubtful_percent": 2.6, "programs": 4},
+            "the operating system took up to 3 % of the time where it could not be told from the kernel's own: "
+            "the shares cannot be trusted",
+        ),
+        (
+            {"busy": 0.2, "drift_points": 3.0},
+            "the machine was busy, shares may be off by 4 points: they cannot be trusted",
+        ),
+        (
+            {"busy": 0.2, "error_points": float("inf")},
+            "the machine was busy, too little is left: they cannot be trusted",
+        ),
+        (
+            {"known": False, "outliers": 5},
+            "5 programs took far longer than is usual; whether interrupted is not known",
+        ),
+        ({"known": True, "outliers": 5}, ""),
+    ],
+)
+def test_what_is_said(changes, text):
+    assert Interrupted(**QUIET | changes).text == text
+
+
+def test_what_is_trusted():
+    assert Interrupted(**QUIET | {"doubtful_percent": 2.0}).trusted
+    assert not Interrupted(**QUIET | {"doubtful_percent": 2.01}).trusted
+    assert Interrupted(**QUIET | {"busy": 0.1, "drift_points": 9.0}).trusted
+    assert not Interrupted(**QUIET | {"busy": 0.11, "drift_points": 9.0}).trusted
+    assert Interrupted(**QUIET | {"busy": 0.9, "drift_points": 1.5}).steady
+    assert not Interrupted(**QUIET | {"busy": 0.9, "drift_points": 1.51}).steady
+
+
+def test_kernels_without_records_are_undisturbed():
+    trace = replace(trace_of([(100, 50)]), launches=[])
+    trace.frame = trace.intervals.filter(pl.col("launch") > 9)
+    shown = found(trace)
+    assert (shown.percent, shown.doubtful_percent, shown.busy, shown.known) == (0.0, 0.0, 0.0, False)
