@@ -4,6 +4,7 @@ One nanosecond is one tick. A launch is given as (kernel, dot) times; the dot li
 """
 
 from dataclasses import replace
+from typing import Any
 
 import polars as pl
 import pytest
@@ -12,8 +13,7 @@ from tileprobe.tools.accounting import Interrupted, accounted, interrupted
 from tileprobe.trace import Clock, Kernel, Launch, Region, Trace, Unit, Work
 
 REGIONS = [Region(0, "k", "kernel"), Region(1, "dot", "dot", 0, depth=1)]
-QUIET = {"launches": 0, "programs": 0, "recorded": 9, "percent": 0.0, "doubtful_percent": 0.0, "known": True}
-QUIET |= {"outliers": 0, "error_points": 0.5, "busy": 0.0, "drift_points": 0.0}
+QUIET = Interrupted(0, 0, 9, 0.0, 0.0, known=True, outliers=0, error_points=0.5, busy=0.0, drift_points=0.0)
 
 
 def trace_of(times, *, waited=None, taken=None, works=None, ran=None, target="cpu"):
@@ -21,7 +21,7 @@ def trace_of(times, *, waited=None, taken=None, works=None, ran=None, target="cp
     for n, (whole, dot) in enumerate(times):
         at = 1_000_000 * n
         rows += [(n, 0, at, at + whole), (n, 1, at, at + dot)]
-    columns = dict(zip(("launch", "region", "start", "stop"), zip(*rows)))
+    columns: dict[str, Any] = dict(zip(("launch", "region", "start", "stop"), zip(*rows)))
     columns["taken_ns"] = [(taken or {}).get(row[0], 0.0) for row in rows]
     launches = [
         Launch(
@@ -48,7 +48,7 @@ def found(trace):
 def placed(programs, durations, *, weight=1.0, target="cpu", grid=4):
     """`programs` are (launch, program, unit, start, stop)."""
     names = ("launch", "program", "unit", "start", "stop")
-    columns = dict(zip(names, zip(*programs))) | {"region": [0] * len(programs)}
+    columns: dict[str, Any] = dict(zip(names, zip(*programs))) | {"region": [0] * len(programs)}
     columns["weight"] = [weight] * len(programs)
     return Trace.build(
         columns,
@@ -116,7 +116,7 @@ def test_what_was_taken_is_a_share_of_all_that_passed():
 
 
 def test_what_waiting_does_not_explain_is_in_doubt():
-    """The last launch waited for 50 ns, of which 20 were found. Its own 130 ns are 30 more than a quick launch takes."""
+    """The last launch waited; 20 ns of that were found. Its own 130 ns are 30 more than a quick launch takes."""
     times = [(100, 50)] * 3 + [(150, 50)]
     shown = found(trace_of(times, taken={3: 20.0}, waited={3: 45.0}))
     assert shown.doubtful_percent == pytest.approx(100 * 25 / 450)  # waited, and not found
@@ -150,7 +150,7 @@ def test_the_drift_looks_at_each_work_by_itself():
     """Quick launches of the short work and of the long one; together they would all be of the short one."""
     short = [(100, 50)] * 8
     long = [(1000, 100)] * 2 + [(1100, 100)] * 6
-    trace = trace_of(short + long, waited={}, works={n: 1 for n in range(8, 16)}, ran={0: 8, 1: 8})
+    trace = trace_of(short + long, waited={}, works=dict.fromkeys(range(8, 16), 1), ran={0: 8, 1: 8})
     quick, everything = (100 + 200) / (200 + 2000), (400 + 800) / (800 + 8600)
     assert found(trace).drift_points == pytest.approx(100 * abs(quick - everything))
 
@@ -210,16 +210,16 @@ def test_the_error_is_that_of_the_least_certain_share():
     ],
 )
 def test_what_is_said(changes, text):
-    assert Interrupted(**QUIET | changes).text == text
+    assert replace(QUIET, **changes).text == text
 
 
 def test_what_is_trusted():
-    assert Interrupted(**QUIET | {"doubtful_percent": 2.0}).trusted
-    assert not Interrupted(**QUIET | {"doubtful_percent": 2.01}).trusted
-    assert Interrupted(**QUIET | {"busy": 0.1, "drift_points": 9.0}).trusted
-    assert not Interrupted(**QUIET | {"busy": 0.11, "drift_points": 9.0}).trusted
-    assert Interrupted(**QUIET | {"busy": 0.9, "drift_points": 1.5}).steady
-    assert not Interrupted(**QUIET | {"busy": 0.9, "drift_points": 1.51}).steady
+    assert replace(QUIET, doubtful_percent=2.0).trusted
+    assert not replace(QUIET, doubtful_percent=2.01).trusted
+    assert replace(QUIET, busy=0.1, drift_points=9.0).trusted
+    assert not replace(QUIET, busy=0.11, drift_points=9.0).trusted
+    assert replace(QUIET, busy=0.9, drift_points=1.5).steady
+    assert not replace(QUIET, busy=0.9, drift_points=1.51).steady
 
 
 def test_kernels_without_records_are_undisturbed():

@@ -13,7 +13,10 @@ from tileprobe.trace import Clock, Kernel, Launch, Region, Trace, Unit, Work
 # -- programs and units -----------------------------------------------------------------------------------------
 
 
-def programs_of(rows, *, hz=1e9, more=None, regions=(Region(0, "k", "kernel"),)):
+KERNEL = (Region(0, "k", "kernel"),)
+
+
+def programs_of(rows, *, hz=1e9, more=None, regions=KERNEL):
     """`rows` are (launch, program, unit, start, stop)."""
     columns = dict(zip(("launch", "program", "unit", "start", "stop"), zip(*rows)))
     columns |= {"region": [0] * len(rows)} | (more or {})
