@@ -1,4 +1,5 @@
-"""The one file of the session that touches Triton's internals: it tells tuning runs from the user's.
+"""The one file of the session that touches Triton's internals: it tells tuning runs from the user's, and lets targets
+stand in the way of launches that Triton's own launchers make.
 
 Launches pass by their target's launcher, which asks whoever subscribed; Triton's launch hooks, which other profilers
 share, and its knobs are left alone.
@@ -14,10 +15,12 @@ from typing import Any
 
 from tileprobe.errors import TileProbeError
 from tileprobe.targets.base import Observer, launches
+from tileprobe.targets.catalog import available
 
 SUPPORTED = (3, 9)
 _TRITON = "triton.runtime.autotuner"
 _INDUCTOR = "torch._inductor.runtime.triton_heuristics"
+_LAUNCHER = "_tileprobe_launcher"  # of a compiled kernel: Triton's launcher, and what stands in its place
 _BENCHES = ((_TRITON, "Autotuner", "_bench"), (_INDUCTOR, "CachingAutotuner", "bench"))
 
 
@@ -41,11 +44,12 @@ def check_version() -> None:
         )
 
 
-def install(observe: Observer) -> None:
-    """From now on `observe` sees every launch."""
+def install(observe: Observer, say: Callable[[str, str], None] | None = None) -> None:
+    """From now on `observe` sees every launch, and `say` is told of those that cannot be seen."""
     check_version()
-    _restore.append(launches.subscribe(observe))
+    _restore.append(launches.subscribe(observe, say))
     watch_tuning()
+    watch_launches()
 
 
 def remove() -> None:
@@ -60,6 +64,37 @@ def watch_tuning() -> None:
         if module not in _wrapped and module in sys.modules:
             _wrapped.add(module)
             _wrap(getattr(sys.modules[module], kind), name)
+
+
+def watch_launches() -> None:
+    """Kernels are asked for their launcher before each launch: those of a target whose launches Triton makes itself
+    give the target's. Kernels that were loaded before are seen as well."""
+    from triton.compiler import compiler
+
+    kernels: Any = compiler.CompiledKernel
+    original = kernels.run
+
+    def run(kernel: Any) -> Any:
+        launcher = original.fget(kernel)
+        known = kernel.__dict__.get(_LAUNCHER)
+        if known is None or known[0] is not launcher:
+            known = kernel.__dict__[_LAUNCHER] = launcher, _launcher_of(kernel, launcher)
+        return known[1]
+
+    def restore() -> None:
+        if kernels.run is ours:
+            kernels.run = original
+
+    ours = kernels.run = property(run)
+    _restore.append(restore)
+
+
+def _launcher_of(kernel: Any, launcher: Any) -> Any:
+    for target in available():
+        found = target.launcher(kernel, launcher)
+        if found is not None:
+            return found
+    return launcher
 
 
 def _wrap(kind: Any, name: str) -> None:

@@ -47,7 +47,7 @@ class Manager:
     def enter(self, session: Session) -> None:
         with self.lock:
             if not self.sessions:
-                hooks.install(self.observe)
+                hooks.install(self.observe, self.passed_by)
             self.sessions.append(session)
             self._company()
 
@@ -110,6 +110,12 @@ class Manager:
             watch = self._recorded(kernel, grid, plain, flight, wanting, began) if wanting else None
             self.flights.add(flight)
             return watch or Watch(kernel, grid, flight)
+
+    def passed_by(self, name: str, why: str) -> None:
+        """A launch that its launcher could not show."""
+        with self.lock:
+            for session in self.sessions:
+                session.passed_by(name, why)
 
     def _recorded(
         self,

@@ -154,9 +154,11 @@ class Watch:
     def start(self) -> None:
         self.recorded.start_ns = time.perf_counter_ns()
 
-    def ended(self, taken_ns: int | None = None) -> None:
+    def ended(self, taken_ns: int | None = None, duration_ns: int | None = None) -> None:
         now, recorded = time.perf_counter_ns(), self.recorded
         recorded.duration_ns = now - recorded.start_ns if recorded.start_ns else 0
+        if duration_ns is not None:
+            recorded.duration_ns = duration_ns
         recorded.waited_ns, self._ended = taken_ns, True
 
     def exact(self, parts: Sequence[Exact]) -> None:

@@ -130,6 +130,12 @@ class Session:
         looked_at = self.skip < count and (self.take is None or count <= self.skip + self.take)
         return work if looked_at else None
 
+    def passed_by(self, name: str, why: str) -> None:
+        """A launch that cannot be looked at: it counts, and the report says why there is no more of it."""
+        self.seen[name] = self.seen.get(name, 0) + 1
+        if matches(name, self.patterns):
+            self.problems[f"{name}, unseen"] = f"{name}: {why}"
+
     def draw(self, work: Work) -> int:
         """The dose of the next launch of a work."""
         dose = work.next_dose(self.alternate)

@@ -201,6 +201,11 @@ class Target(Protocol):
         """The GPU that scripts written for CUDA find when `cuda` is mapped to this target."""
         ...
 
+    def launcher(self, kernel: Any, run: Any) -> Any:
+        """For a target whose kernels Triton launches with a launcher that is not ours: what stands in the place of
+        `run`, Triton's launcher of this compiled kernel, while somebody looks at launches. None for all others."""
+        ...
+
     def text(self, level: str, ir: Mapping[str, str]) -> str | None:
         """The IR of a level, given those a trace keeps; a level may be made from another one (assembly)."""
         ...
@@ -257,9 +262,10 @@ class Watch(Protocol):
 
     def start(self) -> None: ...
 
-    def ended(self, taken_ns: int | None = None) -> None:
+    def ended(self, taken_ns: int | None = None, duration_ns: int | None = None) -> None:
         """The programs have ended. May be called before `stop`, which does it otherwise; `taken_ns` is for how long
-        the operating system let something else run in their place, all threads together, where that is known."""
+        the operating system let something else run in their place, all threads together, where that is known;
+        `duration_ns` is how long they took, where the machine has a better clock for that than the host."""
         ...
 
     def stop(self) -> None: ...
@@ -290,17 +296,26 @@ class Launches:
 
     def __init__(self) -> None:
         self.observer: Observer | None = None
+        self._say: Callable[[str, str], None] | None = None
 
-    def subscribe(self, observer: Observer) -> Callable[[], None]:
-        """From now on `observer` sees every launch; the function returned ends that."""
+    def say(self, kernel: str, why: str) -> None:
+        """A launch of a kernel passes by, and cannot be looked at."""
+        if self._say is not None:
+            self._say(kernel, why)
+
+    def subscribe(
+        self, observer: Observer, say: Callable[[str, str], None] | None = None
+    ) -> Callable[[], None]:
+        """From now on `observer` sees every launch, and `say` is told of those that cannot be looked at; the function
+        returned ends that."""
         if self.observer is not None:
             raise TileProbeError(
                 "launches are observed already, by another profiling session of this process"
             )
-        self.observer = observer
+        self.observer, self._say = observer, say
 
         def unsubscribe() -> None:
-            self.observer = None
+            self.observer = self._say = None
 
         return unsubscribe
 
@@ -361,6 +376,9 @@ class CommonTarget:
     def cuda_properties(self, machine: str = "") -> CudaProperties:
         # Kernels that size their grid by the multiprocessors should not come out as a single program.
         return CudaProperties(f"{self.name} (tileprobe)", multiprocessors=max(self.workers(), 8))
+
+    def launcher(self, kernel: Any, run: Any) -> Any:
+        return None
 
     def text(self, level: str, ir: Mapping[str, str]) -> str | None:
         return ir.get(level)

@@ -144,6 +144,21 @@ def synchronous(pipeline: str) -> str:
     return pipeline.replace("select{", "select{asynchronous=false ", 1)
 
 
+def remarks(plain: Any, made: Probed) -> list[str]:
+    """What the machine code of a kernel with probes says against its times, in sentences."""
+    code = read_code(made.kernel)
+    found = worse(side(plain), side(made.kernel))
+    lost = lost_records(code, made.records)
+    if lost:
+        found.append(f"the compiler took out {len(lost)} of {len(made.records)} records")
+    shares = {(at.site.op, at.site.line): at.moved for at in placed(code, made.sites) if at.moved > 0}
+    found += [
+        f"line {line}: the compiler moved {share:.0%} of {op} out of its region"
+        for (op, line), share in shares.items()
+    ]
+    return found
+
+
 def worse(before: Side, after: Side) -> list[str]:
     """What probes made worse, in sentences."""
     found = []

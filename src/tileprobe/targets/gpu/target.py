@@ -10,8 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from tileprobe.errors import TileProbeError, UnsupportedError
 from tileprobe.ir.layout import Capabilities
-from tileprobe.ir.machine import Unit
-from tileprobe.targets.base import CommonTarget, FixedClock, Level, NoRecords
+from tileprobe.ir.machine import GlobalTimer, Unit
+from tileprobe.targets.base import CommonTarget, Level
+from tileprobe.targets.gpu.device import Device
+from tileprobe.targets.gpu.driver_library import DriverLibrary
+from tileprobe.targets.gpu.gpu_clock import GpuClock
+from tileprobe.targets.gpu.record_memory import GpuMemory
 from tileprobe.targets.triton_driver import Chosen, driver_of, refuse_settings
 
 if TYPE_CHECKING:
@@ -29,14 +33,57 @@ _OURS = (
 )
 
 
-class _GpuTarget(CommonTarget):
+# `%globaltimer` counts nanoseconds; PTX leaves open in which steps it moves, and about 1 us is the longest that is
+# spoken of. Records show the step there is (gpu_clock.py). AMD's `s_memrealtime` counts at 100 MHz.
+_NVIDIA_TIMER = GlobalTimer(1e9, 1024.0)
+_AMD_TIMER = GlobalTimer(1e8, 1.0)
+
+
+class GpuTarget(CommonTarget):
+    """Kernels of Triton's GPU backends. A machine that stands behind another driver says whose launches are its own
+    (`owns`) and how memory is had there (`make_device`)."""
+
+    about: str
+    levels: tuple[Level, ...]
+    capabilities: Capabilities
     backend: str
     architectures: tuple[str, ...]
     structure = "ttgir"
     takes = "record"
-    doses = ()
-    memory = NoRecords()
-    clock = FixedClock("gpu", 1e9)
+    doses: tuple[int, ...] = (1, 3)
+    stated_timer = _NVIDIA_TIMER
+
+    def __init__(self) -> None:
+        self._device: Device | None = None
+        self.memory = GpuMemory(self.device)
+        self.clock = GpuClock(self.device, self.stated_timer, self.clock_width)
+
+    def device(self) -> Device:
+        if self._device is None:
+            self._device = self.make_device()
+        return self._device
+
+    def make_device(self) -> Device:
+        return DriverLibrary(self.name)
+
+    def clock_width(self) -> int:
+        """Bits of the clock that records read, on the GPU that is there."""
+        return 64
+
+    def owns(self, driver: Any) -> bool:
+        """Whether launches that Triton makes with this driver run here."""
+        from triton.backends import backends
+
+        return isinstance(driver, backends[self.backend].driver)
+
+    def launcher(self, kernel: Any, run: Any) -> Any:
+        """What stands in the place of Triton's launcher of a kernel while somebody looks at launches; None if the
+        kernel does not run here."""
+        from triton.runtime import driver
+
+        from tileprobe.targets.gpu.launcher import GpuLauncher
+
+        return GpuLauncher(kernel, run, self) if self.owns(driver.active) else None
 
     def machines(self) -> tuple[str, ...]:
         return self.architectures
@@ -77,6 +124,9 @@ class _GpuTarget(CommonTarget):
     def units(self, numbers: Sequence[int]) -> list[Unit]:
         return [Unit(int(n), f"SM {n}", "sm") for n in numbers]
 
+    def workers(self) -> int:
+        return self.device().properties().multiprocessors
+
     def structures(self) -> Mapping[str, Callable[[], Structure]]:
         from tileprobe.targets.gpu.structure import TtgirStructure
 
@@ -88,7 +138,7 @@ class _GpuTarget(CommonTarget):
         return passes_in("tileprobe.targets.gpu.passes")
 
 
-class CudaTarget(_GpuTarget):
+class CudaTarget(GpuTarget):
     name = "cuda"
     aliases = ("nvidia",)
     about = "an NVIDIA GPU through Triton's backend; without one, kernels can be compiled and inspected"
@@ -100,13 +150,25 @@ class CudaTarget(_GpuTarget):
     )
 
 
-class HipTarget(_GpuTarget):
+class HipTarget(GpuTarget):
     name = "hip"
     aliases = ("amd",)
     about = "an AMD GPU through Triton's backend; without one, kernels can be compiled and inspected"
     backend = "amd"
     architectures = ("gfx942", "gfx950", "gfx1100")
+    stated_timer = _AMD_TIMER
     levels = (*_OURS, Level("amdgcn", "machine code"))
     capabilities = Capabilities(
         ("program", "warp", "warp_group"), ("global",), ("exact", "circular"), (64, 32), streams=64
     )
+
+    def clock_width(self) -> int:
+        """The shader's cycle counter of RDNA 3 has 20 bits (RDNA 3 ISA, SHADER_CYCLES)."""
+        from triton.runtime import driver
+
+        active: Any = driver.active
+        return 20 if str(active.get_current_target().arch).startswith("gfx11") else 64
+
+    def units(self, numbers: Sequence[int]) -> list[Unit]:
+        """Compute units, by the parts that contain them: the lowest four bits count within a shader engine."""
+        return [Unit(int(n), f"engine {int(n) >> 4}, CU {int(n) & 15}", "cu") for n in numbers]

@@ -1,0 +1,76 @@
+"""A kernel that Triton compiled for a GPU, as sessions see it: where it comes from, and the same with probes.
+
+In comes Triton's `CompiledKernel`; `compile` makes one with records from its final TTGIR, checked against its machine
+code: what was lost, what was moved out of its region, what takes more registers is said in notes.
+"""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from functools import cached_property
+from typing import Any
+
+from tileprobe.targets.base import Source, Target, Variant
+from tileprobe.targets.gpu.arguments import told
+from tileprobe.targets.gpu.compile import Probed, add_probes
+
+
+class GpuKernel:
+    def __init__(self, compiled: Any, target: Any) -> None:
+        self.compiled = compiled
+        self.target: Target = target
+        function = getattr(compiled.src, "fn", None)
+        self.name: str = getattr(function, "__name__", None) or compiled.name
+        self.machine = f"{target.name}:{compiled.metadata.target.arch}"
+        self.source = Source(
+            getattr(function, "file_name", ""),
+            getattr(function, "starting_line_number", 0),
+            "".join(getattr(function, "raw_src", ())),
+        )
+        signature = compiled.src.signature
+        names = list(getattr(function, "arg_names", None) or map(str, signature))
+        self.places = told(names, list(signature.values()))
+        self.arguments = tuple((name, kind) for _, name, kind in self.places)
+
+    @cached_property
+    def signature(self) -> str:
+        """How it was specialised: "x: *fp32, n: i32, BLOCK=128, num_warps=4"."""
+        source = self.compiled.src
+        constants = getattr(source, "constants", {})
+        parts = [
+            f"{name}={_constant(constants.get((n,)))}" if kind == "constexpr" else f"{name}: {kind}"
+            for n, (name, kind) in enumerate(source.signature.items())
+        ]
+        return ", ".join([*parts, f"num_warps={self.compiled.metadata.num_warps}"])
+
+    @property
+    def key(self) -> Any:
+        return self.compiled.hash
+
+    def compile(self, pipeline: str) -> Variant:
+        from tileprobe.targets.gpu.evidence import remarks
+
+        made = add_probes(self.compiled, pipeline)
+        if made is None:
+            return Variant(self.compiled.hash, None)
+        launchable(made, self.compiled)
+        notes = (*made.notes, *remarks(self.compiled, made))
+        levels = {"ttir": self.compiled.asm.get("ttir", ""), "ttgir": self.compiled.asm["ttgir"], **made.ir}
+        for level in ("ptx", "amdgcn"):
+            if level in made.kernel.asm:
+                levels[level] = made.kernel.asm[level]
+        return Variant(made.kernel.hash, made, made.layout, made.regions, levels, notes)
+
+
+def launchable(made: Probed, plain: Any) -> None:
+    """Arguments are bound as for the plain kernel: what was compiled from IR knows neither constants nor
+    descriptors."""
+    kernel = made.kernel
+    kernel.src = plain.src
+    held = kernel.metadata._asdict() | {"tensordesc_meta": getattr(plain.metadata, "tensordesc_meta", None)}
+    kernel.metadata = namedtuple("KernelMetadata", held)(**held)
+
+
+def _constant(value: Any) -> str:
+    """A constant in short: a number, or the name of a function or a type."""
+    return getattr(value, "__name__", None) or str(value)
