@@ -99,6 +99,7 @@ class FakeGpu:
     launches: list[Launch] = field(default_factory=list)
     modules: dict[int, SimpleNamespace] = field(default_factory=dict)
     variants: dict[bytes, object] = field(default_factory=dict)
+    calls: tuple = ()  # kept while C may call them
     stream: int = 0  # on which Triton launches now
     fails: bool = False  # launches are refused
     plain_ns: float = 100_000.0
@@ -213,20 +214,19 @@ def whole(binary: bytes) -> bytes:
     return bytes(binary[: elf_bytes(binary)])
 
 
-@contextmanager
-def fake_gpu(machine: str, monkeypatch):
-    """Triton launches on a GPU of this kind."""
-    backend, arch = machine.split(":")
-    loaded, path = library(backend)
-    monkeypatch.setenv("FAKE_GPU", arch)
-    ctypes.CDLL(None).setenv(b"FAKE_GPU", arch.encode(), 1)
-    monkeypatch.setattr(triton.knobs.nvidia, "libcuda_path", os.path.dirname(path))
-    driver = make_driver(backend, path, monkeypatch)
-    gpu = FakeGpu(loaded, driver)
-    calls = TAKE(gpu.take), RUN(gpu.run), LOADED(gpu.loaded)
-    loaded.fake_setup(*calls)
-    loaded.fake_reset()
+def attach(backend: str, driver) -> FakeGpu:
+    """Shows launches that reach the library of this process from now on."""
+    held = library(backend)[0]
+    gpu = FakeGpu(held, driver)
+    gpu.calls = TAKE(gpu.take), RUN(lambda number: gpu.run(number)), LOADED(gpu.loaded)
+    held.fake_setup(*gpu.calls)
+    held.fake_reset()
     driver.get_current_stream = lambda device=None: gpu.stream
+    return gpu
+
+
+def remember_variants(gpu: FakeGpu, patch) -> None:
+    """Kernels with probes are known by their code when they are loaded."""
     compiled = gpu_kernel.GpuKernel.compile
 
     def compile(self, pipeline):
@@ -235,9 +235,20 @@ def fake_gpu(machine: str, monkeypatch):
             gpu.variants[whole(variant.code.kernel.kernel)] = variant
         return variant
 
-    monkeypatch.setattr(gpu_kernel.GpuKernel, "compile", compile)
+    patch(gpu_kernel.GpuKernel, "compile", compile)
+
+
+@contextmanager
+def fake_gpu(machine: str, monkeypatch):
+    """Triton launches on a GPU of this kind."""
+    backend, arch = machine.split(":")
+    path = library(backend)[1]
+    ctypes.CDLL(None).setenv(b"FAKE_GPU", arch.encode(), 1)  # of the process, which Python's own view is not
+    monkeypatch.setattr(triton.knobs.nvidia, "libcuda_path", os.path.dirname(path))
+    gpu = attach(backend, make_driver(backend, path, monkeypatch))
+    remember_variants(gpu, monkeypatch.setattr)
     before, kernels = triton.runtime.driver._active, _loaded_kernels(monkeypatch)
-    triton.runtime.driver.set_active(driver)
+    triton.runtime.driver.set_active(gpu.driver)
     try:
         yield gpu
     finally:

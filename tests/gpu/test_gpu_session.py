@@ -1,12 +1,16 @@
 """A session on a machine with a GPU: Triton's own drivers, with a library behind them that takes the launches."""
 
 import ctypes
+import os
+import subprocess
+import sys
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
 import triton
-from fake_gpu import Tensor, fake_gpu
+from fake_gpu import Tensor, fake_gpu, library
 from kernels_session import add, described, pairs
 from triton.runtime import _allocation
 from triton.tools.tensor_descriptor import TensorDescriptor
@@ -328,3 +332,43 @@ def test_launches_on_amd(monkeypatch):
     assert (table[:, 1] > 0).all()  # the epoch: every program has a block
     assert len(set(table[:, 0])) == 3
     assert session.trace.launches[0].duration_ns == gpu.plain_ns
+
+
+# -- the command --------------------------------------------------------------------------------------------------
+
+SCRIPT = """
+from fake_gpu import Tensor, attach, remember_variants
+from kernels_session import add
+from triton.runtime import driver
+
+gpu = attach("cuda", driver.active)
+remember_variants(gpu, setattr)
+x, y = Tensor(1024), Tensor(1024)
+for _ in range(6):
+    add[(3,)](x, y, 1024, BLOCK=128)
+print("launched", len(gpu.launches), sum(one.probed for one in gpu.launches))
+"""
+
+
+def test_tileprobe_run_profiles_a_script_on_the_gpu(tmp_path):
+    """In a process of its own, without torch: Triton finds the library as it would find NVIDIA's."""
+    script, out = tmp_path / "script.py", tmp_path / "trace.parquet"
+    script.write_text(SCRIPT)
+    folder = os.path.dirname(library("cuda")[1])
+    paths = [str(Path(__file__).parent), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    environment = {
+        **os.environ,
+        "LD_LIBRARY_PATH": folder,
+        "TRITON_LIBCUDA_PATH": folder,
+        "PYTHONPATH": os.pathsep.join(paths),
+    }
+    command = [sys.executable, "-m", "tileprobe", "run", "--dense", "--target", "cuda", "--trace", str(out)]
+    run = subprocess.run(
+        [*command, str(script)], capture_output=True, text=True, env=environment, timeout=300, check=False
+    )
+    assert run.returncode == 0, run.stderr
+    assert "launched 6" in run.stdout
+    trace = Trace.open(out)
+    assert [(kernel.name, kernel.target) for kernel in trace.kernels] == [("add", "cuda:90")]
+    assert len(trace.intervals) > 0
+    assert "add" in run.stdout.split("launched 6")[1]  # the report

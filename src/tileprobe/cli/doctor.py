@@ -2,6 +2,9 @@
 
 Exits with 0 if Triton kernels run here on the CPU, with 1 if something is in the way of that; such a row says
 what to do about it. A missing GPU or torch is no fault.
+With --gpu kernels are profiled on the GPU of this machine, and what could not be tested without one is reported:
+whether records arrive and results are the same, the cost of a record, clocks, overhead. `--gpu --json` is a report to
+send.
 """
 
 from __future__ import annotations
@@ -14,12 +17,21 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--gpu",
+        nargs="?",
+        const="",
+        metavar="TARGET",
+        help="check probes on this machine's GPU, or on a target that is named (sim:a100)",
+    )
     parser.add_argument("--json", action="store_true", help="print the findings as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
     from tileprobe.targets.catalog import available
 
+    if args.gpu is not None:
+        return _gpu(args)
     findings = [finding for target in available() for finding in target.examine()]
     findings += _targets(available())
     if args.json:
@@ -28,6 +40,20 @@ def run(args: argparse.Namespace) -> int:
         print(json.dumps([f.__dict__ for f in findings], indent=2))
     else:
         _show(findings)
+    return 1 if any(f.state == "bad" for f in findings) else 0
+
+
+def _gpu(args: argparse.Namespace) -> int:
+    from tileprobe.cli._gpu_checks import run_checks
+
+    findings, figures = run_checks(args.gpu)
+    if args.json:
+        import json
+
+        print(json.dumps({"findings": [f.__dict__ for f in findings], "figures": figures}, indent=2))
+    else:
+        good = "Probes work here." if any("kernels" in held for held in figures) else ""
+        _show(findings, good, "before probes can be trusted here")
     return 1 if any(f.state == "bad" for f in findings) else 0
 
 
@@ -46,7 +72,11 @@ def _targets(known: list[Target]) -> list[Finding]:
     return rows
 
 
-def _show(findings) -> None:
+def _show(
+    findings: list[Finding],
+    good: str = "Triton kernels run on this machine.",
+    until: str = "before kernels run here",
+) -> None:
     from rich.console import Console
     from rich.table import Table
 
@@ -63,8 +93,6 @@ def _show(findings) -> None:
     faults = sum(f.state == "bad" for f in findings)
     console.print()
     if faults:
-        console.print(
-            f"[bold red]{faults} thing{'s' if faults > 1 else ''} to mend[/] before kernels run here."
-        )
-    else:
-        console.print("[green]Triton kernels run on this machine.[/]")
+        console.print(f"[bold red]{faults} thing{'s' if faults > 1 else ''} to mend[/] {until}.")
+    elif good:
+        console.print(f"[green]{good}[/]")

@@ -54,7 +54,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     where = parser.add_argument_group("where to run")
     where.add_argument(
-        "--target", default="cpu", metavar="NAME", help="cpu, another that `doctor` lists, or file.py:Class"
+        "--target",
+        metavar="NAME",
+        help="cpu, another that `doctor` lists, or file.py:Class (default: the GPU that Triton finds, else cpu)",
     )
     where.add_argument("--threads", type=int, metavar="N", help="threads of the CPU target")
     where.add_argument("--device-map", metavar="A=B", help="cuda=cpu: a script written for CUDA runs here")
@@ -76,9 +78,13 @@ def run(args: argparse.Namespace) -> int:
     from tileprobe.cuda_map import check, device_map
     from tileprobe.profiling import Profile
     from tileprobe.session import script
+    from tileprobe.targets.catalog import DEFAULT, default_target
 
     words = ["-m", *args.module] if args.module is not None else list(args.program)
     words = words[1:] if words[:1] == ["--"] else words
+    if args.target is None:
+        chosen = args.device_map is not None or args.threads is not None  # both are the CPU's
+        args.target = DEFAULT if chosen else default_target()
     check(args.device_map)
     outputs.check(args)
     script.resolve(words)

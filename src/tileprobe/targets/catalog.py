@@ -6,6 +6,7 @@ error that lists what there is.
 
 from __future__ import annotations
 
+import contextlib
 import re
 from contextlib import AbstractContextManager
 from typing import Any
@@ -16,6 +17,7 @@ from tileprobe.targets.base import Target
 
 _FILE = re.compile(r"(?P<file>.+\.py):(?P<name>\w+)(?::(?P<machine>.+))?")
 DEFAULT = "cpu"
+AUTO = "auto"  # whatever Triton would choose by itself
 _current = DEFAULT
 
 
@@ -46,6 +48,12 @@ def find(text: str) -> tuple[Target, str]:
         ) from error
     names = ", ".join(target.name for target in available())
     raise TileProbeError(f"there is no target {text!r}; there are {names}, or file.py:Class")
+
+
+def default_target() -> str:
+    """Where a script runs that is given no target: on a GPU if this machine has one, as it would without us. Nothing is
+    initialised for that: processes that the script forks could not use the GPU any more."""
+    return AUTO if any(getattr(target, "present", bool)() for target in available()) else DEFAULT
 
 
 def _check_machine(target: Target, machine: str) -> None:
@@ -88,6 +96,8 @@ def use(target: str = DEFAULT, **settings: Any) -> AbstractContextManager[Any]:
     >>> with tileprobe.use("cpu", check_bounds=True):
     ...     kernel[grid](x, y, n)
     """
+    if target == AUTO and not settings:
+        return _Use(_current, contextlib.nullcontext())
     found, machine = find(target)
     return _Use(found.name, found.use(machine, **settings))
 

@@ -5,10 +5,12 @@ Compiling needs no GPU; the machine after the colon (`cuda:90`, `hip:gfx942`) is
 
 from __future__ import annotations
 
+import glob
+import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tileprobe.errors import TileProbeError, UnsupportedError
+from tileprobe.errors import TileProbeError
 from tileprobe.ir.layout import Capabilities
 from tileprobe.ir.machine import GlobalTimer, Unit
 from tileprobe.targets.base import CommonTarget, Level
@@ -51,6 +53,8 @@ class GpuTarget(CommonTarget):
     structure = "ttgir"
     takes = "record"
     doses: tuple[int, ...] = (1, 3)
+    device_files: tuple[str, ...] = ()
+    hidden_by = ""  # the variable by which users take GPUs away from a process
     stated_timer = _NVIDIA_TIMER
 
     def __init__(self) -> None:
@@ -62,6 +66,11 @@ class GpuTarget(CommonTarget):
         if self._device is None:
             self._device = self.make_device()
         return self._device
+
+    def present(self) -> bool:
+        """Whether this machine has such a GPU, by its device files; whether it answers is known when it is used."""
+        hidden = os.environ.get(self.hidden_by, "all") in ("", "-1")
+        return not hidden and any(glob.glob(pattern) for pattern in self.device_files)
 
     def make_device(self) -> Device:
         return DriverLibrary(self.name)
@@ -117,9 +126,9 @@ class GpuTarget(CommonTarget):
         return Static(self.name, machine)
 
     def array(self, data: Any, dtype: Any = None) -> Any:
-        raise UnsupportedError(
-            f"tensors of the target {self.name!r} are torch's: torch.tensor(..., device=...)"
-        )
+        from tileprobe.targets.gpu.tensors import DeviceArray
+
+        return DeviceArray(self.device(), data, dtype)
 
     def units(self, numbers: Sequence[int]) -> list[Unit]:
         return [Unit(int(n), f"SM {n}", "sm") for n in numbers]
@@ -143,6 +152,8 @@ class CudaTarget(GpuTarget):
     aliases = ("nvidia",)
     about = "an NVIDIA GPU through Triton's backend; without one, kernels can be compiled and inspected"
     backend = "nvidia"
+    device_files = ("/dev/nvidia[0-9]*", "/dev/dxg")  # the latter is Windows' under WSL
+    hidden_by = "CUDA_VISIBLE_DEVICES"
     architectures = ("80", "86", "89", "90", "100", "120")
     levels = (*_OURS, Level("ptx", "PTX"), Level("sass", "machine code"))
     capabilities = Capabilities(
@@ -155,6 +166,8 @@ class HipTarget(GpuTarget):
     aliases = ("amd",)
     about = "an AMD GPU through Triton's backend; without one, kernels can be compiled and inspected"
     backend = "amd"
+    device_files = ("/dev/kfd",)
+    hidden_by = "HIP_VISIBLE_DEVICES"
     architectures = ("gfx942", "gfx950", "gfx1100")
     stated_timer = _AMD_TIMER
     levels = (*_OURS, Level("amdgcn", "machine code"))
