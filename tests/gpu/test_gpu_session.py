@@ -16,6 +16,7 @@ from triton.runtime import _allocation
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from tileprobe.session.session import Session
+from tileprobe.trace import Trace
 
 N, BLOCK = 1024, 128
 
