@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tileprobe.targets.cambricon import jit
+from tileprobe.targets import jit
 from tileprobe.targets.cambricon.engine import channel
 from tileprobe.targets.cambricon.functional import inject
 from tileprobe.targets.cambricon.functional.ecc import bch
@@ -17,7 +17,7 @@ FUNCTIONS_OF = {
     "ecc": bch._encode.py_func,
 }
 FUNCTIONS = """
-from tileprobe.targets.cambricon.jit import jit
+from tileprobe.targets.jit import jit
 from other import plus
 
 @jit
@@ -25,7 +25,7 @@ def add(a, b):
     return plus(a, b)
 """
 OTHER = """
-from tileprobe.targets.cambricon.jit import jit
+from tileprobe.targets.jit import jit
 
 @jit
 def plus(a, b):
@@ -46,7 +46,7 @@ def start(folder, cache, code):
         "TILEPROBE_CACHE_DIR": str(cache),
         "PYTHONPATH": os.pathsep.join([str(folder), *sys.path]),
     }
-    prelude = "from functions import add\nfrom tileprobe.targets.cambricon.jit import is_kept\n"
+    prelude = "from functions import add\nfrom tileprobe.targets.jit import is_kept\n"
     return subprocess.Popen(
         [sys.executable, "-c", prelude + code],
         env=env,
@@ -114,7 +114,7 @@ def test_a_key_that_only_shares_the_name_is_not_taken(tmp_path):
 
 def test_one_place_for_the_engine_and_for_executed_models(monkeypatch, tmp_path):
     monkeypatch.setenv("TILEPROBE_CACHE_DIR", str(tmp_path))
-    here = Path(jit.__file__).parent
+    here = Path(jit.__file__).parent / "cambricon"
     of = {name: jit.package_of(f) for name, f in FUNCTIONS_OF.items()}
     assert of == {"engine": here / "engine", "functional": here / "functional", "ecc": here / "functional"}
     assert jit.cache_folder(here / "engine").parent == tmp_path

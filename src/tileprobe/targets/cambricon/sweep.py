@@ -62,7 +62,7 @@ def points(fixed: dict[str, Any], axes: dict[str, list[Any]]) -> Iterator[dict[s
 
 def key_of(point: dict[str, Any]) -> str:
     """What a result depends on: the settings, the files they name as they are now, and the engine."""
-    from tileprobe.targets.cambricon.jit import sources_hash
+    from tileprobe.targets.jit import sources_hash
 
     try:
         model, machine, _ = settings_of(_given(point))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tileprobe.targets.cambricon.engine import program as p
 from tileprobe.targets.cambricon.engine.cores import INF, RING
-from tileprobe.targets.cambricon.jit import inline
+from tileprobe.targets.jit import inline
 
 
 @inline

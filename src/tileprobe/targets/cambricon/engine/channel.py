@@ -18,7 +18,7 @@ from tileprobe.targets.cambricon.engine import state as st
 from tileprobe.targets.cambricon.engine.blocks import count_work, open_input, open_page, row_requests
 from tileprobe.targets.cambricon.engine.cores import INF, RING, start_pages
 from tileprobe.targets.cambricon.engine.state import record
-from tileprobe.targets.cambricon.jit import borrowing, inline
+from tileprobe.targets.jit import borrowing, inline
 
 # time, bytes and number of transfers
 INPUT_COUNTERS = (st.BUSY_INPUT, st.BYTES_INPUT, st.N_INPUTS)

@@ -10,7 +10,7 @@ import numpy as np
 from tileprobe.targets.cambricon.engine import program as p
 from tileprobe.targets.cambricon.engine import state as st
 from tileprobe.targets.cambricon.engine.state import OPEN_REQUESTS, record
-from tileprobe.targets.cambricon.jit import inline
+from tileprobe.targets.jit import inline
 
 INF = np.inf
 RING = OPEN_REQUESTS - 1

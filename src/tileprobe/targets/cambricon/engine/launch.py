@@ -37,7 +37,7 @@ def _load_engine():
     """Import the engine, and say so when that means compiling it."""
     first = "tileprobe.targets.cambricon.engine.run" not in sys.modules
     from tileprobe.targets.cambricon.engine import run, state
-    from tileprobe.targets.cambricon.jit import is_kept
+    from tileprobe.targets.jit import is_kept
 
     if first and not is_kept(run.run_operators) and not os.environ.get("NUMBA_DISABLE_JIT"):
         print("compiling the engine, once", file=sys.stderr, flush=True)

@@ -18,7 +18,7 @@ from tileprobe.targets.cambricon.engine.state import (
     T_SFU,
     record,
 )
-from tileprobe.targets.cambricon.jit import borrowing, inline
+from tileprobe.targets.jit import borrowing, inline
 
 
 @borrowing

@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tileprobe.targets.cambricon.jit import borrowing, inline
 from tileprobe.targets.cambricon.machine import Machine
 from tileprobe.targets.cambricon.pagemap import Geometry
+from tileprobe.targets.jit import borrowing, inline
 
 # columns of `State.stats`, a row a channel
 (

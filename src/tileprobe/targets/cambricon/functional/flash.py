@@ -16,9 +16,9 @@ from tileprobe.errors import TileProbeError
 from tileprobe.targets.cambricon.functional.ecc.audit import Outcome, audit
 from tileprobe.targets.cambricon.functional.ecc.base import Counts, PageCodec
 from tileprobe.targets.cambricon.functional.inject import Flips, inject
-from tileprobe.targets.cambricon.jit import jit
 from tileprobe.targets.cambricon.machine import Machine
 from tileprobe.targets.cambricon.pagemap import PageMap
+from tileprobe.targets.jit import jit
 
 BATCH_PAGES = 64  # decoded at a time: 1 MB of values, which stays in the second-level cache
 EXACT_COLS = 4096  # products of 4 and 16 bits that surely fit a 32-bit sum

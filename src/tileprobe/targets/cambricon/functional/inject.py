@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tileprobe.errors import TileProbeError
-from tileprobe.targets.cambricon.jit import jit
+from tileprobe.targets.jit import jit
 
 
 @dataclass

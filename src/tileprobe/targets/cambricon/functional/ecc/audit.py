@@ -15,7 +15,7 @@ import numpy as np
 from tileprobe.targets.cambricon.functional.ecc.base import ZEROED, Counts, PageCodec
 from tileprobe.targets.cambricon.functional.ecc.outlier import OutlierCode
 from tileprobe.targets.cambricon.functional.inject import Flips
-from tileprobe.targets.cambricon.jit import jit
+from tileprobe.targets.jit import jit
 
 
 @dataclass

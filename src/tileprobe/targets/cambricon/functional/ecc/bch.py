@@ -16,7 +16,7 @@ from tileprobe.targets.cambricon.functional.ecc.base import KEPT, Counts, PageCo
 from tileprobe.targets.cambricon.functional.ecc.outlier import OutlierCode
 from tileprobe.targets.cambricon.functional.ecc.packing import get_bits, unpack
 from tileprobe.targets.cambricon.functional.ecc.roots import find_positions, make_work, times
-from tileprobe.targets.cambricon.jit import jit
+from tileprobe.targets.jit import jit
 
 SECTOR_BYTES = 1024
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from tileprobe.targets.cambricon.functional.ecc.base import KEPT, Counts, PageCodec
 from tileprobe.targets.cambricon.functional.ecc.packing import get_bits, put_bits, unpack
-from tileprobe.targets.cambricon.jit import jit
+from tileprobe.targets.jit import jit
 
 WORD_BYTES = 16
 SYNDROME_BITS = 8  # 2**8 >= 128 + 8 + 1

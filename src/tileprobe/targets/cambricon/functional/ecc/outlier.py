@@ -13,7 +13,7 @@ import numpy as np
 from tileprobe.errors import TileProbeError
 from tileprobe.targets.cambricon.functional.ecc.base import KEPT, VOTED, ZEROED, Counts, PageCodec
 from tileprobe.targets.cambricon.functional.ecc.packing import get_bits, put_bits, unpack_page
-from tileprobe.targets.cambricon.jit import jit
+from tileprobe.targets.jit import jit
 
 THRESHOLD_COPIES = 9  # [paper]
 PROTECTED_SHARE = 0.01  # [paper] 163 of 16,384

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tileprobe.targets.cambricon.jit import jit
+from tileprobe.targets.jit import jit
 
 
 @jit

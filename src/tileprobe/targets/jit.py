@@ -1,4 +1,4 @@
-"""Numba for the engine and for executed models: `jit` and `inline`, and where compiled code is kept.
+"""Numba for engines of simulated machines and for executed models: `jit` and `inline`, and where code is kept.
 
 Numba's own cache looks only at the file that a function stands in, keeps code beside the sources, and lets two
 processes that save at once exchange their code. Here compiled code lives in the user's cache folder
@@ -20,17 +20,18 @@ from typing import Any
 
 import numba
 from numba.core import caching
+from numba.core.ccallback import CFunc
 
 BORROWING: dict[str, Any] = {"nogil": True, "_nrt": False}  # without Numba's runtime, which counts references
 
 
 def package_of(function: Callable[..., Any]) -> Path:
-    """The folder whose sources decide over a function: the subpackage beside this file that it is in, however
-    deep; of a function elsewhere, the folder of its file.
+    """The folder whose sources decide over a function: the part of a target that it is in (`cambricon/engine`),
+    however deep; of a function elsewhere, the folder of its file.
     """
     here, folder = Path(__file__).parent, Path(function.__code__.co_filename).parent
     inside = here in folder.parents
-    return here / folder.relative_to(here).parts[0] if inside else folder
+    return here.joinpath(*folder.relative_to(here).parts[:2]) if inside else folder
 
 
 @lru_cache(maxsize=8)
@@ -46,7 +47,9 @@ def cache_folder(package: Path) -> Path:
     """Where compiled code of exactly these sources is kept."""
     home = os.environ.get("TILEPROBE_CACHE_DIR")
     user = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tileprobe"
-    return (Path(home) if home else user) / f"numba-{package.name}-{sources_hash(package)}"
+    return (
+        Path(home) if home else user
+    ) / f"numba-{package.parent.name}-{package.name}-{sources_hash(package)}"
 
 
 class _Locator(caching._CacheLocator):
@@ -119,6 +122,23 @@ def borrowing(function: Callable[..., Any]) -> Any:
 def inline(function: Callable[..., Any]) -> Any:
     """A part of a `borrowing` function with a name of its own: copied to where it is called, before compilation."""
     return numba.njit(function, inline="always", **BORROWING)
+
+
+def part(function: Callable[..., Any]) -> Any:
+    """A part of a `borrowing` function that stays a function: compiled with it, not kept on its own, and not to be
+    called from Python."""
+    options = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, **BORROWING}
+    return numba.njit(function, **options)
+
+
+def entry(signature: Any) -> Callable[[Callable[..., Any]], Any]:
+    """A function that other compiled code calls by its address: `.address`, after `.compile()`. Kept like `jit`'s."""
+
+    def made(function: Callable[..., Any]) -> Any:
+        options = {"nopython": True, "no_cpython_wrapper": True, **BORROWING}
+        return _kept(CFunc(function, (signature.args, signature.return_type), {}, options), function)
+
+    return made
 
 
 def _kept(compiled: Any, function: Callable[..., Any]) -> Any:

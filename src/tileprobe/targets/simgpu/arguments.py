@@ -1,0 +1,96 @@
+"""From the arguments of a launch to a kernel's parameters, and to the memory that it may touch."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+from tileprobe.errors import TileProbeError
+from tileprobe.targets.simgpu.cubin import Parameter
+
+_INTEGERS = {f"{sign}{bits}": bits for sign in "iu" for bits in (1, 8, 16, 32, 64)}
+_FLOATS = {"fp16": "<e", "bf16": "", "fp32": "<f", "f32": "<f", "fp64": "<d"}
+
+
+class ArgumentError(TileProbeError, TypeError):
+    """An argument a kernel cannot take."""
+
+
+def flatten(
+    signature: Sequence[Any], arguments: Sequence[Any], names: Sequence[str]
+) -> list[tuple[str, str, Any]]:
+    """(name, type, value) of all that is not constant; tuples are taken apart."""
+    found: list[tuple[str, str, Any]] = []
+    for kind, value, name in zip(signature, arguments, names):
+        if isinstance(kind, tuple):
+            inner = [f"{name}[{n}]" for n in range(len(kind))]
+            found.extend(flatten(kind, value, inner))
+        elif kind != "constexpr":
+            found.append((name, kind, value))
+    return found
+
+
+def pack(kernel: str, values: Sequence[tuple[str, str, Any]], parameters: Sequence[Parameter]) -> bytes:
+    """The parameters as they stand in the constant bank."""
+    if len(values) != len(parameters):
+        raise TileProbeError(
+            f"kernel {kernel}: the cubin takes {len(parameters)} parameters, the launch has {len(values)}"
+        )
+    end = max((p.offset + p.size for p in parameters), default=0)
+    made = bytearray(end)
+    for (name, kind, value), parameter in zip(values, parameters):
+        data = _bytes(kernel, name, kind, value)
+        if len(data) != parameter.size:
+            raise TileProbeError(
+                f"kernel {kernel}: {name} of type {kind} has {len(data)} bytes, the cubin wants {parameter.size}"
+            )
+        made[parameter.offset : parameter.offset + parameter.size] = data
+    return bytes(made)
+
+
+def _bytes(kernel: str, name: str, kind: str, value: Any) -> bytes:
+    try:
+        if kind.startswith("*"):
+            return struct.pack("<Q", pointer(value))
+        if kind == "nvTmaDesc":
+            return bytes(value)
+        if kind in _INTEGERS:
+            bits = _INTEGERS[kind]
+            return (int(value) & (1 << bits) - 1).to_bytes(max(1, bits // 8), "little")
+        if kind == "bf16":
+            return _bfloat16(float(value))
+        return struct.pack(_FLOATS[kind], float(value))
+    except (TypeError, ValueError, KeyError, AttributeError, OverflowError) as error:
+        raise ArgumentError(
+            f"kernel {kernel}: the argument {name} is of type {kind} and cannot take {type(value).__name__}: {error}"
+        ) from None
+
+
+def _bfloat16(value: float) -> bytes:
+    (bits,) = struct.unpack("<I", struct.pack("<f", value))
+    if value == value:
+        bits += 0x7FFF + (bits >> 16 & 1)
+    return struct.pack("<H", bits >> 16 & 0xFFFF)
+
+
+def pointer(value: Any) -> int:
+    if value is None:
+        return 0
+    return int(value.data_ptr()) if hasattr(value, "data_ptr") else int(value)
+
+
+def memory(value: Any) -> tuple[int, int] | None:
+    """The first byte and the end of the memory that a tensor lies in."""
+    storage = getattr(value, "untyped_storage", None)
+    if storage is not None:
+        kept = storage()
+        return kept.data_ptr(), kept.data_ptr() + kept.nbytes()
+    if hasattr(value, "data_ptr"):
+        size = getattr(value, "nbytes", None)
+        if size is None:
+            inner = getattr(value, "numpy", None)
+            size = inner().nbytes if inner is not None else None
+        if size is not None:
+            return int(value.data_ptr()), int(value.data_ptr()) + int(size)
+    return None

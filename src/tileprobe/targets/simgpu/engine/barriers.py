@@ -1,0 +1,56 @@
+"""Barriers between the warps of a program: named ones, counted in threads."""
+
+from __future__ import annotations
+
+from tileprobe.targets.jit import part
+from tileprobe.targets.simgpu.engine import layout as at
+from tileprobe.targets.simgpu.engine import raw
+
+_BARRIERS, _BARRIER = at.CTA_BARRIERS, at.BARRIER
+_WARPS, _WARP_BYTES, _LIVE, _COUNT = at.CTA_WARPS, at.CTA_WARP_BYTES, at.CTA_LIVE, at.CTA_WARP_COUNT
+_STATUS, _RUNNING, _WAITING = at.W_STATUS, at.RUNNING, at.AT_BARRIER
+_PROGRESS, _EPOCH = at.CTA_PROGRESS, at.CTA_EPOCH
+
+
+@part
+def arrive(cta, warp, number, threads, waits):
+    """A warp comes to a barrier that waits for so many threads (0: for all that live). Whether it can go on."""
+    place = cta + _BARRIERS + _BARRIER * number
+    raw.put64(place, threads)
+    raw.put64(place + 8, raw.i64(place + 8) + 32)
+    if waits:
+        own = raw.i32(warp + at.W_NUMBER)
+        raw.put64(place + 16, raw.i64(place + 16) | (1 << own))
+        raw.put32(warp + _STATUS, _WAITING)
+        raw.put32(warp + at.W_WAIT_AT, number)
+    _open(cta, place)
+    return raw.i32(warp + _STATUS) == _RUNNING
+
+
+@part
+def _open(cta, place):
+    """Lets everybody go if all are there."""
+    expected = raw.i64(place)
+    if expected == 0:
+        expected = 32 * raw.i64(cta + _LIVE)
+    if raw.i64(place + 8) < expected:
+        return
+    waiting = raw.i64(place + 16)
+    raw.put64(place + 8, 0)
+    raw.put64(place + 16, 0)
+    warps, size = raw.i64(cta + _WARPS), raw.i64(cta + _WARP_BYTES)
+    for n in range(raw.i64(cta + _COUNT)):
+        if (waiting >> n) & 1:
+            raw.put32(warps + n * size + _STATUS, _RUNNING)
+    raw.put64(cta + _PROGRESS, raw.i64(cta + _PROGRESS) + 1)
+    raw.put64(cta + _EPOCH, raw.i64(cta + _EPOCH) + 1)
+
+
+@part
+def one_less(cta):
+    """A warp has exited: barriers that wait for all that live may open."""
+    raw.put64(cta + _LIVE, raw.i64(cta + _LIVE) - 1)
+    for number in range(16):
+        place = cta + _BARRIERS + _BARRIER * number
+        if raw.i64(place + 16) and raw.i64(place) == 0 and raw.i64(cta + _LIVE) > 0:
+            _open(cta, place)

@@ -1,0 +1,221 @@
+"""Lanes that part and meet again: branches, convergence barriers, calls, exits.
+
+Each lane has a place in the code. Those of the active mask are at the warp's own; the others have theirs in
+`W_LANE_PC`, with what they wait for. When the active ones cannot go on, the group furthest back is taken up.
+"""
+
+from __future__ import annotations
+
+from tileprobe.targets.jit import part
+from tileprobe.targets.simgpu.engine import layout as at
+from tileprobe.targets.simgpu.engine import raw
+from tileprobe.targets.simgpu.engine.barriers import arrive
+from tileprobe.targets.simgpu.engine.fields import ALL, field, predicate, row
+from tileprobe.targets.simgpu.engine.numbers import LEAVE, NUMBERS, STAY, family
+
+_PC, _ACTIVE, _EXITED, _STATUS = at.W_PC, at.W_ACTIVE, at.W_EXITED, at.W_STATUS
+_LANE_PC, _LANE_WAIT, _CONVERGE = at.W_LANE_PC, at.W_LANE_WAIT, at.W_CONVERGE
+_WARPSYNC_WAIT = at.WAIT_WARPSYNC
+_GONE, _I0 = at.EXITED, at.I0
+_BRA, _EXIT, _BSSY, _BSYNC, _BREAK, _WARPSYNC, _BAR, _NOP = (
+    NUMBERS[name] for name in ("BRA", "EXIT", "BSSY", "BSYNC", "BREAK", "WARPSYNC", "BAR", "NOP")
+)
+
+
+@part
+def park(warp, lanes, pc, wait):
+    """Lanes stop here: they go on at `pc` once they need not wait."""
+    for lane in range(32):
+        if (lanes >> lane) & 1:
+            raw.put32(warp + _LANE_PC + 4 * lane, pc)
+            raw.put32(warp + _LANE_WAIT + 4 * lane, wait)
+
+
+@part
+def waiting(warp, wait):
+    """The parked lanes that wait for one thing; 0 are those that wait for nothing."""
+    away = ALL & ~(raw.u32(warp + _ACTIVE) | raw.u32(warp + _EXITED))
+    found = 0
+    for lane in range(32):
+        if (away >> lane) & 1 and raw.i32(warp + _LANE_WAIT + 4 * lane) == wait:
+            found |= 1 << lane
+    return found
+
+
+@part
+def pick(warp):
+    """Takes up the parked lanes that are furthest back; whether there were any."""
+    ready = waiting(warp, 0)
+    if ready == 0:
+        raw.put32(warp + _ACTIVE, 0)
+        return False
+    lowest = 1 << 30
+    for lane in range(32):
+        if (ready >> lane) & 1:
+            lowest = min(lowest, raw.i32(warp + _LANE_PC + 4 * lane))
+    group = 0
+    for lane in range(32):
+        if (ready >> lane) & 1 and raw.i32(warp + _LANE_PC + 4 * lane) == lowest:
+            group |= 1 << lane
+    raw.put32(warp + _ACTIVE, group)
+    raw.put32(warp + _PC, lowest)
+    return True
+
+
+@part
+def rotate(warp):
+    """Gives other lanes a turn, so that lanes which spin do not keep those from running that they wait for."""
+    ready = waiting(warp, 0)
+    if ready == 0:
+        return
+    active, pc = raw.u32(warp + _ACTIVE), raw.i32(warp + _PC)
+    lane = 0
+    while not (ready >> lane) & 1:
+        lane += 1
+    other = raw.i32(warp + _LANE_PC + 4 * lane)
+    group = 0
+    for n in range(32):
+        if (ready >> n) & 1 and raw.i32(warp + _LANE_PC + 4 * n) == other:
+            group |= 1 << n
+    raw.put32(warp + _ACTIVE, group)
+    raw.put32(warp + _PC, other)
+    park(warp, active, pc, 0)
+
+
+@part
+def release(warp):
+    """Lets lanes go on for whom the last one they waited for has come or has exited."""
+    gone = raw.u32(warp + _EXITED)
+    for number in range(16):
+        there = waiting(warp, 1 + number)
+        if there and (raw.u32(warp + _CONVERGE + 4 * number) & ~gone & ~there) == 0:
+            _free(warp, there)
+    there = waiting(warp, _WARPSYNC_WAIT)
+    if there and (ALL & ~gone & ~there) == 0:
+        _free(warp, there)
+
+
+@part
+def _free(warp, lanes):
+    for lane in range(32):
+        if (lanes >> lane) & 1:
+            raw.put32(warp + _LANE_WAIT + 4 * lane, 0)
+
+
+@part
+def branch(warp, mask, target, pc):
+    """The lanes of `mask` go to `target`, the others to the next instruction."""
+    active = raw.u32(warp + _ACTIVE)
+    rest = active & ~mask
+    if rest == 0:
+        raw.put32(warp + _PC, target)
+    elif mask == 0:
+        raw.put32(warp + _PC, pc + 1)
+    elif target <= pc:
+        park(warp, rest, pc + 1, 0)
+        raw.put32(warp + _ACTIVE, mask)
+        raw.put32(warp + _PC, target)
+    else:
+        park(warp, mask, target, 0)
+        raw.put32(warp + _ACTIVE, rest)
+        raw.put32(warp + _PC, pc + 1)
+
+
+@part
+def branch_each(warp, mask, targets, pc):
+    """Each lane goes to a place of its own: 32-bit numbers of instructions."""
+    active = raw.u32(warp + _ACTIVE)
+    park(warp, active & ~mask, pc + 1, 0)
+    for lane in range(32):
+        if (mask >> lane) & 1:
+            raw.put32(warp + _LANE_PC + 4 * lane, raw.i32(targets + 4 * lane))
+            raw.put32(warp + _LANE_WAIT + 4 * lane, 0)
+    raw.put32(warp + _ACTIVE, 0)
+    pick(warp)
+
+
+@part
+def wait_for(warp, mask, pc, wait):
+    """The lanes of `mask` wait; behind it they go on at the next instruction. Whether some lane can go on."""
+    active = raw.u32(warp + _ACTIVE)
+    rest = active & ~mask
+    park(warp, mask, pc + 1, wait)
+    raw.put32(warp + _ACTIVE, rest)
+    release(warp)
+    if rest:
+        raw.put32(warp + _PC, pc + 1)
+        return True
+    return pick(warp)
+
+
+@part
+def leave(warp, mask, pc):
+    """Lanes exit. Whether some lane can go on; if none is left, the warp has exited."""
+    active = raw.u32(warp + _ACTIVE)
+    gone = raw.u32(warp + _EXITED) | mask
+    raw.put32(warp + _EXITED, gone)
+    rest = active & ~mask
+    raw.put32(warp + _ACTIVE, rest)
+    if gone == ALL:
+        raw.put32(warp + _STATUS, _GONE)
+        return False
+    release(warp)
+    if rest:
+        raw.put32(warp + _PC, pc + 1)
+        return True
+    return pick(warp)
+
+
+@part
+def leave_convergence(warp, mask, number):
+    """BREAK: lanes are no longer waited for at a convergence barrier."""
+    place = warp + _CONVERGE + 4 * number
+    raw.put32(place, raw.u32(place) & ~mask)
+    release(warp)
+
+
+@part
+def _moved(warp, can):
+    """After lanes were parked: go on with others, or report that none is left that could."""
+    if can:
+        return LEAVE
+    if raw.i32(warp + _STATUS) == _GONE:
+        return STAY
+    return at.NOT_CONVERGED
+
+
+@part
+def _bar(uop, warp, cta, constants, mask, pc):
+    """I0: 0 sync, 1 arrive. A the number, B how many threads (0: all)."""
+    number = raw.i32(row(uop, at.A, warp, constants))
+    threads = raw.i32(row(uop, at.B, warp, constants))
+    if number < 0 or number > 15 or threads < 0:
+        return at.BAD_BARRIER
+    if arrive(cta, warp, number, threads, field(uop, _I0) == 0):
+        return at.OK
+    raw.put32(warp + _PC, pc + 1)
+    return STAY
+
+
+@family("BRA", "EXIT", "BSSY", "BSYNC", "BREAK", "WARPSYNC", "BAR", "NOP", "TRAP")
+def control(op, uop, warp, cta, constants, mask, pc):
+    if op == _BRA:
+        branch(warp, mask & predicate(uop, 0, warp), field(uop, _I0), pc)
+        return LEAVE
+    if mask == 0 or op == _NOP:
+        return at.OK
+    if op == _EXIT:
+        return _moved(warp, leave(warp, mask, pc))
+    if op == _BSSY:
+        raw.put32(warp + _CONVERGE + 4 * field(uop, _I0), raw.u32(warp + _ACTIVE))
+        return at.OK
+    if op == _BSYNC:
+        return _moved(warp, wait_for(warp, mask, pc, 1 + field(uop, _I0)))
+    if op == _BREAK:
+        leave_convergence(warp, mask & predicate(uop, 0, warp), field(uop, _I0))
+        return at.OK
+    if op == _WARPSYNC:
+        return _moved(warp, wait_for(warp, mask, pc, _WARPSYNC_WAIT))
+    if op == _BAR:
+        return _bar(uop, warp, cta, constants, mask, pc)
+    return at.TRAP

@@ -1,0 +1,157 @@
+"""The engine's loop: warps of a program take turns until all have exited, one of them fails, or none can go on.
+
+`run` is resumable: all state lies in the program's block, so it may be left and entered again. Time is off: a warp runs
+until it has to wait. An instruction executes when it is issued, so a scheduler that says when can stand where `_turn`
+stands; `W_CYCLE` and `CTA_CYCLE` count issued instructions until there is one.
+"""
+
+from __future__ import annotations
+
+from tileprobe.targets.jit import borrowing, part
+from tileprobe.targets.simgpu.engine import layout as at
+from tileprobe.targets.simgpu.engine import raw
+from tileprobe.targets.simgpu.engine.barriers import one_less
+from tileprobe.targets.simgpu.engine.control import rotate
+from tileprobe.targets.simgpu.engine.fields import ALL, decoded, splat
+from tileprobe.targets.simgpu.engine.numbers import FIRST, LEAVE, STAY
+from tileprobe.targets.simgpu.engine.vectors import call, execute
+
+_PC, _ACTIVE, _STATUS, _TABLE = at.W_PC, at.W_ACTIVE, at.W_STATUS, at.CTA_TABLE
+_RUNNING, _GONE, _UOP = at.RUNNING, at.EXITED, at.UOP
+_CTAID = at.W_SPECIAL + at.ROW * at.SPECIAL.index("SR_CTAID.X")
+TURN = 4096  # instructions that a warp may issue before others have their turn
+
+
+@part
+def guard_of(uop, warp, active):
+    """The lanes that execute a micro-op, by its guard; of the uniform datapath all lanes or none."""
+    code = raw.i32(uop + 4)
+    mask = active & decoded(warp, code & 63)
+    if code & 64 and mask:
+        return ALL
+    return mask
+
+
+@part
+def _turn(cta, warp, constants, budget):
+    """Issues instructions of one warp until it waits, fails, exits, or has used its budget. How many, and why."""
+    uops, table, scratch = raw.i64(cta + at.CTA_UOPS), raw.i64(cta + _TABLE), raw.i64(cta + at.CTA_SCRATCH)
+    count = raw.i64(cta + at.CTA_UOP_COUNT)
+    pc, active = raw.i32(warp + _PC), raw.u32(warp + _ACTIVE)
+    issued, why = 0, at.OK
+    while issued < budget:
+        if pc < 0 or pc >= count:
+            why = at.BAD_PC
+            break
+        uop = uops + pc * _UOP
+        op = raw.i32(uop)
+        mask = guard_of(uop, warp, active)
+        issued += 1
+        if op < FIRST:
+            if mask:
+                execute(table + 8 * op, uop, warp, constants, mask, scratch)
+            pc += 1
+            continue
+        raw.put32(warp + _PC, pc)
+        why = call(table + 8 * op, op, uop, warp, cta, constants, mask, pc)
+        if why == at.OK:
+            pc += 1
+            continue
+        pc, active = raw.i32(warp + _PC), raw.u32(warp + _ACTIVE)
+        if why == LEAVE:
+            why = at.OK
+            continue
+        break
+    raw.put32(warp + _PC, pc)
+    raw.put64(warp + at.W_STEPS, raw.i64(warp + at.W_STEPS) + issued)
+    raw.put64(warp + at.W_CYCLE, raw.i64(warp + at.W_CYCLE) + issued)
+    raw.put64(cta + at.CTA_STEPS, raw.i64(cta + at.CTA_STEPS) + issued)
+    raw.put64(cta + at.CTA_PROGRESS, raw.i64(cta + at.CTA_PROGRESS) + issued)
+    return why
+
+
+@part
+def _run(cta, budget):
+    """Runs a program for so many instructions. How it ended: FINISHED, QUANTUM, DEADLOCK, FAULT, SYSTEM_CALL."""
+    constants = raw.i64(cta + at.CTA_CONSTANTS)
+    warps, size = raw.i64(cta + at.CTA_WARPS), raw.i64(cta + at.CTA_WARP_BYTES)
+    number = raw.i64(cta + at.CTA_WARP_COUNT)
+    end = raw.i64(cta + at.CTA_STEPS) + budget
+    while raw.i64(cta + at.CTA_LIVE) > 0:
+        before = raw.i64(cta + at.CTA_PROGRESS)
+        for n in range(number):
+            warp = warps + n * size
+            if raw.i32(warp + _STATUS) != _RUNNING:
+                continue
+            why = _turn(cta, warp, constants, TURN)
+            if raw.i32(warp + _STATUS) == _GONE:
+                one_less(cta)
+            elif why == at.OK:
+                rotate(warp)
+            elif why != STAY:
+                raw.put64(cta + at.CTA_ERROR, why)
+                raw.put64(cta + at.CTA_ERROR_WARP, n)
+                raw.put64(cta + at.CTA_ERROR_PC, raw.i32(warp + _PC))
+                return at.FAULT
+        if raw.i64(cta + at.CTA_PROGRESS) == before:
+            return at.DEADLOCK
+        if raw.i64(cta + at.CTA_STEPS) >= end:
+            return at.QUANTUM
+    return at.FINISHED
+
+
+@part
+def _start(worker, cta):
+    """Puts the next program into its block: warps as the template has them, their place in the grid, clean memory."""
+    number = raw.i64(worker + at.WORKER_NEXT)
+    wide, high = raw.i64(worker + at.WORKER_X), raw.i64(worker + at.WORKER_Y)
+    x, y, z = number % wide, (number // wide) % high, number // (wide * high)
+    raw.put64(cta + at.CTA_X, x)
+    raw.put64(cta + at.CTA_Y, y)
+    raw.put64(cta + at.CTA_Z, z)
+    warps, size = raw.i64(cta + at.CTA_WARPS), raw.i64(cta + at.CTA_WARP_BYTES)
+    count = raw.i64(cta + at.CTA_WARP_COUNT)
+    raw.copy(warps, raw.i64(worker + at.WORKER_TEMPLATE), raw.i64(worker + at.WORKER_TEMPLATE_BYTES))
+    for n in range(count):
+        warp = warps + n * size
+        splat(warp + _CTAID, x)
+        splat(warp + _CTAID + at.ROW, y)
+        splat(warp + _CTAID + 2 * at.ROW, z)
+    for place in (
+        at.CTA_ERROR,
+        at.CTA_STEPS,
+        at.CTA_CYCLE,
+        at.CTA_PROGRESS,
+        at.CTA_EPOCH,
+        at.CTA_ASYNC_COUNT,
+    ):
+        raw.put64(cta + place, 0)
+    raw.put64(cta + at.CTA_LIVE, count)
+    for n in range(16 * at.BARRIER // 8):
+        raw.put64(cta + at.CTA_BARRIERS + 8 * n, 0)
+    raw.fill(raw.i64(cta + at.CTA_SHARED), at.POISON, raw.i64(cta + at.CTA_SHARED_BYTES))
+
+
+@borrowing
+def run(worker, budget):
+    """Runs a worker's programs until all have finished, so many instructions are used up, or something is wrong."""
+    cta = raw.i64(worker + at.WORKER_CTA)
+    left = budget
+    while left > 0:
+        if raw.i64(worker + at.WORKER_BUSY) == 0:
+            if raw.i64(worker + at.WORKER_NEXT) >= raw.i64(worker + at.WORKER_END):
+                return at.FINISHED
+            _start(worker, cta)
+            raw.put64(worker + at.WORKER_BUSY, 1)
+        before = raw.i64(cta + at.CTA_STEPS)
+        how = _run(cta, left)
+        used = raw.i64(cta + at.CTA_STEPS) - before
+        left -= used
+        raw.put64(worker + at.WORKER_STEPS, raw.i64(worker + at.WORKER_STEPS) + used)
+        if how != at.FINISHED:
+            return how
+        raw.put64(worker + at.WORKER_BUSY, 0)
+        raw.put64(
+            worker + at.WORKER_NEXT, raw.i64(worker + at.WORKER_NEXT) + raw.i64(worker + at.WORKER_STRIDE)
+        )
+    return at.QUANTUM

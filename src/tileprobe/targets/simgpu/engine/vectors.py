@@ -1,0 +1,148 @@
+"""All handlers over lanes as one table of machine code, and `execute`, with which code that Numba compiles calls them.
+
+Handlers are LLVM functions without any of Numba's parts, so they are compiled apart, once, to an object file that is
+kept beside Numba's code. A handler's number is the place of its name in `NUMBERS`. `compiled` makes code of other
+handlers in the same way, which is how tests look at one handler, changed or not, without all the others.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+
+from tileprobe.targets.jit import cache_folder
+from tileprobe.targets.simgpu.engine import (  # noqa: F401  they register their handlers
+    lanes_address,
+    lanes_float,
+    lanes_half,
+    lanes_integer,
+)
+from tileprobe.targets.simgpu.engine.lanes import HANDLERS, I32, I64, POINTER, Emit, Lanes
+from tileprobe.targets.simgpu.engine.raw import intrinsic
+
+NUMBERS = {name: number for number, name in enumerate(sorted(HANDLERS))}
+_KIND = ir.FunctionType(ir.VoidType(), [I64, I64, I64, I32, I64])
+_libraries = itertools.count()
+
+
+def _module(handlers: Mapping[str, Emit]) -> ir.Module:
+    module = ir.Module("tileprobe.simgpu")
+    for name, emit in handlers.items():
+        function = ir.Function(module, _KIND, name)
+        builder = ir.IRBuilder(function.append_basic_block())
+        uop, warp, constants, mask, scratch = function.args
+        emit(Lanes(builder, uop, warp, constants, mask, scratch))
+        builder.ret_void()
+    return module
+
+
+def _object(handlers: Mapping[str, Emit]) -> bytes:
+    import llvmlite.binding as llvm
+
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    target = llvm.Target.from_default_triple()
+    machine = target.create_target_machine(
+        cpu=llvm.get_host_cpu_name(),
+        features=llvm.get_host_cpu_features().flatten(),
+        opt=2,
+        reloc="pic",
+        codemodel="small",
+        jit=True,
+    )
+    made = _module(handlers)
+    made.triple, made.data_layout = machine.triple, str(machine.target_data)
+    module = llvm.parse_assembly(str(made))
+    options = llvm.create_pipeline_tuning_options(speed_level=2)
+    builder = llvm.create_pass_builder(machine, options)
+    builder.getModulePassManager().run(module, builder)
+    return machine.emit_object(module)
+
+
+@lru_cache(maxsize=1)
+def _linker() -> Any:
+    import llvmlite.binding as llvm
+    from llvmlite.binding.orcjit import create_lljit_compiler
+
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    return create_lljit_compiler()
+
+
+def _load(data: bytes, names: list[str]) -> tuple[Any, np.ndarray]:
+    """The library, to be held as long as its code is used, and the addresses of these functions."""
+    from llvmlite.binding.orcjit import JITLibraryBuilder
+
+    builder = JITLibraryBuilder().add_object_img(data).add_current_process()
+    for name in names:
+        builder.export_symbol(name)
+    library = builder.link(_linker(), f"simgpu{next(_libraries)}")
+    return library, np.array([library[name] for name in names], np.int64)
+
+
+def compiled(handlers: Mapping[str, Emit]) -> tuple[Any, np.ndarray]:
+    """Code of these handlers, in their order."""
+    return _load(_object(handlers), list(handlers))
+
+
+def kept() -> Path:
+    """Where the code of all handlers is kept: by sources and by the processor it is for."""
+    import hashlib
+
+    import llvmlite.binding as llvm
+
+    machine = f"{llvm.get_host_cpu_name()} {llvm.get_host_cpu_features().flatten()} {llvm.llvm_version_info}"
+    digest = hashlib.sha256(machine.encode()).hexdigest()[:16]
+    return cache_folder(Path(__file__).parent) / f"lanes-{digest}.o"
+
+
+@lru_cache(maxsize=1)
+def handlers() -> tuple[Any, np.ndarray]:
+    """All handlers in the order of their numbers: what holds them, and their addresses."""
+    from tileprobe.errors import TileProbeError
+    from tileprobe.files import write_file
+
+    path, names = kept(), list(NUMBERS)
+    try:
+        return _load(path.read_bytes(), names)
+    except (OSError, RuntimeError):  # not there yet, or not whole
+        data = _object({name: HANDLERS[name] for name in names})
+    with contextlib.suppress(TileProbeError):  # nowhere to keep it: compile in each process
+        write_file(path, data, make_folder=True)
+    return _load(data, names)
+
+
+@intrinsic
+def execute(typing: Any, entry: Any, uop: Any, warp: Any, constants: Any, mask: Any, scratch: Any) -> Any:
+    """Calls the handler whose address stands at `entry` for the lanes of `mask`."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        entry, uop, warp, constants, mask, scratch = args
+        address = builder.load(builder.inttoptr(entry, POINTER), typ=I64, align=8)
+        function = builder.inttoptr(address, ir.PointerType(_KIND))
+        builder.call(function, [uop, warp, constants, builder.trunc(mask, I32), scratch])
+        return context.get_dummy_value()
+
+    return types.void(*([types.int64] * 6)), generate
+
+
+@intrinsic
+def call(
+    typing: Any, entry: Any, op: Any, uop: Any, warp: Any, cta: Any, constants: Any, mask: Any, pc: Any
+) -> Any:
+    """Calls the family whose address stands at `entry`."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        kind = ir.FunctionType(I64, [I64] * 7)
+        address = builder.load(builder.inttoptr(args[0], POINTER), typ=I64, align=8)
+        return builder.call(builder.inttoptr(address, ir.PointerType(kind)), args[1:])
+
+    return types.int64(*([types.int64] * 8)), generate

@@ -1,0 +1,48 @@
+"""Runs a launch: deals programs to threads, calls the engine, and says what went wrong.
+
+Programs whose order can be seen (atomics on global memory) run on one thread in the order of their numbers; all
+others are dealt out. Either way the result is the same bits whatever the number of threads.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+from tileprobe.targets.simgpu import report
+from tileprobe.targets.simgpu.blocks import Image, Worker, address
+from tileprobe.targets.simgpu.engine import layout as at
+from tileprobe.targets.simgpu.engine.loop import run
+
+_QUANTUM = 20_000_000  # instructions between two looks at Ctrl-C
+STEP_LIMIT = 2_000_000_000  # of one program, before it is taken for endless
+
+
+def execute(
+    made: Image, grid: tuple[int, int, int], threads: int, step_limit: int = STEP_LIMIT, checks: int = 0
+) -> int:
+    """Runs all programs of a grid. How many instructions that took."""
+    programs = grid[0] * grid[1] * grid[2]
+    if programs == 0:
+        return 0
+    count = 1 if made.program.atomic else max(1, min(threads, programs))
+    workers = [Worker(made, grid, n, count, checks) for n in range(count)]
+    if count == 1:
+        _drive(workers[0], step_limit)
+    else:
+        with ThreadPoolExecutor(count) as pool:
+            for done in [pool.submit(_drive, worker, step_limit) for worker in workers]:
+                done.result()
+    return sum(worker.worker_field(at.WORKER_STEPS) for worker in workers)
+
+
+def _drive(worker: Worker, step_limit: int) -> None:
+    block = address(worker.block)
+    while True:
+        how = run(block, _QUANTUM)
+        if how == at.FINISHED:
+            return
+        if how == at.QUANTUM:
+            if worker.get(at.CTA_STEPS) > step_limit:
+                raise report.endless(worker, step_limit)
+            continue
+        raise report.fault(worker) if how == at.FAULT else report.deadlock(worker)

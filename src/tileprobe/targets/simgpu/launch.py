@@ -1,0 +1,90 @@
+"""Launches a kernel on the simulated GPU. Triton makes one `Launcher` a compiled kernel and calls it on every launch.
+
+The last two parameters of a kernel are the global scratch and the profile scratch; both are host memory here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from triton.backends.driver import expand_signature
+
+from tileprobe.errors import TileProbeError
+from tileprobe.targets.simgpu import arguments
+from tileprobe.targets.simgpu.blocks import aligned, image
+from tileprobe.targets.simgpu.device import Counter
+from tileprobe.targets.simgpu.execute import execute
+from tileprobe.targets.simgpu.program import Program
+from tileprobe.targets.simgpu.settings import settings
+
+
+class Launcher:
+    """Called by Triton as `(gx, gy, gz, stream, function, packed, launch_metadata, enter, exit, *args)`."""
+
+    def __init__(self, src: Any, metadata: Any) -> None:
+        self.src, self.metadata = src, metadata
+        fn = getattr(src, "fn", None)
+        self.kernel = getattr(fn, "__name__", None) or src.name.lstrip("@")
+        self.names = list(getattr(fn, "arg_names", None) or (str(k) for k in src.signature))
+        self.descriptors = getattr(metadata, "tensordesc_meta", None)
+        self.signature = list(src.signature.values())
+        self.expanded = expand_signature(self.signature, self.descriptors, "nvTmaDesc")
+
+    def __call__(
+        self, gx: int, gy: int, gz: int, stream: Any, function: Program, packed: Any, launch_metadata: Any,
+        enter: Any, exit: Any, *args: Any,
+    ) -> None:  # fmt: skip
+        if enter is not None:
+            enter(launch_metadata)
+        try:
+            self.run(function, (gx, gy, gz), args)
+        finally:
+            if exit is not None:
+                exit(launch_metadata)
+
+    def run(self, program: Program, grid: tuple[int, int, int], args: Any) -> int:
+        """All programs of a grid. How many warp instructions they took."""
+        clusters = getattr(self.metadata, "num_ctas", 1) or 1
+        if clusters != 1:
+            raise TileProbeError(
+                f"kernel {self.kernel}: clusters of {clusters} programs are not simulated yet"
+            )
+        programs = grid[0] * grid[1] * grid[2]
+        scratch = [self._scratch(kind, programs) for kind in ("global", "profile")]
+        values = self._values(args)
+        values += [("scratch", "*i8", None if held is None else _Held(held)) for held in scratch]
+        parameters = arguments.pack(self.kernel, values, program.cubin.parameters)
+        ranges = [span for _, _, value in values if (span := arguments.memory(value)) is not None]
+        made = image(program, grid, self.threads(program), self.metadata.shared, parameters, ranges)
+        issued = execute(made, grid, settings.wanted_threads(), settings.step_limit, int(settings.check))
+        Counter.issued += issued
+        return issued
+
+    def threads(self, program: Program) -> int:
+        return program.cubin.threads or self.metadata.num_warps * 32
+
+    def _values(self, args: Any) -> list[tuple[str, str, Any]]:
+        if any(_is_descriptor(kind) for kind in self.signature):
+            raise TileProbeError(
+                f"kernel {self.kernel}: tensor descriptors from the host are not simulated yet"
+            )
+        return arguments.flatten(self.signature, args, self.names)
+
+    def _scratch(self, kind: str, programs: int) -> np.ndarray | None:
+        size = getattr(self.metadata, f"{kind}_scratch_size", 0) or 0
+        return aligned(size * programs) if size else None
+
+
+def _is_descriptor(kind: Any) -> bool:
+    return isinstance(kind, str) and kind.startswith("tensordesc")
+
+
+class _Held:
+    """Memory of ours as an argument."""
+
+    def __init__(self, data: np.ndarray) -> None:
+        self.data, self.nbytes = data, data.nbytes
+
+    def data_ptr(self) -> int:
+        return self.data.ctypes.data

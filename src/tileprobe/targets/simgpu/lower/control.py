@@ -1,0 +1,79 @@
+"""Branches, barriers between lanes and warps: how they become micro-ops."""
+
+from __future__ import annotations
+
+from tileprobe.targets.simgpu.engine import layout as at
+from tileprobe.targets.simgpu.lower.case import Case, lowers
+
+
+@lowers(
+    "NOP", "ERRBAR", "CCTL", "CGAERRBAR", "YIELD", "UTMACCTL", "ACQBULK", "CCTLL", "PREEXIT", "DEPBAR_NONE"
+)
+def nothing(x: Case) -> None:
+    """Order and caches of memory: what is written here is seen by everybody at once."""
+    x.mods.clear()
+    x.operands.clear()
+    x.emit("NOP")
+
+
+@lowers("MEMBAR")
+def membar(x: Case) -> None:
+    x.has("ALL", "SC", "GPU", "CTA", "SYS", "VC", "CLUSTER", "OVERRIDE")
+    x.emit("NOP")
+
+
+@lowers("BRA")
+def bra(x: Case) -> None:
+    """A predicate before the place decides together with the guard; a uniform one likewise."""
+    x.has("U", "CONV")
+    if x.next_is("P", "UP"):
+        x.predicate(0)
+    x.set(at.I0, x.label())
+    x.emit("BRA")
+
+
+@lowers("EXIT")
+def leave(x: Case) -> None:
+    x.has("KEEPREFCOUNT")
+    x.emit("EXIT")
+
+
+@lowers("BSSY", "BSYNC", "BREAK")
+def converge(x: Case) -> None:
+    x.has("RECONVERGENT", "RELIABLE")
+    if x.next_is("P", "UP"):
+        x.predicate(0)
+    barrier = x.take()
+    if barrier.kind != "B" or not 0 <= barrier.number < 16:
+        raise x.refuse(f"the operand {barrier.text}")
+    x.set(at.I0, barrier.number)
+    if x.instruction.root == "BSSY":
+        x.label()
+    x.emit(x.instruction.root)
+
+
+@lowers("WARPSYNC")
+def warpsync(x: Case) -> None:
+    if not x.has("ALL"):
+        operand = x.take()
+        if operand.number & 0xFFFFFFFF != 0xFFFFFFFF or operand.kind != "hex":
+            raise x.refuse("some of the lanes")
+    x.emit("WARPSYNC")
+
+
+@lowers("BAR")
+def bar(x: Case) -> None:
+    x.has("DEFER_BLOCKING")
+    kind = x.one_of("SYNC", "ARV")
+    x.set(at.I0, {"SYNC": 0, "ARV": 1}[kind])
+    x.source(at.A, "bits")
+    if x.operands:
+        x.source(at.B, "bits")
+    x.emit("BAR")
+
+
+@lowers("BPT")
+def trap(x: Case) -> None:
+    x.mods.clear()
+    x.operands.clear()
+    x.emit("TRAP")

@@ -1,0 +1,255 @@
+"""Single, double and half precision: how they become micro-ops."""
+
+from __future__ import annotations
+
+from tileprobe.targets.simgpu.engine import layout as at
+from tileprobe.targets.simgpu.engine.lanes_float import FLOAT_COMPARE, arithmetic_name
+from tileprobe.targets.simgpu.engine.lanes_integer import COMBINE
+from tileprobe.targets.simgpu.lower.case import Case, lowers
+
+_SOURCES = (at.A, at.B, at.C)
+
+
+@lowers("FADD", "FMUL", "FFMA")
+def arithmetic(x: Case) -> None:
+    op = x.instruction.root.lower()
+    flush, saturate = x.has("FTZ"), x.has("SAT")
+    rounding = x.one_of("RZ", "RM", "RP", default="").lower()
+    x.has("RN")
+    x.result()
+    for source in _SOURCES if op == "ffma" else _SOURCES[:2]:
+        x.source(source, "float")
+    if rounding:
+        if saturate:
+            raise x.refuse("directed rounding that saturates")
+        x.emit(f"{op}_{rounding}{'_ftz' * flush}")
+    else:
+        x.emit(arithmetic_name(op, x.modified, flush, saturate))
+
+
+@lowers("DADD", "DMUL", "DFMA")
+def double(x: Case) -> None:
+    op = x.instruction.root.lower()
+    rounding = x.one_of("RZ", "RM", "RP", default="").lower()
+    x.result(rows=2)
+    for source in _SOURCES if op == "dfma" else _SOURCES[:2]:
+        x.source(source, "double", rows=2)
+    if rounding:
+        x.set(at.I0, ("rz", "rm", "rp").index(rounding))
+        x.set(at.I1, ("dadd", "dmul", "dfma").index(op))
+        x.emit("DIRECTED_64")
+    else:
+        x.emit(op)
+
+
+@lowers("FSEL")
+def fsel(x: Case) -> None:
+    flush = x.has("FTZ")
+    if flush:
+        raise x.refuse("FTZ")
+    x.result()
+    x.source(at.A, "float")
+    x.source(at.B, "float")
+    x.predicate(0)
+    x.emit("fsel")
+
+
+@lowers("FMNMX")
+def fmnmx(x: Case) -> None:
+    flush, nan, xorsign = x.has("FTZ"), x.has("NAN"), x.has("XORSIGN")
+    x.result()
+    x.source(at.A, "float")
+    x.source(at.B, "float")
+    x.predicate(0)
+    x.emit("fmnmx" + "_ftz" * flush + "_nan" * nan + "_xorsign" * xorsign)
+
+
+@lowers("FSETP", "DSETP")
+def fsetp(x: Case) -> None:
+    wide = x.instruction.root == "DSETP"
+    compare = x.one_of(*FLOAT_COMPARE, *(("MAX", "MIN") if wide else ()))
+    flush = x.has("FTZ")
+    x.set(at.I0, COMBINE[x.one_of(*COMBINE)])
+    x.predicate_result(0)
+    x.predicate_result(1)
+    for source in _SOURCES[:2]:
+        x.source(source, "double" if wide else "float", rows=2 if wide else 1)
+    x.predicate(0)
+    if compare in ("MAX", "MIN"):
+        x.emit(f"dsetp_{compare.lower()}")
+        return
+    x.set(at.I1, FLOAT_COMPARE[compare])
+    x.emit("dsetp" if wide else "fsetp" + "_ftz" * flush)
+
+
+@lowers("FCHK")
+def fchk(x: Case) -> None:
+    x.has("DIVIDE")
+    x.predicate_result(0)
+    x.source(at.A, "float")
+    x.source(at.B, "float")
+    x.emit("fchk")
+
+
+_SLOW = ("LG2", "SIN", "COS", "TANH")
+
+
+@lowers("MUFU")
+def mufu(x: Case) -> None:
+    function = x.one_of("EX2", "RCP", "RSQ", "SQRT", "RCP64H", "RSQ64H", *_SLOW)
+    x.result()
+    x.source(at.A, "float")
+    if function in _SLOW:
+        x.set(at.I0, _SLOW.index(function))
+        x.emit("MUFU_SLOW")
+    else:
+        x.emit(f"mufu_{function.lower()}")
+
+
+# -- two halves ----------------------------------------------------------------------------------------------------
+
+
+def _halves(x: Case, fields: tuple[int, ...]) -> None:
+    """Sources of two halves; two immediates stand for one source, packed."""
+    for source in fields:
+        if x.next_is("text", "hex"):
+            x.take()
+            x.source(source, "half")
+        else:
+            x.source(source, "half")
+
+
+@lowers("HADD2", "HMUL2", "HFMA2")
+def half(x: Case) -> None:
+    op = x.instruction.root.lower()
+    x.has("MMA")  # the unit that does it
+    form = "bf16" if x.has("BF16_V2", "BF16") else "f16"
+    whole = op == "hadd2" and x.has("F32")
+    kind = "_sat" if x.has("SAT") else "_relu" if x.has("RELU") else ""
+    x.result()
+    _halves(x, _SOURCES if op == "hfma2" else _SOURCES[:2])
+    x.emit(f"hadd2_f32_{form}" if whole else f"{op}_{form}{kind}")
+
+
+@lowers("HMNMX2")
+def hmnmx2(x: Case) -> None:
+    form = "bf16" if x.has("BF16_V2", "BF16") else "f16"
+    nan = x.has("NAN")
+    x.result()
+    _halves(x, _SOURCES[:2])
+    x.predicate(0)
+    x.emit(f"hmnmx2_{form}{'_nan' * nan}")
+
+
+@lowers("HSETP2")
+def hsetp2(x: Case) -> None:
+    form = "bf16" if x.has("BF16_V2", "BF16") else "f16"
+    x.set(at.I1, FLOAT_COMPARE[x.one_of(*FLOAT_COMPARE)])
+    x.set(at.I0, COMBINE[x.one_of(*COMBINE)])
+    x.predicate_result(0)
+    x.predicate_result(1)
+    _halves(x, _SOURCES[:2])
+    x.predicate(0)
+    x.emit(f"hsetp2_{form}")
+
+
+@lowers("HSET2")
+def hset2(x: Case) -> None:
+    form = "bf16" if x.has("BF16_V2", "BF16") else "f16"
+    as_float = x.has("BF")
+    x.set(at.I1, FLOAT_COMPARE[x.one_of(*FLOAT_COMPARE)])
+    x.set(at.I0, COMBINE[x.one_of(*COMBINE)])
+    x.set(at.I2, {"f16": 0x3C00, "bf16": 0x3F80}[form] if as_float else 0xFFFF)
+    x.result()
+    _halves(x, _SOURCES[:2])
+    x.predicate(0)
+    x.emit(f"hset2_{form}")
+
+
+# -- conversions ---------------------------------------------------------------------------------------------------
+
+
+@lowers("F2FP")
+def f2fp(x: Case) -> None:
+    if not x.has("PACK_AB"):
+        raise x.refuse("not a packing of two floats")
+    down, relu = x.has("RZ"), x.has("RELU")
+    form = "bf16" if x.has("BF16") else "f16"
+    x.has("F16", "F32")
+    x.result()
+    x.source(at.A, "float")
+    x.source(at.B, "float")
+    x.emit(f"pack_{form}{'_rz' * down}{'_relu' * relu}")
+
+
+@lowers("F2F")
+def f2f(x: Case) -> None:
+    x.has("FTZ")
+    target, source = x.mods[:2] if len(x.mods) >= 2 else ("", "")
+    x.mods = x.mods[2:]
+    names = {("F32", "F64"), ("F64", "F32"), ("F16", "F32"), ("BF16", "F32"), ("F32", "F16"), ("F32", "BF16")}
+    if (target, source) not in names:
+        raise x.refuse("this conversion")
+    x.result(rows=2 if target == "F64" else 1)
+    style = {"F64": "double", "F16": "half", "BF16": "half"}.get(source, "float")
+    x.source(at.A, style, rows=2 if source == "F64" else 1)
+    x.emit(f"{target.lower()}_from_{source.lower()}")
+
+
+_ROUND = {"RM": "rm", "RP": "rp", "RZ": "rz"}
+
+
+@lowers("I2F", "I2FP")
+def i2f(x: Case) -> None:
+    rounding = x.one_of(*_ROUND, default="")
+    x.has("RN")
+    wide = x.has("F64")
+    x.has("F32")
+    kind = x.one_of("U64", "S64", "U32", "S32", "U16", "S16", "U8", "S8", default="S32")
+    if not wide and kind in ("U32", "S32"):
+        x.result()
+        x.source(at.A)
+        x.emit(f"i2f_{kind.lower()}{'_' * bool(rounding)}{rounding.lower()}")
+        return
+    x.result(rows=2 if wide else 1)
+    operand = x.take()
+    shift, suffixes = 0, list(operand.suffixes)
+    if suffixes and suffixes[0][0] in "BH" and suffixes[0][1:].isdigit():
+        shift = int(suffixes[0][1:]) * (8 if suffixes[0][0] == "B" else 16)
+        suffixes = suffixes[1:]
+    if suffixes or operand.absolute or operand.inverted or operand.negated:
+        raise x.refuse(f"the operand {operand.text}")
+    x.set(at.A, x.value(operand, "bits", 2 if kind.endswith("64") else 1))
+    x.set(at.I0, int(kind[1:]) | (256 if kind[0] == "S" else 0) | shift << 16)
+    x.set(at.I1, (1 if wide else 0) | ("", "RZ", "RM", "RP").index(rounding) << 4)
+    x.emit("I2F_ANY")
+
+
+_TO_INTEGER = ("RN", "TRUNC", "FLOOR", "CEIL")
+
+
+@lowers("F2I")
+def f2i(x: Case) -> None:
+    flush = x.has("FTZ")
+    x.has("NTZ", "F32")
+    source = "F64" if x.has("F64") else "F16" if x.has("F16") else "F32"
+    rounding = x.one_of("TRUNC", "FLOOR", "CEIL", default="RN")
+    kind = x.one_of("U64", "S64", "U32", "S32", "U16", "S16", "U8", "S8", default="S32")
+    if source == "F16":
+        raise x.refuse("from a half")
+    x.result(rows=2 if kind.endswith("64") else 1)
+    x.source(at.A, "double" if source == "F64" else "float", rows=2 if source == "F64" else 1)
+    x.set(at.I0, int(kind[1:]) | (256 if kind[0] == "S" else 0))
+    x.set(at.I1, (1 if source == "F64" else 0) | _TO_INTEGER.index(rounding) << 4 | flush << 8)
+    x.emit("F2I")
+
+
+@lowers("FRND")
+def frnd(x: Case) -> None:
+    flush, wide = x.has("FTZ"), x.has("F64")
+    x.has("F32")
+    rounding = x.one_of("TRUNC", "FLOOR", "CEIL", default="RN")
+    x.result(rows=2 if wide else 1)
+    x.source(at.A, "double" if wide else "float", rows=2 if wide else 1)
+    x.set(at.I1, (1 if wide else 0) | _TO_INTEGER.index(rounding) << 4 | flush << 8)
+    x.emit("FRND")

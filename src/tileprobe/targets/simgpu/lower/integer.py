@@ -1,0 +1,306 @@
+"""Integers, logic, selection: how they become micro-ops."""
+
+from __future__ import annotations
+
+from tileprobe.targets.simgpu.engine import layout as at
+from tileprobe.targets.simgpu.engine.lanes_integer import COMBINE, COMPARE, UNSIGNED, shift_name
+from tileprobe.targets.simgpu.lower.case import ZERO, Case, lowers
+from tileprobe.targets.simgpu.operands import read
+
+
+@lowers("MOV", "UMOV")
+def mov(x: Case) -> None:
+    x.result()
+    x.source(at.A, "bits")
+    if x.next_is("hex"):  # which bytes: all of them
+        if x.take().number != 0xF:
+            raise x.refuse("a move of some bytes")
+    x.emit("mov")
+
+
+@lowers("IMAD", "UIMAD")
+def imad(x: Case) -> None:
+    wide, high, carried = x.has("WIDE"), x.has("HI"), x.has("X")
+    unsigned = x.has("U32")
+    x.has("MOV", "SHL", "IADD")  # what the multiplication stands for: it is one all the same
+    x.result(rows=2 if wide else 1)
+    carries = False
+    while x.next_is("P", "UP"):
+        carries = carries or x.operands[0].number != 7
+        x.predicate_result(0)
+    style = "bits" if wide or high else "integer"
+    x.source(at.A, style)
+    x.source(at.B, style)
+    x.source(at.C, "integer", rows=2 if wide or high else 1)
+    if carried:
+        x.predicate(0, place=-1)
+    else:
+        x.false(0)
+    kind = ("wide" if wide else "hi") + ("_u" if unsigned else "_s")
+    if wide or high:
+        x.emit(f"imad_{kind}{'_carry' * (carried or carries)}")
+    elif carries:
+        raise x.refuse("a carry of a 32-bit product")
+    else:
+        x.emit("imad_x" if carried else "imad")
+
+
+def _carries(x: Case, results: int) -> bool:
+    """Takes predicate results of carries; whether one of them is used."""
+    used = n = 0
+    while x.next_is("P", "UP"):
+        if n == results:
+            raise x.refuse("too many results")
+        used |= x.operands[0].number != 7
+        x.predicate_result(n)
+        n += 1
+    return bool(used)
+
+
+@lowers("IADD3", "UIADD3", "VIADD", "IADD")
+def iadd3(x: Case) -> None:
+    carried = x.has("X")
+    x.result()
+    carries = _carries(x, 2)
+    two = x.instruction.root in ("VIADD", "IADD")
+    for source in (at.A, at.B) if two else (at.A, at.B, at.C):
+        x.source(source)
+    for n in (0, 1):
+        if x.last_is("P", "UP") and carried:
+            x.predicate(n, place=0)
+        else:
+            x.false(n)
+    x.emit("iadd3_carry" if carried or carries else "iadd3")
+
+
+@lowers("LEA", "ULEA")
+def lea(x: Case) -> None:
+    high, carried, extended = x.has("HI"), x.has("X"), x.has("SX32")
+    x.result()
+    carries = _carries(x, 1)
+    x.false(0)
+    if carried:
+        x.predicate(0, place=-1)
+    shift = x.take(-1)
+    if shift.kind != "hex" or not 0 <= shift.number < 32:
+        raise x.refuse(f"a shift by {shift.text}")
+    x.set(at.I0, shift.number)
+    x.source(at.A, "bits")
+    x.source(at.B)
+    if high and not extended:
+        x.source(at.C, "bits")
+    x.emit("lea" + "_hi" * high + "_sx" * extended + "_carry" * (carried or carries))
+
+
+_TWO = {0xC0: "and", 0xFC: "or", 0x3C: "xor"}  # tables in which only a and b matter
+
+
+@lowers("LOP3", "ULOP3")
+def lop3(x: Case) -> None:
+    x.has("LUT")
+    tests = x.next_is("P", "UP") and x.operands[0].number != 7
+    if x.next_is("P", "UP"):
+        x.predicate_result(0)
+    x.result()
+    for source in (at.A, at.B, at.C):
+        x.source(source, "bits")
+    table = x.take()
+    if table.kind != "hex":
+        raise x.refuse("a table is missing")
+    x.set(at.I0, table.number)
+    x.predicate(0)
+    x.emit("lop3_predicate" if tests else f"lop_{_TWO[table.number]}" if table.number in _TWO else "lop3")
+
+
+@lowers("PLOP3", "UPLOP3")
+def plop3(x: Case) -> None:
+    x.has("LUT")
+    x.predicate_result(0)
+    x.predicate_result(1)
+    x.predicate(0)
+    x.predicate(1)
+    third = x.take()
+    x.fields[at.C] = x._slot(third, reading=True)
+    x.set(at.I0, x.take().number)
+    x.set(at.I1, x.take().number)
+    x.emit("plop3")
+
+
+@lowers("SHF", "USHF")
+def shf(x: Case) -> None:
+    left = x.one_of("L", "R") == "L"
+    wrap, high = x.has("W"), x.has("HI")
+    kind = x.one_of("U32", "S32", "U64", "S64")
+    x.result()
+    x.source(at.A, "bits")
+    amount = x.source(at.B, "bits")
+    x.source(at.C, "bits")
+    signed, double = kind[0] == "S", kind.endswith("64")
+    simple = amount.kind == "hex" and 0 <= amount.number < 32 and not double
+    if simple and left and not high:
+        x.set(at.I0, amount.number)
+        x.emit("shl")
+    elif simple and not left and high:
+        x.set(at.I0, amount.number)
+        x.emit("ashr" if signed else "lshr")
+    else:
+        x.emit(shift_name(left, high, wrap, signed, double))
+
+
+@lowers("PRMT", "UPRMT")
+def prmt(x: Case) -> None:
+    x.result()
+    x.source(at.A, "bits")
+    selector = x.source(at.B, "bits")
+    x.source(at.C, "bits")
+    if selector.kind == "hex" and not selector.number & 0x8888:
+        x.set(at.I0, selector.number)
+        x.emit("prmt_immediate")
+    else:
+        x.emit("prmt")
+
+
+@lowers("SEL", "USEL")
+def sel(x: Case) -> None:
+    x.result()
+    x.source(at.A)
+    x.source(at.B)
+    x.predicate(0)
+    x.emit("sel")
+
+
+@lowers("SGXT", "USGXT")
+def sgxt(x: Case) -> None:
+    unsigned = x.has("U32")
+    x.result()
+    x.source(at.A, "bits")
+    x.source(at.B, "bits")
+    x.emit("sgxt_u" if unsigned else "sgxt")
+
+
+@lowers("BMSK", "UBMSK")
+def bmsk(x: Case) -> None:
+    x.result()
+    x.source(at.A, "bits")
+    x.source(at.B, "bits")
+    x.emit("bmsk")
+
+
+@lowers("IABS", "POPC", "UPOPC", "BREV", "UBREV")
+def one(x: Case) -> None:
+    x.result()
+    x.source(at.A, "bits" if x.instruction.root != "POPC" else "integer")
+    if x.fields[at.MODS]:
+        raise x.refuse("a modified operand")
+    x.emit(x.instruction.root.removeprefix("U").lower())
+
+
+@lowers("FLO", "UFLO")
+def flo(x: Case) -> None:
+    unsigned, far = x.has("U32"), x.has("SH")
+    x.result()
+    if x.next_is("P", "UP"):
+        if x.take().number != 7:
+            raise x.refuse("a predicate result")
+    x.source(at.A)
+    x.emit("flo" + ("_u" if unsigned else "_s") + "_sh" * far)
+
+
+@lowers("IMNMX", "VIMNMX", "UIMNMX")
+def imnmx(x: Case) -> None:
+    unsigned = x.has("U32")
+    x.has("S32")
+    x.result()
+    x.source(at.A)
+    x.source(at.B)
+    x.predicate(0)
+    x.emit("imnmx_u" if unsigned else "imnmx_s")
+
+
+@lowers("VIADDMNMX")
+def viaddmnmx(x: Case) -> None:
+    unsigned = x.has("U32")
+    x.result()
+    for source in (at.A, at.B, at.C):
+        x.source(source)
+    x.predicate(0)
+    x.emit("iaddmnmx_u" if unsigned else "iaddmnmx_s")
+
+
+@lowers("ISETP", "UISETP")
+def isetp(x: Case) -> None:
+    compare = x.one_of(*COMPARE)
+    unsigned, extended = x.has("U32"), x.has("EX")
+    x.set(at.I0, COMBINE[x.one_of(*COMBINE)])
+    x.set(at.I1, COMPARE[compare] | (UNSIGNED if unsigned else 0))
+    x.predicate_result(0)
+    x.predicate_result(1)
+    x.source(at.A)
+    x.source(at.B)
+    x.predicate(0)
+    if extended:
+        x.predicate(1)
+    x.emit("isetp_ex" if extended else "isetp")
+
+
+def _byte(x: Case, text: str) -> tuple[str, int]:
+    """A register of which a byte is meant: `R2.B1`."""
+    name, _, byte = text.partition(".B")
+    if byte and byte not in "0123":
+        raise x.refuse(f"the operand {text}")
+    return name, 8 * int(byte or 0)
+
+
+@lowers("P2R")
+def p2r(x: Case) -> None:
+    x.result()
+    if x.take().text != "PR":
+        raise x.refuse("predicates of another kind")
+    name, shift = _byte(x, x.take().text.replace(".reuse", ""))
+    x.operands.insert(0, read(name))
+    x.source(at.A, "bits")
+    x.set(at.I0, x.take().number)
+    x.set(at.I1, shift)
+    x.emit("p2r")
+
+
+@lowers("R2P")
+def r2p(x: Case) -> None:
+    if x.take().text != "PR":
+        raise x.refuse("predicates of another kind")
+    name, shift = _byte(x, x.take().text.replace(".reuse", ""))
+    x.operands.insert(0, read(name))
+    x.source(at.A, "bits")
+    x.set(at.I0, x.take().number)
+    x.set(at.I1, shift)
+    x.emit("r2p")
+
+
+_NOTHING = ("SRZ", "SR_CLOCKLO")
+
+
+@lowers("S2R", "S2UR")
+def s2r(x: Case) -> None:
+    x.result()
+    name = x.take().text
+    if name not in at.SPECIAL:
+        raise x.refuse(f"the special register {name}")
+    x.set(at.A, at.W_SPECIAL + at.ROW * at.SPECIAL.index(name))
+    x.emit("mov")
+
+
+@lowers("CS2R")
+def cs2r(x: Case) -> None:
+    narrow = x.has("32")
+    x.result(rows=1 if narrow else 2)
+    name = x.take().text
+    if name == "SRZ":
+        x.set(at.A, ZERO)
+        x.emit("mov" if narrow else "mov_pair")
+        return
+    places = {"SR_CLOCKLO": 0, "SR_CLOCKHI": 1, "SR_GLOBALTIMERLO": 2, "SR_GLOBALTIMERHI": 3}
+    if name not in places:
+        raise x.refuse(f"the special register {name}")
+    x.set(at.I0, places[name])
+    x.set(at.I1, 0 if narrow else 1)
+    x.emit("CS2R")

@@ -1,0 +1,136 @@
+"""A kernel, decoded: micro-ops, rows of constants, and where each instruction comes from.
+
+In comes a cubin; out goes `Program`, which is kept on disk by the cubin and by the sources that decoded it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import json
+import os
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from tileprobe.errors import TileProbeError
+from tileprobe.files import write_file
+from tileprobe.targets.simgpu import cubin as cubins
+from tileprobe.targets.simgpu.cubin import Cubin
+from tileprobe.targets.simgpu.errors import BadCubin
+
+ARCHITECTURES = (80, 90)
+_ARRAYS = ("uops", "specs", "lines", "files")
+
+
+@dataclass
+class Program:
+    name: str
+    arch: int
+    cubin: Cubin
+    uops: np.ndarray  # instructions x 16
+    specs: np.ndarray  # rows of constants: (-1, number) or (bank, offset)
+    registers: int  # rows of registers a warp needs
+    texts: list[str]
+    lines: np.ndarray
+    files: np.ndarray  # numbers of file names
+    file_names: list[str] = field(default_factory=list)
+    atomic: bool = False  # the order of programs can be seen in the result
+    local: bool = False  # it has local memory
+
+    def place(self, pc: int) -> str:
+        """The source line of an instruction."""
+        if not 0 <= pc < len(self.texts) or not self.lines[pc]:
+            return f"instruction {pc}"
+        return f"{self.file_names[self.files[pc]]}:{self.lines[pc]}"
+
+
+def decode(data: bytes, name: str | None = None, arch: int | None = None) -> Program:
+    """The kernel of a cubin as micro-ops, from the disk where it was decoded before."""
+    found = cubins.read(data, name)
+    if found.arch not in ARCHITECTURES:
+        known = ", ".join(f"sm_{n}" for n in ARCHITECTURES)
+        raise BadCubin(
+            f"the kernel {found.name} is compiled for sm_{found.arch}; code for {known} can be run"
+        )
+    if arch is not None and found.arch != arch:
+        raise BadCubin(
+            f"the kernel {found.name} is compiled for sm_{found.arch}, and this machine is sm_{arch}"
+        )
+    path = _kept(data, found.name)
+    kept = _load(path, found)
+    if kept is not None:
+        return kept
+    made = _decode(data, found)
+    _save(path, made)
+    return made
+
+
+def _decode(data: bytes, found: Cubin) -> Program:
+    from tileprobe.targets.simgpu.listing import disassemble
+    from tileprobe.targets.simgpu.lower.all import lower
+
+    listing = disassemble(data, found.name)
+    uops, kernel = lower(listing, found.arch)
+    names = sorted({op.file for op in listing.instructions})
+    numbers = {name: n for n, name in enumerate(names)}
+    return Program(
+        found.name,
+        found.arch,
+        found,
+        uops,
+        np.array(kernel.rows.specs, np.int64).reshape(-1, 2),
+        kernel.registers,
+        [op.text for op in listing.instructions],
+        np.array([op.line for op in listing.instructions], np.int32),
+        np.array([numbers[op.file] for op in listing.instructions], np.int32),
+        names,
+        atomic=any(op.root in ("ATOMG", "RED", "ATOM", "REDG", "UTMAREDG") for op in listing.instructions),
+        local=any(op.root in ("LDL", "STL", "CALL") for op in listing.instructions),
+    )
+
+
+# -- on disk -------------------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=1)
+def _sources() -> str:
+    digest = hashlib.sha256()
+    for path in sorted(Path(__file__).parent.rglob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _kept(data: bytes, name: str) -> Path:
+    home = os.environ.get("TILEPROBE_CACHE_DIR")
+    user = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tileprobe"
+    digest = hashlib.sha256(data + name.encode()).hexdigest()[:32]
+    return (Path(home) if home else user) / f"simgpu-programs-{_sources()}" / f"{digest}.npz"
+
+
+def _save(path: Path, made: Program) -> None:
+    meta = {
+        "registers": made.registers,
+        "texts": made.texts,
+        "file_names": made.file_names,
+        "atomic": made.atomic,
+        "local": made.local,
+    }
+    out = io.BytesIO()
+    arrays = {name: getattr(made, name) for name in _ARRAYS}
+    np.savez(out, meta=np.frombuffer(json.dumps(meta).encode(), np.uint8), **arrays)
+    with contextlib.suppress(TileProbeError):  # nowhere to keep it: decode in each process
+        write_file(path, out.getvalue(), make_folder=True)
+
+
+def _load(path: Path, found: Cubin) -> Program | None:
+    try:
+        with np.load(path, allow_pickle=False) as kept:
+            meta = json.loads(kept["meta"].tobytes())
+            arrays = {name: kept[name] for name in _ARRAYS}
+    except (OSError, ValueError, KeyError, EOFError):
+        return None
+    return Program(found.name, found.arch, found, **arrays, **meta)

@@ -1,0 +1,101 @@
+"""What went wrong in a program, in sentences: in come the blocks that the engine left, out go errors to raise."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tileprobe.targets.simgpu.blocks import Worker
+from tileprobe.targets.simgpu.engine import layout as at
+from tileprobe.targets.simgpu.errors import KernelFault
+
+
+def _where(worker: Worker, pc: int) -> str:
+    program = worker.image.program
+    text = program.texts[pc] if 0 <= pc < len(program.texts) else "?"
+    return f"{program.place(pc)} (`{text}`)"
+
+
+def _who(worker: Worker, warp: int | None = None, lane: int | None = None) -> str:
+    x, y, z = (worker.get(place) for place in (at.CTA_X, at.CTA_Y, at.CTA_Z))
+    who = f"program ({x}, {y}, {z})"
+    if warp is not None:
+        who += f", warp {warp}"
+    if lane is not None:
+        who += f", lane {lane}"
+    return who
+
+
+def fault(worker: Worker) -> KernelFault:
+    name = worker.image.program.name
+    code, pc, warp, lane, address, more = (
+        worker.get(place)
+        for place in (
+            at.CTA_ERROR, at.CTA_ERROR_PC, at.CTA_ERROR_WARP, at.CTA_ERROR_LANE, at.CTA_ERROR_ADDRESS,
+            at.CTA_ERROR_MORE,
+        )
+    )  # fmt: skip
+    where = f"kernel {name}, {_where(worker, pc)}, {_who(worker, warp, lane)}"
+    said = {
+        at.OUT_OF_BOUNDS: f"{more} bytes at {address:#x}, which {_near(worker, address)}",
+        at.MISALIGNED: f"{more} bytes at {address:#x}, which is no multiple of {more}",
+        at.SHARED_BOUNDS: f"shared memory at {address:#x}; the program has {more} bytes",
+        at.LOCAL_BOUNDS: f"local memory at {address:#x}; a thread has {more} bytes",
+        at.CONSTANT_BOUNDS: f"a constant at {address:#x}; the bank has {more} bytes",
+        at.BAD_PC: f"there is no instruction {pc} to go on with",
+        at.BAD_BARRIER: "there is no such barrier",
+        at.TRAP: "the kernel stopped itself (a trap)",
+        at.NOT_CONVERGED: "lanes of the warp wait for lanes that never come",
+        at.UNINITIALISED: f"reads {more} bytes of shared memory at {address:#x} that nobody has written",
+        at.TOO_EARLY: f"shared memory at {address:#x} is read before the asynchronous copy into it has arrived",
+        at.BAD_MBARRIER: f"there is no barrier in shared memory at {address:#x}",
+        at.BAD_DESCRIPTOR: f"the tensor descriptor at {address:#x} makes no sense",
+    }.get(code, f"fault {code}")
+    return KernelFault(f"{where}: {said}")
+
+
+def _near(worker: Worker, address: int) -> str:
+    """How an address lies to the nearest memory that the kernel was given."""
+    ranges = worker.image.ranges
+    below = [(address - stop, start, stop) for start, stop in ranges.tolist() if address >= stop > start]
+    above = [(start - address, start, stop) for start, stop in ranges.tolist() if address < start < stop]
+    if not below and not above:
+        return "belongs to no tensor that the kernel was given"
+    distance, start, stop = min(below + above)
+    side = "behind the end" if address >= stop else "before the start"
+    return f"is {distance} bytes {side} of a tensor of {stop - start} bytes"
+
+
+def _waits(worker: Worker) -> list[str]:
+    """What each warp that has not exited is doing."""
+    found = []
+    for n in range(worker.image.warps):
+        words = worker.warp(n).view(np.int32)
+        status, pc = words[at.W_STATUS // 4], int(words[at.W_PC // 4])
+        if status == at.EXITED:
+            continue
+        before = _where(worker, max(pc - 1, 0))
+        if status == at.AT_BARRIER:
+            number = int(words[at.W_WAIT_AT // 4])
+            place = (at.CTA_BARRIERS + at.BARRIER * number) // 8
+            expected, there, _ = worker.cta.view(np.int64)[place : place + 3]
+            expected = int(expected) or at.LANES * worker.get(at.CTA_LIVE)
+            found.append(f"warp {n} waits at barrier {number} with {there} of {expected} threads, {before}")
+        elif status == at.AT_MBARRIER:
+            found.append(f"warp {n} waits for the barrier in shared memory at {words[at.W_WAIT_AT // 4]:#x}, "
+                         f"{_where(worker, pc)}")  # fmt: skip
+        else:
+            found.append(f"warp {n} runs, {_where(worker, pc)}")
+    return found
+
+
+def deadlock(worker: Worker) -> KernelFault:
+    lines = "\n  ".join(_waits(worker))
+    return KernelFault(f"kernel {worker.image.program.name}, {_who(worker)}: deadlock\n  {lines}")
+
+
+def endless(worker: Worker, limit: int) -> KernelFault:
+    lines = "\n  ".join(_waits(worker))
+    return KernelFault(
+        f"kernel {worker.image.program.name}, {_who(worker)}: not finished after {limit:,} instructions; "
+        f"an endless loop?\n  {lines}"
+    )

@@ -1,0 +1,71 @@
+"""Simulated GPUs as a target: `sim:a100`, `sim:h100`. Triton's NVIDIA backend compiles, the machine code runs here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tileprobe.ir.layout import Capabilities
+from tileprobe.ir.machine import Unit
+from tileprobe.targets.base import CommonTarget, CudaProperties, FixedClock, Level, NoRecords
+
+_DEFAULT = "a100"
+
+
+class SimTarget(CommonTarget):
+    name = "sim"
+    about = (
+        "an NVIDIA GPU made of software: the machine code that Triton makes for it is executed, with no GPU"
+    )
+    structure = "ttgir"
+    takes = "record"
+    doses = ()
+    levels = (Level("ttir", "Triton's"), Level("ttgir", "Triton's for GPUs", shown=True), Level("ptx", "PTX"))
+    capabilities = Capabilities((), (), (), (), 0)
+    memory = NoRecords()
+    clock = FixedClock("simulated", 1e9)
+
+    def machines(self) -> tuple[str, ...]:
+        from tileprobe.targets.simgpu.machine import names
+
+        return names()
+
+    def use(
+        self,
+        machine: str = "",
+        *,
+        threads: int | None = None,
+        check: bool | None = None,
+        step_limit: int | None = None,
+    ) -> Any:
+        from tileprobe.targets.simgpu.driver import SimDriver
+        from tileprobe.targets.simgpu.machine import machine as load
+        from tileprobe.targets.simgpu.settings import settings
+        from tileprobe.targets.triton_driver import Chosen
+
+        before = vars(settings).copy()
+        given = {"threads": threads, "check": check, "step_limit": step_limit}
+        vars(settings).update({name: value for name, value in given.items() if value is not None})
+        name = machine or _DEFAULT
+        return Chosen(SimDriver(name, load(name)), lambda: vars(settings).update(before))
+
+    def array(self, data: Any, dtype: Any = None) -> Any:
+        from tileprobe.targets.catalog import DEFAULT, find
+
+        return find(DEFAULT)[0].array(data, dtype)  # memory of this machine, as the CPU's
+
+    def units(self, numbers: Sequence[int]) -> list[Unit]:
+        return [Unit(int(n), f"SM {n}", "sm") for n in numbers]
+
+    def cuda_properties(self, machine: str = "") -> CudaProperties:
+        from tileprobe.targets.simgpu.machine import machine as load
+
+        found = load(machine or _DEFAULT)
+        return CudaProperties(
+            found.name,
+            found.capability,
+            found.multiprocessors,
+            found.shared_bytes,
+            found.memory_bytes,
+            found.cache_bytes,
+        )
