@@ -166,15 +166,21 @@ def _quiet(folder: Path, mutant: Mutant) -> None:
     out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     os.dup2(out, 1)
     os.dup2(out, 2)
-    cache = folder / "cache"
-    if not mutant.file.startswith("passes/"):
-        shutil.copytree(CACHE, cache, copy_function=os.link)
-    os.environ["TRITON_CACHE_DIR"] = str(cache)
+    os.environ["TRITON_CACHE_DIR"] = str(_compiled(folder, mutant))
     os.environ["TMPDIR"] = os.environ["PYTEST_DEBUG_TEMPROOT"] = str(folder)
     tempfile.tempdir = None
     os.environ["HYPOTHESIS_STORAGE_DIRECTORY"] = str(folder / "hypothesis")
     os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
     sys.dont_write_bytecode = True
+
+
+def _compiled(folder: Path, mutant: Mutant) -> Path:
+    """Triton's cache. What is right of it cannot change what is in there, a session may, and passes make it."""
+    if mutant.file.startswith(("trace/", "tools/")):
+        return CACHE
+    if mutant.file.startswith("session/"):
+        shutil.copytree(CACHE, folder / "cache", copy_function=os.link)
+    return folder / "cache"
 
 
 # -- changes inside functions: the code of a function is swapped ------------------------------------------------
@@ -298,20 +304,17 @@ def run_package(folder: Path, mutant: Mutant, text: str, tests: list[str], pipe:
 
 class Trying:
     def __init__(self, mutants: list[Mutant], into: Path) -> None:
-        self.choice, self.into = Choice(), into
-        self.package: list[tuple[Mutant, str]] = []
-        self.function: list[tuple[Mutant, list]] = []
+        self.mutants, self.into, self.choice = mutants, into, Choice()
         self.sound: dict[str, bool] = {}
-        known = operators()
-        for mutant in mutants:
-            text = changed(mutant, known)
-            assert text is not None
-            lines = self.choice.covering.get(mutant.file, {})
-            pairs = swappable(mutant, text, {line for line, tests in lines.items() if "" in tests})
-            if pairs and self.choice.tests(mutant):
-                self.function.append((mutant, pairs))
-            else:
-                self.package.append((mutant, text))
+        self.known = operators()
+
+    def swaps(self, mutant: Mutant) -> list[tuple[CodeType, CodeType]]:
+        """The functions to change, where that is enough and tests are known."""
+        text = changed(mutant, self.known)
+        assert text is not None
+        lines = self.choice.covering.get(mutant.file, {})
+        pairs = swappable(mutant, text, {line for line, tests in lines.items() if "" in tests})
+        return pairs if concerned(pairs) and self.choice.tests(mutant) else []
 
     def try_one(self, mutant: Mutant, run: Callable[[list[str], bool], str]) -> None:
         """`run` gets tests and whether the change is made. What fails without it, too, is not asked again."""
@@ -340,7 +343,9 @@ class Trying:
     def packages(self) -> None:
         for name in HEAVY:  # not Triton, which loads this package as a backend
             __import__(name)
-        for mutant, text in self.package:
+        for mutant in self.mutants:
+            text = changed(mutant, self.known)
+            assert text is not None
             self.try_one(mutant, functools.partial(self.run_package, mutant, text))
 
     def run_package(self, mutant: Mutant, text: str, tests: list[str], change: bool) -> str:
@@ -353,19 +358,18 @@ class Trying:
         return attempt(body, self.choice.limit_s)
 
     def functions(self) -> list[Mutant]:
-        """Returns those whose function is nowhere to be found."""
+        """Returns those that need a package of their own."""
         import pytest
 
         for part in PARTS:
             for path in sorted((PACKAGE / part).glob("*.py")):
                 importlib.import_module(f"tileprobe.{part}.{path.stem}".removesuffix(".__init__"))
-        loop = Loop(self.function_loop)
-        pytest.main([*arguments(all_tests()), "-s"], [loop])
-        return [mutant for mutant, _ in self.function if not mutant.outcome]
+        pytest.main([*arguments(all_tests()), "-s"], [Loop(self.function_loop)])
+        return [mutant for mutant in self.mutants if not mutant.outcome]
 
     def function_loop(self, items: dict[str, object]) -> None:
-        for mutant, pairs in self.function:
-            if concerned(pairs):
+        for mutant in self.mutants:
+            if pairs := self.swaps(mutant):
                 self.try_one(mutant, functools.partial(self.run_items, items, mutant, pairs))
 
     def run_items(
@@ -383,12 +387,10 @@ class Trying:
 def main() -> None:
     todo, into = map(Path, sys.argv[1:3])
     os.chdir(ROOT)
-    trying = Trying([Mutant(**row) for row in json.loads(todo.read_text())], into)
-    print(f"{len(trying.function)} in functions, {len(trying.package)} elsewhere", flush=True)
+    mutants = [Mutant(**row | {"outcome": ""}) for row in json.loads(todo.read_text())]
     if "--packages" in sys.argv:
-        trying.package += [(mutant, changed(mutant, operators()) or "") for mutant, _ in trying.function]
-        return trying.packages()
-    left = [*trying.functions(), *(mutant for mutant, _ in trying.package)]
+        return Trying(mutants, into).packages()
+    left = Trying(mutants, into).functions()
     todo.write_text(json.dumps([asdict(mutant) for mutant in left]))
     os.execv(sys.executable, [sys.executable, *sys.argv, "--packages"])  # a process that has imported nothing
 
