@@ -45,7 +45,7 @@ from mutants import (
 BUDGET_S = float(os.environ.get("MUTANTS_BUDGET", "60"))  # of tests for one mutant, the quickest
 FRONT = 8  # tests that failed most often on changes to the same file, tried before all others
 HEAVY = ("numpy", "polars", "rich", "xdsl.ir", "llvmlite.binding", "numba", "torch", "hypothesis", "pytest")
-HUNG, DIED = "hung", "died"
+HUNG, DIED = "\thung", "\tdied"  # behind the name of a test
 
 
 # -- which tests ------------------------------------------------------------------------------------------------
@@ -124,10 +124,10 @@ def _outcome(reading: int, limit_s: Callable[[str], float]) -> str:
         while True:
             ready, _, _ = select.select([pipe], [], [], limit_s(running))
             if not ready:
-                return f"{running} {HUNG}"
+                return f"{running}{HUNG}"
             text = pipe.read(65536).decode()
             if not text:
-                return f"{running} {DIED}"
+                return f"{running}{DIED}"
             said += text
             for line in said.splitlines():
                 word, _, name = line.partition(" ")
@@ -323,7 +323,7 @@ class Trying:
         begin, covered = time.monotonic(), bool(self.choice.tests(mutant))
         while True:
             by = run(self.choice.tests(mutant) or list(FALLBACK), True)
-            name = by.split(" ", 1)[0]
+            name = by.split("\t")[0]
             if not by or self.is_sound(name, run):
                 break
             print(f"fails without a change: {name}", flush=True)

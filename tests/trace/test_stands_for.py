@@ -1,0 +1,223 @@
+"""What a recorded iteration stands for, and by how much its time is stretched: single blocks, figures by hand.
+
+A loop begins at tick 1000. Its iterations begin 100 ticks apart and last 80, so 20 pass between two of them.
+"""
+
+import numpy as np
+import pytest
+
+from tileprobe.ir.layout import EPOCH, PUSHED, Body, Span, Stamp, allocate
+from tileprobe.ir.regions import Region
+from tileprobe.ir.sampling import Every, Sampling
+from tileprobe.trace.decode import decode
+
+ROOM = 4
+SPANS = [Span(0, 0, 3), Span(1, 1, 2)]
+COUNTED = allocate([Stamp(0), Body(0, ROOM, (Stamp(1), Stamp(2))), Stamp(3)], spans=SPANS)
+REGIONS = [Region(0, "loop", "loop"), Region(1, "iteration", "iteration", 0)]
+
+
+def block(trips, numbers, *, end, begin=1000, before=10, lasts=80, layout=COUNTED, epoch=1):
+    """One program: the iterations `numbers` lie in the places from the first on."""
+    words = np.zeros(layout.block_words, np.uint64)
+    words[EPOCH] = epoch
+    words[layout.slots[0].base], words[layout.slots[3].base] = begin, end
+    words[layout.loops[0].trip_base] = (epoch << 32) | trips
+    for place, number in enumerate(numbers):
+        start = begin + before + 100 * number
+        words[layout.slots[1].place([place])] = start
+        words[layout.slots[2].place([place])] = start + lasts
+    return words
+
+
+def stands(blocks, every=None, programs=None, **more):
+    """Weight and fit of the iterations, each program's first one."""
+    sampling = Sampling(loops={0: every or Every()})
+    found = decode(
+        np.stack(blocks), COUNTED, epochs=[1], programs=programs or len(blocks), sampling=sampling, **more
+    ).columns
+    inner = found["region"] == 1
+    by_program = {}
+    for program, weight, fit in zip(*(found[n][inner].tolist() for n in ("program", "weight", "fit"))):
+        by_program.setdefault(program, (weight, fit))
+    return by_program
+
+
+# -- loops with places --------------------------------------------------------------------------------------------
+
+
+def test_the_first_iterations_fill_the_loop():
+    """Four of eight, 80 of every 100 ticks but for the last: 320 of 380. Behind the first 10 ticks the loop has 1140,
+    so iterations have 960 of them: twice as many as recorded, half as long again."""
+    assert stands([block(8, range(4), end=2150)])[0] == (2.0, pytest.approx(960 * 4 / (8 * 320)))
+
+
+def test_the_last_iterations_fill_the_loop():
+    """Iterations 4 to 7 of eight; the last one ends at 1790, 30 ticks before the loop does."""
+    weight, fit = stands([block(8, range(4, 8), end=1820)], Every(phase=-4))[0]
+    assert weight == 2.0
+    assert fit == pytest.approx((820 - 30) * 320 / 380 * 4 / (8 * 320))
+
+
+def test_strided_iterations_have_no_neighbours_and_nothing_is_between():
+    """Iterations 0, 3 and 6 of eight: all but the ticks before the first is theirs."""
+    weight, fit = stands([block(8, (0, 3, 6), end=1850)], Every(3))[0]
+    assert weight == pytest.approx(8 / 3)
+    assert fit == pytest.approx((850 - 10) * 3 / (8 * 240))
+    # the last of ten is iteration 9: what comes behind it is no iteration either
+    weight, fit = stands([block(10, (0, 3, 6, 9), end=2050)], Every(3))[0]
+    assert weight == pytest.approx(10 / 4)
+    assert fit == pytest.approx((1050 - 10 - 60) * 4 / (10 * 320))
+
+
+def test_a_phase_leaves_the_beginning_in_the_loop():
+    weight, fit = stands([block(8, (1, 5), end=1850)], Every(4, 1))[0]
+    assert (weight, fit) == (4.0, pytest.approx(850 * 2 / (8 * 160)))
+
+
+def test_iterations_take_no_less_than_what_was_recorded_of_them():
+    """A loop that ends right behind the fourth of five iterations has no time for a fifth."""
+    assert stands([block(5, range(4), end=1390)])[0] == (1.25, pytest.approx(4 / 5))
+
+
+def test_what_is_all_there_stands_for_itself():
+    assert stands([block(4, range(4), end=9000)])[0] == (1.0, 1.0)
+    assert stands([block(3, range(3), end=9000)])[0] == (1.0, 1.0)
+
+
+def test_without_records_around_the_loop_there_is_no_fit():
+    words = block(8, range(4), end=9000)
+    words[COUNTED.slots[3].base] = 0
+    assert stands([words])[0] == (2.0, 1.0)
+
+
+def test_runs_without_a_record_are_stood_for_by_those_with_one():
+    """Every third from 1 on. Program 1 has one iteration, number 0, and none of them recorded. Program 0 has
+    four of which two are: it stands for five, and its 500 ticks for 600."""
+    words = [block(5, (1, 4), end=1500), block(1, (), end=1100)]
+    weight, fit = stands(words, Every(3, 1))[0]
+    assert weight == pytest.approx(5 / 2 * 6 / 5)
+    own = (500 - 10) * 2 / (5 * 160)  # the last iteration is recorded and ends 10 ticks before the loop
+    assert fit == pytest.approx(own * (600 / 500) / (6 / 5))
+
+
+def test_programs_that_were_left_out_are_stood_for():
+    sampling = Sampling(programs=Every(4, 1))
+    words = np.stack([block(4, range(4), end=1400)] * 2)
+    found = decode(words, COUNTED, epochs=[1], programs=8, sampling=sampling)
+    assert found.columns["program"].tolist() == [1, 5] + [1] * 4 + [5] * 4
+    assert (found.columns["weight"] == 4.0).all()
+    losses = found.losses[0]
+    assert (losses.kept, losses.sampled_out, losses.lost) == (20, 60, 0)
+
+
+def test_losses_of_iterations_and_of_programs():
+    """Two records outside and two an iteration. Of eight iterations sampling wants every second, four, and all fit.
+    Three programs are wanted, two have a block: one more is lost, with what it would have kept."""
+    sampling = Sampling(programs=Every(2), loops={0: Every(2)})
+    words = np.stack([block(8, (0, 2, 4, 6), end=1900)] * 2)
+    losses = decode(words, COUNTED, epochs=[1], programs=6, sampling=sampling).losses[0]
+    wanted, everything = 2 + 2 * 4, 2 + 2 * 8
+    assert losses.kept == 2 * wanted
+    assert losses.lost == wanted
+    assert losses.sampled_out == 3 * everything + 3 * (everything - wanted)
+
+
+def test_losses_of_iterations_without_room():
+    losses = decode(np.stack([block(10, range(4), end=2100)]), COUNTED, epochs=[1], programs=1).losses[0]
+    assert (losses.kept, losses.sampled_out, losses.lost) == (10, 0, 12)
+    nobody = decode(np.stack([block(4, (), end=0)]) * 0, COUNTED, epochs=[1], programs=1)
+    assert (nobody.losses[0].kept, nobody.losses[0].lost) == (0, 0)
+
+
+def test_losses_in_a_nest():
+    """Six outer iterations with room for two; in each recorded one five inner ones with room for three."""
+    layout = allocate(
+        [Body(0, 2, (Stamp(0), Body(1, 3, (Stamp(1),))))],
+        spans=[Span(0, 0, 0, "mark"), Span(1, 1, 1, "mark")],
+    )
+    words = np.zeros((1, layout.block_words), np.uint64)
+    words[0, EPOCH] = 1
+    words[0, layout.loops[0].trip_base] = (1 << 32) | 6
+    inner = layout.loops[1]
+    for outer in range(2):
+        words[0, layout.slots[0].place([outer])] = 1 + outer
+        words[0, inner.trip_base + outer * inner.strides[0]] = (1 << 32) | 5
+        for place in range(3):
+            words[0, layout.slots[1].place([outer, place])] = 10 + place
+    found = decode(words, layout, epochs=[1], programs=1)
+    assert found.losses[0].kept == 2 + 6
+    assert found.losses[0].lost == 4 + (30 - 6)
+    weight = found.columns["weight"]
+    assert weight[found.columns["region"] == 0].tolist() == [3.0] * 2
+    assert weight[found.columns["region"] == 1] == pytest.approx(3.0 * 5 / 3)
+
+
+# -- loops that nobody counts -------------------------------------------------------------------------------------
+
+
+def while_layout(room, **more):
+    loop = Body(0, 1, (Stamp(1), Stamp(2)), counted=False)
+    return allocate([Stamp(0), loop, Stamp(3)], spans=SPANS, cursor_capacity=room, **more)
+
+
+def while_block(numbers, *, end, pushed=None, room=16, runs=(1000,), lasts=80):
+    """Iterations `numbers` of each run of a `while` loop; a run begins 10 ticks before its iteration 0."""
+    layout = while_layout(room)
+    words = np.zeros((1, layout.block_words), np.uint64)
+    at = layout.streams[0].cursor_base
+    records = [
+        ((number << 32) | slot, begin + 10 + 100 * number + (lasts if slot == 2 else 0))
+        for begin in runs
+        for number in numbers
+        for slot in (1, 2)
+    ]
+    words[0, EPOCH], words[0, PUSHED] = 1, len(records) if pushed is None else pushed
+    words[0, layout.slots[0].base], words[0, layout.slots[3].base] = 1000, end
+    for tag, clock in records:
+        words[0, at], words[0, at + 1] = tag, clock
+        at += 2
+    return words, layout
+
+
+def while_stands(numbers, every=None, regions=REGIONS, **how):
+    words, layout = while_block(numbers, **how)
+    sampling = Sampling(loops={0: every or Every()})
+    found = decode(words, layout, epochs=[1], programs=1, sampling=sampling, regions=regions)
+    inner = found.columns["region"] == 1
+    kept = list(zip(found.columns["weight"][inner].tolist(), found.columns["fit"][inner].tolist()))
+    assert len(set(kept)) == 1
+    return kept[0], found.losses[0]
+
+
+def test_records_that_did_not_fit_are_stood_for_by_those_that_did():
+    """Four records fit of ten: two iterations stand for five. They last 160 of 180 ticks; of 900 that is 800."""
+    (weight, fit), losses = while_stands((0, 1), end=1900, pushed=10, room=4)
+    assert (weight, fit) == (2.5, pytest.approx(900 * 160 / 180 / (2.5 * 160)))
+    assert (losses.kept, losses.lost) == (6, 6)
+
+
+def test_every_fourth_iteration_of_a_while_loop_stands_for_four():
+    """Iterations 0, 4 and 8; what is between them is not known, so all of the loop's 1000 ticks are theirs."""
+    (weight, fit), _ = while_stands((0, 4, 8), Every(4), end=2000)
+    assert (weight, fit) == (4.0, pytest.approx(1000 / (4 * 240)))
+
+
+def test_a_while_loop_without_losses_stands_for_itself():
+    assert while_stands((0, 1, 2), end=9000)[0] == (1.0, 1.0)
+
+
+@pytest.mark.parametrize(("end", "more"), [(1190, 0), (1239, 0), (1240, 1), (1690, 5)])
+def test_the_first_iterations_of_a_while_loop_are_counted_on_by_time(end, more):
+    """Iterations 0 and 1 begin 100 apart; as many more fit behind the second's end at 1190, a half rounded up."""
+    assert while_stands((0, 1), Every(count=2), end=end)[0] == (pytest.approx((2 + more) / 2), 1.0)
+
+
+def test_a_single_first_iteration_counts_on_by_its_own_length():
+    """80 ticks from 1010 on; behind 1090 there is room for four more."""
+    assert while_stands((0,), Every(count=1), end=1410)[0] == (pytest.approx(5.0), 1.0)
+
+
+def test_without_regions_nobody_knows_how_long_a_while_loop_took():
+    assert while_stands((0, 1), regions=[], end=1900, pushed=10, room=4)[0] == (2.5, 1.0)
+    assert while_stands((0, 1), Every(count=2), regions=[], end=1690)[0] == (1.0, 1.0)
