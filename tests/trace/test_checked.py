@@ -1,0 +1,411 @@
+"""What may stand in a trace's description and what may not: each rule at its border. And clocks of several units."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from tileprobe.errors import TileProbeError
+from tileprobe.ir.layout import BEGIN, EPOCH, GLOBAL_BEGIN, GLOBAL_END, UNIT, Span, Stamp, allocate
+from tileprobe.ir.machine import Clock, Domain, GlobalTimer
+from tileprobe.trace import Kernel, Launch, Losses, Region, Trace, Unit, Work, cursor
+from tileprobe.trace.blocks import read_rows, walk
+from tileprobe.trace.check import Damaged, check_description, check_rows, check_table
+from tileprobe.trace.decode import decode
+from tileprobe.trace.domains import align, check_wraps, combined
+from tileprobe.trace.merge import merge
+from tileprobe.trace.timer import in_their_turns
+from tileprobe.trace.works import ENOUGH, left_out, of_launches, standing_for, with_works
+
+LARGE = 2**53
+NONE = Losses()
+
+
+@dataclass(frozen=True)
+class Row:
+    id: int
+    real: float = 0.0
+    maybe: int | None = None
+    pair: tuple[int, str] = (0, "")
+    many: tuple[int, ...] = ()
+    table: dict[str, int] | None = None
+    anything: Any = None
+    inner: Losses = NONE
+    yes: bool = False
+
+
+FINE = [
+    {"id": LARGE},
+    {"id": -LARGE},
+    {"real": 3},
+    {"real": 1e300},
+    {"maybe": None},
+    {"pair": [1, "x"]},
+    {"many": []},
+    {"many": [1, 2, 3]},
+    {"table": {"a": 1}},
+    {"table": {}},
+    {"anything": {"a": [1, 2.5, True, None, "x"]}},
+    {"inner": {"kept": 1}},
+    {"inner": [1, 2, 3]},
+    {"inner": [1]},
+    {"yes": True},
+    {"unknown": object()},  # of a newer writer
+]
+WRONG = [
+    {"id": LARGE + 1},
+    {"id": -LARGE - 1},
+    {"id": True},
+    {"id": 1.0},
+    {"id": None},
+    {"real": float("inf")},
+    {"real": "1"},
+    {"real": False},
+    {"maybe": "1"},
+    {"pair": [1]},
+    {"pair": [1, "x", 2]},
+    {"pair": ["x", 1]},
+    {"pair": "1x"},
+    {"many": [1, "2"]},
+    {"many": 1},
+    {"table": {"a": "1"}},
+    {"table": [1]},
+    {"anything": [float("nan")]},
+    {"anything": {"a": {"b": float("inf")}}},
+    {"inner": {"kept": "1"}},
+    {"inner": {"other": 1}},
+    {"inner": [1, 2, 3, 4]},
+    {"inner": 5},
+    {"yes": 1},
+]
+
+
+@pytest.mark.parametrize("row", FINE, ids=str)
+def test_rows_that_fit(row):
+    check_rows(Row, [row])
+
+
+@pytest.mark.parametrize("row", WRONG, ids=str)
+def test_rows_that_do_not(row):
+    (name,) = row
+    with pytest.raises(Damaged, match=f"the {name} of a row cannot be "):
+        check_rows(Row, [{"id": 0}, row])
+
+
+def test_a_table_is_a_list_of_rows():
+    for rows in ({}, "", None, [1], [{}, []]):
+        with pytest.raises(Damaged, match="its rows are no table"):
+            check_rows(Row, rows)
+
+
+def parts(**changes):
+    whole = {
+        "kernels": [Kernel(0, "k", "cpu", Clock(1e9))],
+        "launches": [Launch(0), Launch(1)],
+        "regions": [Region(0, "k"), Region(1, "a", parent=0), Region(2, "b", parent=1)],
+        "units": [Unit(0, "core 0")],
+        "works": [Work(0)],
+        "domains": [],
+        "meta": {},
+    }
+    return whole | changes
+
+
+def kernel(clock=None, **more):
+    return {"kernels": [replace(Kernel(0, "k", "cpu", clock or Clock(1e9)), **more)]}
+
+
+def launch(**more):
+    return {"launches": [replace(Launch(0), **more)]}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"launches": [Launch(2**32 - 1)]},
+        {"units": [Unit(5, "x"), Unit(0, "y", parent=5)]},
+        launch(grid=(2**26, 2**27)),
+        launch(grid=(0,)),
+        launch(duration_ns=0.0, preempted_ns=0.0),
+        launch(duration_ns=None),
+        kernel(Clock(1e-9, bits=1)),
+        kernel(Clock(1e9, bits=64)),
+        kernel(calibration={"cost_ticks": 0, "error_ticks": 0.0, "floor_ticks": 1.5, "doses": [1]}),
+        kernel(layout=allocate([Stamp(0)]).to_json()),
+        {"domains": [Domain("d", 1e-6)]},
+        {"meta": {"notes": ["x"], "problems": {"a": "b"}, "busy": {"k": {"core": 0.5}}, "kernels": ["*"]}},
+        {"meta": {"kernels_seen": {"k": 3}, "anything": [1, {"a": None}]}},
+    ],
+)
+def test_a_description_that_is_right(changes):
+    check_description(parts(**changes))
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"launches": [Launch(2**32)]}, "its launches are not numbered one by one"),
+        ({"launches": [Launch(-1)]}, "its launches are not numbered one by one"),
+        ({"kernels": [Kernel(0, "k", "cpu", Clock(1e9))] * 2}, "its kernels are not numbered one by one"),
+        ({"works": [Work(0), Work(0)]}, "its works are not numbered one by one"),
+        ({"works": [Work(0, 1)]}, "one of its works is of kernel 1, and there is none"),
+        ({"regions": [Region(0, "k", kernel=2)]}, "one of its regions is of kernel 2, and there is none"),
+        (launch(grid=()), r"there is no grid of \(\) programs"),
+        (launch(grid=(4, -1)), "there is no grid of"),
+        (launch(grid=(2**27, 2**27)), "there is no grid of"),
+        ({"works": [Work(0, 0, (-2,))]}, "there is no grid of"),
+        (launch(duration_ns=-0.5), "launch 0 took less than no time"),
+        (launch(preempted_ns=-0.5), "launch 0 took less than no time"),
+        (launch(losses=Losses(0, -1, 0)), "sampled_out cannot be -1"),
+        ({"works": [Work(0, ran=-3)]}, "ran cannot be -3"),
+        (kernel(Clock(0.0)), "the clock of k has 64 bits and 0.0 Hz"),
+        (kernel(Clock(1e9, bits=0)), "the clock of k has 0 bits"),
+        (kernel(Clock(1e9, bits=65)), "the clock of k has 65 bits"),
+        (kernel(calibration={"cost_ticks": -0.1}), "the cost_ticks of k cannot be -0.1"),
+        (kernel(calibration={"error_ticks": "x"}), "the error_ticks of k cannot be 'x'"),
+        (kernel(calibration={"floor_ticks": float("inf")}), "the floor_ticks of k cannot be inf"),
+        (kernel(layout={"block_words": 8, "slots": [{}]}), "the layout of k cannot be read"),
+        ({"regions": [Region(0, "a", parent=1), Region(1, "b", parent=0)]}, "its regions lie in one another"),
+        ({"regions": [Region(0, "a", parent=0)]}, "its regions lie in one another"),
+        (
+            {"units": [Unit(0, "a", parent=3)]},
+            "its units lie in one another in a circle, or in one that is not",
+        ),
+        ({"domains": [Domain("d", 0.0)]}, "a clock does not run at 0.0 Hz"),
+        ({"meta": {"x": float("nan")}}, "what it says of the session is no table"),
+        ({"meta": {"notes": "x"}}, "is not right: notes is 'x'"),
+        ({"meta": {"problems": []}}, "is not right: problems is"),
+        ({"meta": {"problems": {"a": 1}}}, "texts are texts, shares are numbers"),
+        ({"meta": {"busy": {"k": {"core": "x"}}}}, "texts are texts, shares are numbers"),
+        ({"meta": {"busy": {"k": 1}}}, "texts are texts, shares are numbers"),
+        ({"meta": {"kernels_seen": {"k": "x"}}}, "is not right: kernels_seen is"),
+        ({"meta": {"kernels": [1]}}, "is not right: kernels is"),
+    ],
+)
+def test_a_description_that_is_wrong(changes, text):
+    with pytest.raises(Damaged, match=text):
+        check_description(parts(**changes))
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "text"),
+    [
+        ("launch", [0, 1], ""),
+        ("launch", [0, 2], "launch is none of its launches in a row"),
+        ("launch", [0, None], "launch is missing in a row"),
+        ("to_unit", [7, 7], ""),
+        ("to_unit", [7, 8], "to_unit is none of its units in a row"),
+        ("from_region", [3, None], ""),
+        ("from_region", [3, 4], "from_region is none of its regions in a row"),
+        ("ns", [1.0, -5.0], ""),
+        ("ns", [1.0, float("inf")], "ns is no number in a row"),
+        ("value", [None, 2.0], ""),
+        ("value", [float("nan"), 2.0], "value is no number in a row"),
+    ],
+)
+def test_a_tables_rows(column, values, text):
+    schema = {
+        "launch": pl.Int64,
+        "to_unit": pl.Int64,
+        "from_region": pl.Int64,
+        "ns": pl.Float64,
+        "value": pl.Float64,
+    }
+    fine = {"launch": [0, 1], "to_unit": [7, 7], "from_region": [3, 3], "ns": [0.0, 1.0], "value": [1.0, 2.0]}
+    frame = pl.DataFrame(fine | {column: values}, schema=schema).lazy()
+    known = {"launches": [0, 1], "units": [7], "regions": [3]}
+    if not text:
+        return check_table(frame, schema, known, {"from_region", "value"})
+    with pytest.raises(Damaged, match=text):
+        check_table(frame, schema, known, {"from_region", "value"})
+
+
+# -- clocks -------------------------------------------------------------------------------------------------------
+
+LAYOUT = allocate([Stamp(0), Stamp(1)], spans=[Span(0, 0, 1)])
+CLOCK, TIMER = Clock(2e9), GlobalTimer(1e9, step=100)
+
+
+def aligned(*streams, slack=0.0):
+    """Each stream: unit, own clock at its beginning and at its last record, shared times at both ends."""
+    words = np.zeros((len(streams), LAYOUT.block_words), np.uint64)
+    for block, (unit, begin, last, first_ns, end_ns) in zip(words, streams):
+        block[[EPOCH, UNIT, BEGIN, GLOBAL_BEGIN, GLOBAL_END]] = 1, unit, begin, first_ns, end_ns
+        block[8], block[9] = begin, last
+    rows, _ = read_rows(words, LAYOUT, epochs=[1], programs=len(words))
+    return align(rows, [cursor.read(part) for part in rows], CLOCK, TIMER, slack_ns=slack)
+
+
+def test_a_stream_bounds_its_clocks_offset_to_a_step_of_the_timer():
+    """Tick 2000 is 1000 ns; the timer said 5000 and goes in steps of 100: the offset is 4000 to 4100."""
+    found = aligned((3, 2000, 2002, 5000, 0))
+    assert found.domains == {3: Domain("unit 3", 2e9, 4050.0, 50.0)}
+    assert aligned((3, 2000, 2002, 5000, 0), slack=30.0).domains[3] == Domain("unit 3", 2e9, 4035.0, 65.0)
+
+
+def test_the_end_of_a_stream_bounds_it_too():
+    """Its last record, at 1080 ns of its own, came before the timer went on from 5000: at most 4020."""
+    assert aligned((0, 2000, 2160, 5000, 5000)).domains[0] == Domain("unit 0", 2e9, 4010.0, 10.0)
+
+
+def test_streams_of_a_unit_narrow_it_down_together():
+    found = aligned((0, 2000, 2000, 5000, 0), (0, 4140, 4140, 6000, 0), (1, 2000, 2000, 7000, 0))
+    assert found.domains[0] == Domain("unit 0", 2e9, (4000 + 4030) / 2, 15.0)
+    assert found.domains[1] == Domain("unit 1", 2e9, 6050.0, 50.0)
+    assert found.problems == []
+
+
+def test_a_clock_that_contradicts_itself_drifts():
+    """Offsets of 4000 to 4100, and of 4300 to 4400: 4200 is 200 off from both."""
+    found = aligned((0, 2000, 2000, 5000, 0), (0, 4000, 4000, 6300, 0))
+    assert found.domains[0] == Domain("unit 0", 2e9, 4200.0, 100.0)
+    (problem,) = found.problems
+    assert (problem.what, problem.unit, problem.count) == ("drift", 0, 2)
+    assert problem.text == "the clock of unit 0 drifts: its offset moves by 200 ns or more"
+
+
+def test_two_kernels_know_a_clock_better_together():
+    a, b = Domain("d", 1e9, 100.0, 50.0), Domain("d", 1e9, 160.0, 30.0)
+    assert combined(a, b) == Domain("d", 1e9, 140.0, 10.0)
+    assert combined(a, Domain("d", 1e9, 170.0, 20.0)) == Domain("d", 1e9, 150.0, 0.0)
+    assert combined(a, Domain("d", 1e9, 171.0, 20.0)) is None
+
+
+def test_narrow_counters_count_on_from_the_first_stream_of_their_unit():
+    """An 8-bit counter at a GHz, read at shared times 1000, 1300 and 2000 on one unit, and 1000 on another."""
+    begin = np.array([250, 38, 226, 7, 9])  # 250, 250 + 300 = 2 * 256 + 38, 250 + 1000 = 4 * 256 + 226
+    shared, unit = np.array([1000, 1300, 2000, 1000, 0]), np.array([0, 0, 0, 1, 1])
+    found = in_their_turns(begin, shared, unit, Clock(1e9, bits=8), GlobalTimer(1e9))
+    assert found.tolist() == [250, 550, 1250, 7, 9]  # the last did not read the timer
+
+
+def test_clocks_unwrap_from_the_beginning_of_their_row():
+    low, row = np.array([250, 3, 1, 5, 5]), np.array([0, 0, 0, 2, 2])
+    assert walk(low, row, np.array([1000, 0, 300]), 8).tolist() == [1018, 1027, 1281, 517, 517]
+
+
+def wraps(took, passed, *, bits=20, clock=CLOCK, timer=TIMER):
+    layout = allocate([Stamp(0), Stamp(1)], spans=[Span(0, 0, 1)], clock_bits=bits)
+    words = np.zeros((1, layout.block_words), np.uint64)
+    words[0, [EPOCH, BEGIN, GLOBAL_BEGIN, GLOBAL_END]] = 1, 1000, 5000, 5000 + passed
+    words[0, 8], words[0, 9] = (1 << 32) | 1000, (1 << 32) | (1000 + took)
+    rows, _ = read_rows(words, layout, epochs=[1], programs=1)
+    return [p.text for p in check_wraps(rows, [cursor.read(r) for r in rows], clock, timer, np.array([4]))]
+
+
+def test_a_turn_of_the_clock_that_left_no_trace_is_said():
+    """Two ticks a nanosecond and a turn of 2^20: with the timer's step, 2^20 - 200 ticks more than recorded."""
+    turn = 1 << 20
+    assert wraps(1000, 500) == []
+    assert wraps(0, (turn - 200) // 2 - 1) == []
+    (text,) = wraps(0, (turn - 200) // 2)
+    assert text.startswith("a stream took longer than its records by a turn of the clock or more")
+    assert wraps(1200, 500) == []
+    (text,) = wraps(1201, 500)
+    assert text.startswith("a stream has records over more time than passed")
+    coarse = GlobalTimer(1e9, step=1 << 19)
+    text = wraps(1000, 500, clock=Clock(2e9, bits=20), timer=coarse)[0]
+    assert text == "a step of the shared timer is too long to tell turns of the 20-bit clock apart"
+
+
+# -- works and merging --------------------------------------------------------------------------------------------
+
+
+def launches_of(waited, work=0, first=0):
+    return [Launch(first + n, work=work, duration_ns=100.0, preempted_ns=w) for n, w in enumerate(waited)]
+
+
+def worked(launches, works=()):
+    made = Trace.build(
+        {"region": [], "start": [], "stop": []},
+        kernels=[Kernel(0, "k", "cpu", Clock(1e9))],
+        launches=launches,
+        regions=[Region(0, "k")],
+    )
+    return replace(made, works=list(works))
+
+
+def test_launches_that_waited_are_left_out_where_eight_others_did_not():
+    assert ENOUGH == 8
+    assert left_out(worked(launches_of([0.0] * 8 + [1.1]))) == {8}
+    assert left_out(worked(launches_of([0.0] * 7 + [1.1]))) == set()
+    assert left_out(worked(launches_of([1.0] * 8 + [None, 1.1]))) == {9}  # a hundredth is nothing
+    two = [*launches_of([0.0] * 8), *launches_of([5.0] * 3, work=1, first=20)]
+    assert left_out(worked(two, [Work(0, ran=8), Work(1, ran=3)])) == set()  # each work by itself
+
+
+def test_those_that_are_left_stand_for_all():
+    trace = worked(launches_of([0.0] * 8 + [9.0] * 2), [Work(0, ran=40)])
+    assert standing_for(trace) == {**dict.fromkeys(range(8), 5.0), 8: 0.0, 9: 0.0}
+    few = worked(launches_of([0.0] * 4), [Work(0, ran=1)])  # a work cannot have run less often than is seen
+    assert standing_for(few) == dict.fromkeys(range(4), 1.0)
+
+
+def test_launches_of_no_known_work_get_one_behind_those_that_are():
+    trace = worked(
+        [Launch(0, work=7), Launch(1, work=3, grid=(2,)), Launch(2, work=9, grid=(2,), probed=False)]
+    )
+    trace.works = [Work(7, ran=5)]
+    found = with_works(trace)
+    assert found.works == [Work(7, ran=5), Work(8, 0, (2,), ran=2, probed=1, plain=1)]
+    assert [launch.work for launch in found.launches] == [7, 8, 8]
+    assert of_launches(found.works, found.launches[2:]) == [Work(8, 0, (2,), ran=1, probed=0, plain=1)]
+
+
+def simple(stop, **launch):
+    return Trace.build(
+        {"region": [0], "start": [0], "stop": [stop]},
+        kernels=[Kernel(0, "k", "cpu", Clock(1e9))],
+        launches=[Launch(0, **launch)],
+        regions=[Region(0, "k")],
+        units=[Unit(0, "core 0")],
+    )
+
+
+def test_merged_traces_follow_one_another():
+    """Each begins where the one before ended: at 0, 100 and 150."""
+    found = merge([simple(100, start_ns=5.0), simple(50), simple(30, start_ns=2.0)])
+    assert found.intervals["start_ns"].to_list() == [0.0, 100.0, 150.0]
+    assert found.intervals["stop_ns"].to_list() == [100.0, 150.0, 180.0]
+    assert [one.start_ns for one in found.launches] == [5.0, None, 152.0]
+    assert found.intervals["launch"].to_list() == [0, 1, 2]
+    with pytest.raises(TileProbeError, match="at least one trace"):
+        merge([])
+
+
+def test_kernels_that_differ_in_anything_but_clock_and_cost_stay_apart():
+    a, b = simple(1), simple(1)
+    b.kernels = [replace(b.kernels[0], clock=Clock(3e9), calibration={"cost_ticks": 4.0})]
+    assert len(merge([a, b]).kernels) == 1
+    for change in ({"source": "x"}, {"signature": "B=1"}, {"target": "hip"}):
+        b.kernels = [replace(a.kernels[0], **change)]
+        assert len(merge([a, b]).kernels) == 2
+    b.kernels, b.regions = a.kernels, [Region(0, "k", depth=1)]
+    assert len(merge([a, b]).kernels) == 2
+
+
+def test_units_of_one_name_are_told_apart_by_their_order():
+    a, b = simple(1), simple(1)
+    a.units = [Unit(0, "warp", "warp"), Unit(1, "warp", "warp"), Unit(2, "warp", "other", parent=1)]
+    b.units = [Unit(4, "warp", "warp"), Unit(0, "warp", "warp")]
+    found = merge([a, b])
+    assert [(unit.id, unit.kind, unit.parent) for unit in found.units] == [
+        (0, "warp", None),
+        (1, "warp", None),
+        (2, "other", 1),
+    ]
+    assert found.intervals["unit"].to_list() == [0, 1]  # b's unit 0 is its second
+
+
+def test_values_of_both_kinds_are_read():
+    layout = allocate(
+        [Stamp(0, "i64"), Stamp(1, "f64")], spans=[Span(0, 0, 0, "value"), Span(1, 1, 1, "value")]
+    )
+    words = np.zeros((1, layout.block_words), np.uint64)
+    words[0, EPOCH] = 1
+    words[0, 8:12] = 10, np.int64(-7).view(np.uint64), 20, np.float64(2.5).view(np.uint64)
+    found = decode(words, layout, epochs=[1], programs=1).columns
+    assert (found["value"].tolist(), found["start"].tolist()) == ([-7.0, 2.5], [10, 20])
