@@ -9,6 +9,7 @@ by its magnitude, a real number not at all. Beyond so many works of a kernel the
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from operator import index
 from typing import Any
 
 VALUES = 16  # different integers or shapes of one argument that are told apart one by one
@@ -51,18 +52,22 @@ def _plain(value: Any) -> Hashable:
         return value
     if isinstance(value, float):
         return value if value == value else "nan"
-    if hasattr(value, "__index__"):
-        return int(value)
-    try:
-        return tuple(int(part) for part in value)
-    except (TypeError, ValueError):
-        return None
+    for read in (index, _shape):
+        try:
+            return read(value)
+        except (TypeError, ValueError):
+            pass
+    return None
+
+
+def _shape(value: Any) -> tuple[int, ...]:
+    return tuple(int(part) for part in value)
 
 
 def _magnitude(value: Hashable) -> Hashable:
     if isinstance(value, int):
         bits = abs(value).bit_length()
-        return f"2^{bits - 1}.." if value > 0 else f"-2^{bits - 1}.."
+        return f"{'-' if value < 0 else ''}2^{bits - 1}.." if value else 0
     if isinstance(value, tuple):
         return tuple(_magnitude(part) for part in value)
     return "*"

@@ -58,7 +58,9 @@ def _script(path: Path) -> Callable[[], Any]:
 
 def _module(name: str) -> Callable[[], Any]:
     first = name.split(".")[0]
-    if not _importable(first) and not Path(first or "\n").exists():
+    # the current folder becomes part of the path
+    here = Path(first or "\n").exists() or Path(f"{first}.py").exists()
+    if not here and not _importable(first):
         raise TileProbeError(f"there is no module {name}")
 
     def run() -> None:
