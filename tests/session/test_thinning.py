@@ -64,3 +64,18 @@ def test_programs_on_several_workers_cost_a_launch_less():
     one.guess(8000, PROGRAMS, 10.0, workers=1)
     two.guess(8000, PROGRAMS, 10.0, workers=2)
     assert one.cost_ns() == 2 * two.cost_ns()  # type: ignore[operator]
+
+
+def test_a_pace_that_changes_is_not_taken_for_a_cost():
+    """Launches of the beginning are slower, all programs are recorded then, and later ones run three times as fast."""
+    rng = random.Random(1)
+    thinning, strides = Thinning(ALLOWED), []
+    for n in range(60):
+        pace = PLAIN_NS * (3 if n < 8 else 1)
+        thinning.plain(pace * (1 + rng.gauss(0, 0.003)))
+        recorded = PROGRAMS // thinning.stride
+        thinning.guess(8 * recorded, recorded, 1.0, workers=1)
+        took = pace * (1 + rng.gauss(0, 0.003)) + 10.0 * recorded
+        thinning.probed(took, recorded, PROGRAMS)
+        strides.append(thinning.stride)
+    assert max(strides) <= 3

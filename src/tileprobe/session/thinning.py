@@ -3,7 +3,10 @@
 In come the launches of one work, with and without records; out goes a stride: every so many-th program is recorded.
 The first guess is made from the number of records and what one costs at the least. It is replaced by what probes
 are seen to cost here, whatever the reason: the records, stages that are no longer fused, cores that read their clock
-slowly.
+slowly. A launch with records is held against those without that ran just before it: machines change their pace, and a
+launch of the beginning says nothing about one of later. What is not sure leaves the guess as it is: programs that are
+recorded here and there among others find the caches colder, so that a stride that follows the noise would show in the
+shares of regions.
 """
 
 from __future__ import annotations
@@ -16,9 +19,10 @@ from statistics import median
 # A record in a kernel against one in a loop of nothing else: 0.6 to 1.0 on Zen 3, 2.0 on Emerald Rapids
 # (docs/overhead.md).
 UNKNOWN = 2.0
-ENOUGH = 4  # launches of each sort, from which on their difference is looked at
-_KEPT = 32  # the latest launches count: machines change their pace
-_SURE = 2.0  # standard errors
+ENOUGH = 6  # launches with as many programs recorded, from which on their difference is looked at
+BESIDE = 3  # launches without records that one with records is held against
+_KEPT = 32  # the latest launches of each number of programs count
+_SURE = 3.0  # standard errors; it is looked at many times
 
 
 @dataclass
@@ -29,7 +33,7 @@ class Thinning:
     stride: int = 1
     guess_ns: float | None = None  # that recording one program adds to a launch
     _plain: deque[float] = field(default_factory=lambda: deque(maxlen=_KEPT))
-    _probed: dict[int, deque[float]] = field(default_factory=dict)  # by how many programs were recorded
+    _more: dict[int, deque[float]] = field(default_factory=dict)  # by programs recorded: what it took longer
 
     def plain(self, duration_ns: float) -> None:
         self._plain.append(duration_ns)
@@ -40,34 +44,45 @@ class Thinning:
         if self.guess_ns is None and recorded:
             self.guess_ns = UNKNOWN * floor_ns * (records / recorded + 2) / max(1, min(workers, recorded))
 
-    def probed(self, duration_ns: float, recorded: int, programs: int) -> None:
-        """A launch with records. Programs are left out once that is known to be needed."""
-        runs = self._probed.setdefault(recorded, deque(maxlen=_KEPT))
-        runs.append(duration_ns)
-        whole = median(self._plain) if self._plain else min(runs)
+    def probed(self, duration_ns: float, recorded: int, programs: int, *, look: bool = True) -> None:
+        """A launch with records. Programs are left out once that is known to be needed, which takes a `look` at all of
+        them."""
+        if len(self._plain) >= BESIDE:
+            beside = median(list(self._plain)[-BESIDE:])
+            self._more.setdefault(recorded, deque(maxlen=_KEPT)).append(duration_ns - beside)
+        if not look:
+            return
+        whole = median(self._plain) if self._plain else duration_ns
         cost = self.cost_ns()
         if cost is not None and whole > 0:
             self.stride = min(max(1, ceil(cost * programs / (self.allowed * whole))), max(programs, 1))
 
     def cost_ns(self) -> float | None:
-        """What recording one program adds to a launch: the guess, until measured launches contradict it."""
+        """What recording one program adds to a launch: the guess, as far as measured launches do not contradict it."""
         measured = self._measured()
         if measured is None or self.guess_ns is None:
             return self.guess_ns
         cost, error = measured
-        if cost - _SURE * error > self.guess_ns:
-            return cost
-        return max(0.0, min(self.guess_ns, cost + _SURE * error))
+        least, most = cost - _SURE * error, cost + _SURE * error
+        return max(0.0, min(max(self.guess_ns, least), most))
 
     def _measured(self) -> tuple[float, float] | None:
-        """The slope of a launch's time over the programs recorded, and its standard error, from the most programs
-        that were recorded often enough: there it shows best."""
-        enough = [count for count, runs in self._probed.items() if len(runs) >= ENOUGH and count]
-        if not enough or len(self._plain) < ENOUGH:
+        """What a program adds and its standard error, from all numbers of programs that were recorded often enough:
+        each counts by how sure it is."""
+        found = [
+            (middle / count, error / count)
+            for count, more in self._more.items()
+            if len(more) >= ENOUGH and count
+            for middle, error in (_typical(more),)
+        ]
+        if not found:
             return None
-        count = max(enough)
-        (with_it, error), (without, other) = (_typical(runs) for runs in (self._probed[count], self._plain))
-        return (with_it - without) / count, sqrt(error**2 + other**2) / count
+        surest = min(error for _, error in found)
+        if surest == 0.0:
+            return next(one for one in found if one[1] == 0.0)
+        weights = [(surest / error) ** 2 for _, error in found]
+        cost = sum(weight * cost for weight, (cost, _) in zip(weights, found)) / sum(weights)
+        return cost, surest / sqrt(sum(weights))
 
 
 def _typical(runs: deque[float]) -> tuple[float, float]:

@@ -26,6 +26,7 @@ _ROUND = (PLAIN, PLAIN, PLAIN, PROBED, PROBED, None)  # None: the largest dose
 _DOSED_TIMES = 4
 _LOOKED = 8  # launches after which what recording costs is looked at; then every so many
 _ABOUT_RIGHT = 0.7, 1.15  # of a stride: the next one is an odd prime, so that it is larger than was asked for
+_WAITED = 0.002  # of a launch's time
 _SAMPLINGS = 32  # different ones of a work: launches that were sampled alike are decoded together
 
 
@@ -122,18 +123,23 @@ class Work:
 
     def settle(self, recorded: Recorded, allowed: float) -> None:
         """Decides how many programs of the next launches are recorded, from what recording them costs. Looked at often
-        in the beginning; a stride that is about right stays, as what was prepared for it does."""
+        in the beginning; a stride that is about right stays, as what was prepared for it does. Launches that had to
+        wait for a processor say nothing of what recording costs."""
         if self.thinning is None:
             self.thinning = Thinning(allowed)
+        if (recorded.waited_ns or 0) > _WAITED * recorded.duration_ns and self.thinning.guess_ns is not None:
+            return
         if recorded.dose == PLAIN:
             self.thinning.plain(recorded.duration_ns)
-        elif recorded.dose == PROBED and recorded.words is not None and self._looks():
+        elif recorded.dose == PROBED and recorded.words is not None:
             if self.thinning.guess_ns is None:
                 workers = self.kernel.target.workers()
                 self.thinning.guess(
                     recorded.kept(), len(recorded.words), _floor_ns(self.kernel.target.clock), workers
                 )
-            self.thinning.probed(recorded.duration_ns, len(recorded.words), recorded.programs)
+            self.thinning.probed(
+                recorded.duration_ns, len(recorded.words), recorded.programs, look=self._looks()
+            )
             wanted = self.thinning.stride
             if not self.stride * _ABOUT_RIGHT[0] <= wanted <= self.stride * _ABOUT_RIGHT[1]:
                 self.stride = wanted
