@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from made import attention
 
 from tileprobe.tools.accounting import accounted, interrupted
-from tileprobe.tools.figures import student, weighted_quantile
+from tileprobe.tools.figures import spread_of_total, student, weighted_quantile
 from tileprobe.tools.iterations import Iterations
 from tileprobe.tools.overhead import overhead
 from tileprobe.tools.programs import Programs, program_times
@@ -118,6 +118,19 @@ def test_intervals_hold_the_truth_as_often_as_they_say(launches):
         share_held += abs(row["share"] - 10 / 12) <= row["share_error"]
     assert 0.9 <= held / rounds <= 0.99
     assert 0.88 <= share_held / rounds <= 0.99
+
+
+@pytest.mark.parametrize("alike", [1, 12])
+def test_intervals_hold_the_truth_while_the_machine_changes_its_pace(alike):
+    """Launches of which `alike` neighbours share a state of the machine, as memory does that others use, too."""
+    rng = np.random.default_rng(alike)
+    held, rounds, launches = 0, 400, 120
+    for _ in range(rounds):
+        pace = np.repeat(rng.normal(0, 3.0, launches // alike), alike)
+        samples = (100 + pace + rng.normal(0, 1.0, launches))[None, :]
+        width = spread_of_total(samples, 2.0, in_order=True).half_width()[0]
+        held += abs(2.0 * samples.sum() - 2.0 * launches * 100) <= width
+    assert 0.88 <= held / rounds <= 0.99
 
 
 def test_one_launch_has_an_interval_from_its_programs():

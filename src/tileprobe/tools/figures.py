@@ -24,6 +24,8 @@ TIME = LASTED * STANDS * pl.col("fit")  # of all that it stands for within the l
 # Student's t, 97.5 %, by degrees of freedom from 1 on; beyond them the first terms of its expansion are exact enough.
 _T = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
 NORMAL = 1.959964
+BATCHES = 8  # of launches that are neighbours in time
+DRIFTS = 2.1  # times the variance that independent launches would have: one in twenty has that much by chance (F, 7)
 
 
 def student(freedom: float) -> float:
@@ -51,14 +53,23 @@ class Spread:
         )
 
 
-def spread_of_total(samples: np.ndarray, standing_for: float) -> Spread:
+def spread_of_total(samples: np.ndarray, standing_for: float, *, in_order: bool = False) -> Spread:
     """How sure `standing_for` times the sum of the samples is, a row a total and a column a sample. The samples are
-    as likely as any others: launches of one work, or programs of a launch."""
+    as likely as any others: launches of one work, or programs of a launch. Where they are `in_order` of time their
+    neighbours may be alike, because the machine (other programs, the pace of its memory) changes slowly: then batches
+    of neighbours differ by more than so many independent samples would, and how batches differ is what counts."""
     rows, count = samples.shape
     if count < 2:
         return Spread(np.full(rows, math.inf), np.zeros(rows))
-    variance = standing_for**2 * count * samples.var(axis=1, ddof=1)
-    return Spread(variance, np.full(rows, count - 1.0))
+    variance = samples.var(axis=1, ddof=1)
+    freedom = np.full(rows, count - 1.0)
+    if in_order and count >= 2 * BATCHES:
+        each = count // BATCHES
+        batches = samples[:, : each * BATCHES].reshape(rows, BATCHES, each).mean(axis=2)
+        slow = each * batches.var(axis=1, ddof=1)
+        drifts = slow > DRIFTS * variance
+        variance, freedom = np.where(drifts, slow, variance), np.where(drifts, BATCHES - 1.0, freedom)
+    return Spread(standing_for**2 * count * variance, freedom)
 
 
 def together(parts: Sequence[Spread]) -> Spread:

@@ -147,8 +147,9 @@ def how_sure(trace: Trace, kernel: Kernel, times: Times, keys: Sequence[Key], to
     for launches in works.values():
         samples = _samples(times, keys, launches)
         rest = samples - share[:, None] * samples[np.asarray(top, bool)].sum(axis=0)
-        parts.append(spread_of_total(samples, times.standing[launches[0]]))
-        shares.append(spread_of_total(rest, times.standing[launches[0]]))
+        several = len(launches) > 1
+        parts.append(spread_of_total(samples, times.standing[launches[0]], in_order=several))
+        shares.append(spread_of_total(rest, times.standing[launches[0]], in_order=several))
     basis = "programs" if any(len(launches) == 1 for launches in works.values()) else "launches"
     known = all(np.isfinite(part.variance).all() for part in parts)
     systematic = NORMAL * _correction(kernel, times, keys) * _doubt(kernel)
@@ -164,7 +165,7 @@ def _samples(times: Times, keys: Sequence[Key], launches: list[int]) -> np.ndarr
     frame = times.programs if alone else times.launches
     by = "program" if alone else "launch"
     frame = frame.filter(pl.col("launch").is_in(launches)).select("partition", "region", by, "ns")
-    columns = {one: n for n, one in enumerate(frame[by].unique(maintain_order=True).to_list())}
+    columns = {one: n for n, one in enumerate(sorted(frame[by].unique().to_list()))}
     count = max(len(columns), times.recorded.get(launches[0], 0) if alone else len(launches))
     samples = np.zeros((len(keys), count))  # what a region is not in took it no time there
     for partition, region, one, ns in frame.iter_rows():
