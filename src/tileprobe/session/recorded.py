@@ -154,11 +154,16 @@ class Watch:
     def start(self) -> None:
         self.recorded.start_ns = time.perf_counter_ns()
 
-    def ended(self, taken_ns: int | None = None, duration_ns: int | None = None) -> None:
-        now, recorded = time.perf_counter_ns(), self.recorded
-        recorded.duration_ns = now - recorded.start_ns if recorded.start_ns else 0
+    def ended(
+        self, taken_ns: int | None = None, duration_ns: int | None = None, began_ns: int | None = None
+    ) -> None:
+        recorded = self.recorded
         if duration_ns is not None:
-            recorded.duration_ns = duration_ns
+            recorded.duration_ns = max(0, duration_ns)
+        elif recorded.start_ns:
+            recorded.duration_ns = time.perf_counter_ns() - recorded.start_ns
+        if began_ns is not None:
+            recorded.start_ns = began_ns
         recorded.waited_ns, self._ended = taken_ns, True
 
     def exact(self, parts: Sequence[Exact]) -> None:

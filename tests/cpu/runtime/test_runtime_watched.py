@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -21,12 +22,14 @@ class Watch:
     def __init__(self):
         self.taken_ns: int | None = None
         self.start_ns = self.stop_ns = 0
+        self.ran_ns = (0, 0)
 
     def start(self):
         self.start_ns = time.perf_counter_ns()
 
-    def ended(self, taken_ns=None):
+    def ended(self, taken_ns=None, duration_ns=0, began_ns=0):
         self.stop_ns, self.taken_ns = time.perf_counter_ns(), taken_ns
+        self.ran_ns = began_ns, began_ns + duration_ns
 
 
 def watched(which: pool.Pool, body: str, programs: int) -> Watch:
@@ -82,3 +85,26 @@ def test_the_wait_for_another_launch_is_no_part_of_it():
     times = sorted((watch.start_ns, watch.stop_ns) for watch in found)
     assert all(before[1] <= after[0] for before, after in itertools.pairwise(times))
     made.close()
+
+
+@pytest.mark.parametrize("programs", [1, 2, 64])
+def test_programs_are_timed_where_they_run(some_pool, programs):
+    """Not by Python, which may have to wait for its lock before and behind them: here for 50 ms each."""
+    code = some_pool._code
+
+    def late(*arguments):
+        time.sleep(0.05)
+        status = code.run(*arguments)
+        time.sleep(0.05)
+        return status
+
+    some_pool._code = SimpleNamespace(**{**vars(code), "run": late})
+    watch = watched(some_pool, COUNT, programs)
+    some_pool._code = code
+    began, ended = watch.ran_ns
+    assert watch.start_ns + 50_000_000 <= began <= ended <= watch.stop_ns - 50_000_000
+
+
+def test_time_away_is_part_of_the_duration(some_pool):
+    watch = watched(some_pool, AWAY, 2)
+    assert watch.ran_ns[1] - watch.ran_ns[0] >= AWAY_NS * 0.95

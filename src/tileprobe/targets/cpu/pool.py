@@ -68,7 +68,9 @@ class Pool:
             if status & STATUS_MORE:
                 status = self._finish()
             if watch is not None:
-                watch.ended(max(0, self._block.taken.value))
+                block = self._block
+                began = block.began.value
+                watch.ended(max(0, block.taken.value), block.ended.value - began, began)
             return status
         finally:
             self._block.watched.value = 0
@@ -104,7 +106,9 @@ class _Block:
         self.address = (ctypes.addressof(raw) + 63) & ~63
         ctypes.c_int32.from_address(self.address + OFFSETS["threads"]).value = threads
         self.watched = ctypes.c_int32.from_address(self.address + OFFSETS["watched"])
-        self.taken = ctypes.c_int64.from_address(self.address + OFFSETS["taken"])
+        self.taken, self.began, self.ended = (
+            ctypes.c_int64.from_address(self.address + OFFSETS[name]) for name in ("taken", "began", "ended")
+        )
         for index in range(threads):
             ctypes.c_uint64.from_address(self.slot(index) + SLOT["pool"]).value = self.address
 

@@ -14,11 +14,26 @@ last ones are small, and no more than a few milliseconds of work, so that a job 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from llvmlite import ir
-from llvmlite.ir.instructions import StoreAtomicInstr
 
+from tileprobe.targets.cpu.pool_emit import (
+    I1,
+    I8,
+    I32,
+    I64,
+    PTR,
+    VOID,
+    Value,
+    at,
+    blocks,
+    fields,
+    i32,
+    i64,
+    load,
+    parts,
+    store,
+)
 from tileprobe.targets.cpu.pool_layout import OFFSETS, SLOT
 
 STATUS_ERROR = 1  # a kernel recorded an error
@@ -39,11 +54,6 @@ _LONG_NS = 300_000
 
 FUTEX_WAIT, FUTEX_WAKE = 128, 129  # the private variants: one process
 CLOCK_MONOTONIC, CLOCK_THREAD_CPUTIME = 1, 3
-# not from codegen.types: every process that launches needs these, and it would load xDSL for them
-I1, I8, I32, I64 = (ir.IntType(n) for n in (1, 8, 32, 64))
-PTR, VOID = ir.PointerType(), ir.VoidType()
-Value = Any
-
 EXPORTS = ("tp_run", "tp_resume", "tp_cancel", "tp_stop", "tp_worker")
 
 _KERNEL = ir.PointerType(ir.FunctionType(I32, [PTR, PTR, I64, I64]))  # launch block, scratch, first, last
@@ -51,14 +61,6 @@ _TIMESPEC = ir.LiteralStructType([I64, I64])
 _NULL = ir.Constant(PTR, None)
 _GENERATION = 1 << 32  # of a ticket
 _ALL_SLEEPERS = (1 << 31) - 1
-
-
-def _i32(number: int) -> ir.Constant:
-    return ir.Constant(I32, number)
-
-
-def _i64(number: int) -> ir.Constant:
-    return ir.Constant(I64, number)
 
 
 @dataclass(frozen=True)
@@ -81,33 +83,6 @@ def module_text(arch: str) -> str:
     return str(_Pool(_ARCHS[arch]).module)
 
 
-def _at(b: ir.IRBuilder, base: Value, offset: int) -> Value:
-    return b.gep(base, [_i64(offset)], source_etype=I8)
-
-
-def _fields(b: ir.IRBuilder, pool: Value, *names: str) -> list[Value]:
-    """Addresses of fields of the shared block."""
-    return [_at(b, pool, OFFSETS[name]) for name in names]
-
-
-def _parts(b: ir.IRBuilder, time: Value) -> list[Value]:
-    """Addresses of a time's seconds and nanoseconds."""
-    return [b.gep(time, [_i32(0), _i32(n)]) for n in (0, 1)]
-
-
-def _blocks(function: ir.Function, names: str) -> list[ir.Block]:
-    return [function.append_basic_block(name) for name in names.split()]
-
-
-def _load(b: ir.IRBuilder, address: Value, ordering: str, kind: ir.IntType = I32) -> Value:
-    return b.load_atomic(address, ordering, kind.width // 8, typ=kind)
-
-
-def _store(b: ir.IRBuilder, value: Value, address: Value) -> None:
-    # not b.store_atomic, which asks an opaque pointer for the type it points to
-    b._insert(StoreAtomicInstr(b.block, value, address, "seq_cst", value.type.width // 8))
-
-
 class _Pool:
     """Builds the module, callees first."""
 
@@ -121,6 +96,7 @@ class _Pool:
         self.now = self._private("now", I64, [I32])
         self.away = self._private("away", I64, [PTR])
         self.account = self._private("account", I64, [PTR, I64])
+        self.stamp = self._private("stamp", VOID, [PTR, I64])
         self.scratch = self._private("scratch", PTR, [PTR, I64])
         self.finish = self._private("finish", VOID, [PTR, I32])
         self.abandon = self._private("abandon", VOID, [PTR])
@@ -134,6 +110,7 @@ class _Pool:
             self._now,
             self._away,
             self._account,
+            self._stamp,
             self._scratch,
             self._finish,
             self._abandon,
@@ -152,35 +129,38 @@ class _Pool:
         return function
 
     def _futex(self, b: ir.IRBuilder, word: Value, what: int, value: Value, timeout: Value = _NULL) -> None:
-        b.call(self.syscall, [_i64(self.arch.futex), word, _i64(what), value, timeout])
+        b.call(self.syscall, [i64(self.arch.futex), word, i64(what), value, timeout])
 
     def _pause(self, b: ir.IRBuilder) -> None:
-        b.call(self.pause_function, [_i32(n) for n in self.arch.pause_args])
+        b.call(self.pause_function, [i32(n) for n in self.arch.pause_args])
 
     def _now(self) -> None:
         """`i64 now(clock)`: nanoseconds of a clock that only goes forward."""
         b = ir.IRBuilder(self.now.append_basic_block("entry"))
         time = b.alloca(_TIMESPEC)
         b.call(self.clock, [self.now.args[0], time])
-        seconds, nanoseconds = (b.load(part) for part in _parts(b, time))
-        b.ret(b.add(b.mul(seconds, _i64(1_000_000_000)), nanoseconds))
+        seconds, nanoseconds = (b.load(part) for part in parts(b, time))
+        b.ret(b.add(b.mul(seconds, i64(1_000_000_000)), nanoseconds))
+
+    def _note(self, b: ir.IRBuilder, pool: Value, field: str) -> None:
+        b.call(self.stamp, [pool, i64(OFFSETS[field])])
 
     def _time(self, b: ir.IRBuilder) -> Value:
-        return b.call(self.now, [_i32(CLOCK_MONOTONIC)])
+        return b.call(self.now, [i32(CLOCK_MONOTONIC)])
 
     def _away(self) -> None:
         """`i64 away(pool)`: for how long this thread has not been on a core so far; 0 in a job that is
         not watched. A thread that runs programs never sleeps of its own accord, so that the difference of two calls
         is what the system took from them.
         """
-        entry, read, nothing = _blocks(self.away, "entry read nothing")
+        entry, read, nothing = blocks(self.away, "entry read nothing")
         b = ir.IRBuilder(entry)
-        (watched,) = _fields(b, self.away.args[0], "watched")
-        b.cbranch(b.icmp_unsigned("!=", b.load(watched, typ=I32), _i32(0)), read, nothing)
+        (watched,) = fields(b, self.away.args[0], "watched")
+        b.cbranch(b.icmp_unsigned("!=", b.load(watched, typ=I32), i32(0)), read, nothing)
         b.position_at_end(read)
-        ran = b.call(self.now, [_i32(CLOCK_THREAD_CPUTIME)])
+        ran = b.call(self.now, [i32(CLOCK_THREAD_CPUTIME)])
         b.ret(b.sub(self._time(b), ran))
-        ir.IRBuilder(nothing).ret(_i64(0))
+        ir.IRBuilder(nothing).ret(i64(0))
 
     def _account(self) -> None:
         """`i64 account(pool, before)`: adds what the system took since `away` said `before`, and returns what it says
@@ -188,17 +168,31 @@ class _Pool:
         """
         pool, before = self.account.args
         b = ir.IRBuilder(self.account.append_basic_block("entry"))
-        (taken,) = _fields(b, pool, "taken")
+        (taken,) = fields(b, pool, "taken")
         after = b.call(self.away, [pool])
         b.atomic_rmw("add", taken, b.sub(after, before), "seq_cst")
         b.ret(after)
 
+    def _stamp(self) -> None:
+        """`stamp(pool, offset)`: notes the time there if the job is watched. Not left to Python: between the last
+        program and the next line of Python lie the wait for the interpreter's lock and a thread that wakes late.
+        """
+        pool, offset = self.stamp.args
+        entry, note, out = blocks(self.stamp, "entry note out")
+        b = ir.IRBuilder(entry)
+        (watched,) = fields(b, pool, "watched")
+        b.cbranch(b.icmp_unsigned("!=", b.load(watched, typ=I32), i32(0)), note, out)
+        b.position_at_end(note)
+        b.store(self._time(b), b.gep(pool, [offset], source_etype=I8))
+        b.branch(out)
+        ir.IRBuilder(out).ret_void()
+
     def _scratch(self) -> None:
         """`ptr scratch(slot, bytes)`: scratch of at least that size for the thread that owns the slot, or null."""
         slot, size = self.scratch.args
-        entry, keep, grow, none, ok = _blocks(self.scratch, "entry keep grow none ok")
+        entry, keep, grow, none, ok = blocks(self.scratch, "entry keep grow none ok")
         b = ir.IRBuilder(entry)
-        place, have = _at(b, slot, SLOT["scratch"]), _at(b, slot, SLOT["scratch_bytes"])
+        place, have = at(b, slot, SLOT["scratch"]), at(b, slot, SLOT["scratch_bytes"])
         memory = b.load(place, typ=PTR)
         b.cbranch(b.icmp_unsigned(">=", b.load(have, typ=I64), size), keep, grow)
         b.position_at_end(keep)
@@ -206,10 +200,10 @@ class _Pool:
         b.position_at_end(grow)
         b.call(self.free, [memory])
         b.store(_NULL, place)
-        b.store(_i64(0), have)
-        rounded = b.and_(b.add(size, _i64(4095)), _i64(-4096))
-        failed = b.call(self.memalign, [place, _i64(4096), rounded])
-        b.cbranch(b.icmp_unsigned("!=", failed, _i32(0)), none, ok)
+        b.store(i64(0), have)
+        rounded = b.and_(b.add(size, i64(4095)), i64(-4096))
+        failed = b.call(self.memalign, [place, i64(4096), rounded])
+        b.cbranch(b.icmp_unsigned("!=", failed, i32(0)), none, ok)
         b.position_at_end(none)
         b.store(_NULL, place)
         b.ret(_NULL)
@@ -220,16 +214,17 @@ class _Pool:
     def _finish(self) -> None:
         """`finish(pool, granules)`: counts them as finished; the last one wakes a launching thread that sleeps."""
         pool, granules = self.finish.args
-        entry, last, wake, out = _blocks(self.finish, "entry last wake out")
+        entry, last, wake, out = blocks(self.finish, "entry last wake out")
         b = ir.IRBuilder(entry)
-        done, count, waiting = _fields(b, pool, "done", "count", "waiting")
+        done, count, waiting = fields(b, pool, "done", "count", "waiting")
         all_of_them = b.load(count, typ=I32)
+        self._note(b, pool, "ended")  # before it counts: who waits for the last one reads what that one wrote
         before = b.atomic_rmw("add", done, granules, "seq_cst")
         b.cbranch(b.icmp_unsigned("==", b.add(before, granules), all_of_them), last, out)
         b.position_at_end(last)
-        b.cbranch(b.icmp_unsigned("!=", _load(b, waiting, "seq_cst"), _i32(0)), wake, out)
+        b.cbranch(b.icmp_unsigned("!=", load(b, waiting, "seq_cst"), i32(0)), wake, out)
         b.position_at_end(wake)
-        self._futex(b, done, FUTEX_WAKE, _i64(1))
+        self._futex(b, done, FUTEX_WAKE, i64(1))
         b.branch(out)
         b.position_at_end(out)
         b.ret_void()
@@ -237,14 +232,14 @@ class _Pool:
     def _abandon(self) -> None:
         """`abandon(pool)`: gives up what nobody has claimed of the current job."""
         (pool,) = self.abandon.args
-        entry, retry, attempt, drop, out = _blocks(self.abandon, "entry retry try drop out")
+        entry, retry, attempt, drop, out = blocks(self.abandon, "entry retry try drop out")
         ir.IRBuilder(entry).branch(retry)
         b = ir.IRBuilder(retry)
-        ticket = _load(b, pool, "acquire", I64)
+        ticket = load(b, pool, "acquire", I64)
         left = b.trunc(ticket, I32)
-        b.cbranch(b.icmp_unsigned("==", left, _i32(0)), out, attempt)
+        b.cbranch(b.icmp_unsigned("==", left, i32(0)), out, attempt)
         b.position_at_end(attempt)
-        nothing_left = b.and_(ticket, _i64(-_GENERATION))
+        nothing_left = b.and_(ticket, i64(-_GENERATION))
         swapped = b.cmpxchg(pool, ticket, nothing_left, "seq_cst", "seq_cst")
         b.cbranch(b.extract_value(swapped, 1), drop, retry)
         b.position_at_end(drop)
@@ -259,26 +254,26 @@ class _Pool:
         """
         pool, slot, deadline = self.work.args
         names = "entry next idle claim mine oom call error stop good long counted paced away"
-        entry, next_, idle, claim, mine, oom, call, error, stop, good, long, counted, paced, away = _blocks(
+        entry, next_, idle, claim, mine, oom, call, error, stop, good, long, counted, paced, away = blocks(
             self.work, names
         )
         b = ir.IRBuilder(entry)
-        job = _fields(b, pool, "kernel", "launch", "programs", "granule", "scratch", "count")
-        status, threads = _fields(b, pool, "status", "threads")
-        shares = b.mul(b.load(threads, typ=I32), _i32(_SHARE))
+        job = fields(b, pool, "kernel", "launch", "programs", "granule", "scratch", "count")
+        status, threads = fields(b, pool, "status", "threads")
+        shares = b.mul(b.load(threads, typ=I32), i32(_SHARE))
         begin, off_core = self._time(b), b.call(self.away, [pool])
         b.branch(next_)
 
         b.position_at_end(next_)
         limit, then, before = b.phi(I32), b.phi(I64), b.phi(I64)
-        ticket = _load(b, pool, "acquire", I64)
+        ticket = load(b, pool, "acquire", I64)
         left = b.trunc(ticket, I32)
-        b.cbranch(b.icmp_unsigned("==", left, _i32(0)), idle, claim)
+        b.cbranch(b.icmp_unsigned("==", left, i32(0)), idle, claim)
         ir.IRBuilder(idle).ret(ir.Constant(I1, 0))
 
         b.position_at_end(claim)
         part = b.udiv(left, shares)
-        fair = b.select(b.icmp_unsigned("==", part, _i32(0)), _i32(1), part)
+        fair = b.select(b.icmp_unsigned("==", part, i32(0)), i32(1), part)
         take = b.select(b.icmp_unsigned(">", fair, limit), limit, fair)
         take64 = b.zext(take, I64)
         swapped = b.cmpxchg(pool, ticket, b.sub(ticket, take64), "seq_cst", "seq_cst")
@@ -288,7 +283,7 @@ class _Pool:
         self._run_claim(b, job, (left, take64), slot, (oom, call, error, good))
         for block, bit in ((oom, STATUS_MEMORY), (error, STATUS_ERROR)):
             failed = ir.IRBuilder(block)
-            failed.atomic_rmw("or", status, _i32(bit), "seq_cst")
+            failed.atomic_rmw("or", status, i32(bit), "seq_cst")
             failed.branch(stop)
         b.position_at_end(stop)
         b.call(self.abandon, [pool])
@@ -296,7 +291,7 @@ class _Pool:
 
         b.position_at_end(good)
         now = self._time(b)
-        b.cbranch(b.icmp_unsigned(">", b.sub(now, then), _i64(_LONG_NS)), long, counted)
+        b.cbranch(b.icmp_unsigned(">", b.sub(now, then), i64(_LONG_NS)), long, counted)
         b.position_at_end(long)
         accounted = b.call(self.account, [pool, before])
         b.branch(counted)
@@ -305,14 +300,14 @@ class _Pool:
         so_far.add_incoming(before, good)
         so_far.add_incoming(accounted, long)
         b.call(self.finish, [pool, take])
-        quick = b.icmp_unsigned("<", b.sub(now, then), _i64(_CLAIM_NS))
-        twice, half = b.shl(take, _i32(1)), b.or_(b.lshr(take, _i32(1)), _i32(1))
+        quick = b.icmp_unsigned("<", b.sub(now, then), i64(_CLAIM_NS))
+        twice, half = b.shl(take, i32(1)), b.or_(b.lshr(take, i32(1)), i32(1))
         paced_limit = b.select(quick, twice, half)
         b.cbranch(b.icmp_unsigned(">", now, deadline), away, paced)
         ir.IRBuilder(paced).branch(next_)
         ir.IRBuilder(away).ret(ir.Constant(I1, 1))
         for phi, first, later in (
-            (limit, _i32(1), paced_limit),
+            (limit, i32(1), paced_limit),
             (then, begin, now),
             (before, off_core, so_far),
         ):
@@ -332,13 +327,13 @@ class _Pool:
         memory = self._scratch_or(b, slot, size, oom, call)
         b.position_at_end(call)
         failed = b.call(kernel, [launch, memory, first, last])
-        b.cbranch(b.icmp_unsigned("!=", failed, _i32(0)), error, good)
+        b.cbranch(b.icmp_unsigned("!=", failed, i32(0)), error, good)
 
     def _scratch_or(self, b: ir.IRBuilder, slot: Value, size: Value, oom: ir.Block, there: ir.Block) -> Value:
         """The slot's scratch, with a branch to `oom` when it is needed and not there."""
         memory = b.call(self.scratch, [slot, size])
         none = b.icmp_unsigned("==", memory, _NULL)
-        needed = b.icmp_unsigned("!=", size, _i64(0))
+        needed = b.icmp_unsigned("!=", size, i64(0))
         b.cbranch(b.and_(none, needed), oom, there)
         return memory
 
@@ -351,9 +346,9 @@ class _Pool:
         turns = b.phi(I32)
         after = ir.IRBuilder(again)
         self._pause(after)
-        more = after.add(turns, _i32(1))
-        after.cbranch(after.icmp_unsigned(">", more, _i32(_SPINS)), sleep, spin)
-        turns.add_incoming(_i32(0), start)
+        more = after.add(turns, i32(1))
+        after.cbranch(after.icmp_unsigned(">", more, i32(_SPINS)), sleep, spin)
+        turns.add_incoming(i32(0), start)
         turns.add_incoming(more, again)
         return turns
 
@@ -362,28 +357,28 @@ class _Pool:
         through.
         """
         (slot,) = self.worker.args
-        entry, look, job, spin, again, sleep, leave = _blocks(
+        entry, look, job, spin, again, sleep, leave = blocks(
             self.worker, "entry look job spin again sleep leave"
         )
         b = ir.IRBuilder(entry)
         pool = b.load(slot, typ=PTR)
-        epoch, sleepers, stop = _fields(b, pool, "epoch", "sleepers", "stop")
+        epoch, sleepers, stop = fields(b, pool, "epoch", "sleepers", "stop")
         b.branch(look)
         b.position_at_end(look)
-        seen = _load(b, epoch, "seq_cst")
-        b.cbranch(b.icmp_unsigned("!=", _load(b, stop, "seq_cst"), _i32(0)), leave, job)
+        seen = load(b, epoch, "seq_cst")
+        b.cbranch(b.icmp_unsigned("!=", load(b, stop, "seq_cst"), i32(0)), leave, job)
         b.position_at_end(job)
-        b.call(self.work, [pool, slot, _i64(-1)])
+        b.call(self.work, [pool, slot, i64(-1)])
         b.branch(spin)
         self._spin(b, job, (spin, again), sleep)
-        b.cbranch(b.icmp_unsigned("!=", _load(b, epoch, "acquire"), seen), look, again)
+        b.cbranch(b.icmp_unsigned("!=", load(b, epoch, "acquire"), seen), look, again)
         b.position_at_end(sleep)
-        b.atomic_rmw("add", sleepers, _i32(1), "seq_cst")
+        b.atomic_rmw("add", sleepers, i32(1), "seq_cst")
         self._futex(b, epoch, FUTEX_WAIT, b.zext(seen, I64))
-        b.atomic_rmw("sub", sleepers, _i32(1), "seq_cst")
+        b.atomic_rmw("sub", sleepers, i32(1), "seq_cst")
         b.branch(look)
         b.position_at_end(leave)
-        place = _at(b, slot, SLOT["scratch"])
+        place = at(b, slot, SLOT["scratch"])
         b.call(self.free, [b.load(place, typ=PTR)])
         b.store(_NULL, place)
         b.ret(_NULL)
@@ -394,74 +389,76 @@ class _Pool:
         """
         (pool,) = self.resume.args
         names = "entry spin again sleep futex woke more unfinished finished"
-        entry, spin, again, sleep, futex, woke, more, unfinished, finished = _blocks(self.resume, names)
+        entry, spin, again, sleep, futex, woke, more, unfinished, finished = blocks(self.resume, names)
         b = ir.IRBuilder(entry)
-        done, waiting, count, status, slot = _fields(b, pool, "done", "waiting", "count", "status", "slots")
+        done, waiting, count, status, slot = fields(b, pool, "done", "waiting", "count", "status", "slots")
         timeout = b.alloca(_TIMESPEC)
         granules = b.load(count, typ=I32)
-        deadline = b.add(self._time(b), _i64(_SLICE_NS))
+        deadline = b.add(self._time(b), i64(_SLICE_NS))
         b.cbranch(b.call(self.work, [pool, slot, deadline]), more, spin)
 
         def unless_done(ordering: str, otherwise: ir.Block, when: ir.Block = finished) -> Value:
-            so_far = _load(b, done, ordering)
+            so_far = load(b, done, ordering)
             b.cbranch(b.icmp_unsigned("==", so_far, granules), when, otherwise)
             return so_far
 
         self._spin(b, entry, (spin, again), sleep)
         unless_done("acquire", again)
         b.position_at_end(sleep)
-        seconds, nanoseconds = _parts(b, timeout)
-        b.store(_i64(0), seconds)
-        b.store(_i64(_SLICE_NS), nanoseconds)
-        _store(b, _i32(1), waiting)
+        seconds, nanoseconds = parts(b, timeout)
+        b.store(i64(0), seconds)
+        b.store(i64(_SLICE_NS), nanoseconds)
+        store(b, i32(1), waiting)
         seen = unless_done("seq_cst", futex, when=woke)
         b.position_at_end(futex)
         self._futex(b, done, FUTEX_WAIT, b.zext(seen, I64), timeout)
         b.branch(woke)
         b.position_at_end(woke)
-        _store(b, _i32(0), waiting)
+        store(b, i32(0), waiting)
         unless_done("seq_cst", more)
         b.position_at_end(more)
         unless_done("seq_cst", unfinished)
-        ir.IRBuilder(unfinished).ret(_i32(STATUS_MORE))
+        ir.IRBuilder(unfinished).ret(i32(STATUS_MORE))
         b.position_at_end(finished)
-        b.ret(_load(b, status, "seq_cst"))
+        b.ret(load(b, status, "seq_cst"))
 
     def _run(self) -> None:
         """`i32 tp_run(pool, kernel, launch, programs, bytes)`: starts a job of programs > 0. One program needs no
         other thread to know.
         """
         pool, kernel, launch, programs, size = self.run.args
-        entry, alone, oom, call, share, wake, go = _blocks(self.run, "entry alone oom call share wake go")
+        entry, alone, oom, call, share, wake, go = blocks(self.run, "entry alone oom call share wake go")
         b = ir.IRBuilder(entry)
-        job = _fields(b, pool, "kernel", "launch", "programs", "granule", "scratch", "count", "status")
-        done, epoch, sleepers, slot = _fields(b, pool, "done", "epoch", "sleepers", "slots")
-        b.cbranch(b.icmp_unsigned("==", programs, _i64(1)), alone, share)
+        job = fields(b, pool, "kernel", "launch", "programs", "granule", "scratch", "count", "status")
+        done, epoch, sleepers, slot = fields(b, pool, "done", "epoch", "sleepers", "slots")
+        self._note(b, pool, "began")
+        b.cbranch(b.icmp_unsigned("==", programs, i64(1)), alone, share)
 
         b.position_at_end(alone)
         memory = self._scratch_or(b, slot, size, oom, call)
-        ir.IRBuilder(oom).ret(_i32(STATUS_MEMORY))
+        ir.IRBuilder(oom).ret(i32(STATUS_MEMORY))
         b.position_at_end(call)
         away = b.call(self.away, [pool])
-        failed = b.call(kernel, [launch, memory, _i64(0), _i64(1)])
+        failed = b.call(kernel, [launch, memory, i64(0), i64(1)])
         b.call(self.account, [pool, away])
-        b.ret(b.select(b.icmp_unsigned("!=", failed, _i32(0)), _i32(STATUS_ERROR), _i32(0)))
+        self._note(b, pool, "ended")
+        b.ret(b.select(b.icmp_unsigned("!=", failed, i32(0)), i32(STATUS_ERROR), i32(0)))
 
         b.position_at_end(share)
-        high = b.lshr(programs, _i64(31))
-        granule = b.add(high, _i64(1))
+        high = b.lshr(programs, i64(31))
+        granule = b.add(high, i64(1))
         count64 = b.udiv(b.add(programs, high), granule)
         count = b.trunc(count64, I32)
-        for value, place in zip((kernel, launch, programs, granule, size, count, _i32(0)), job):
+        for value, place in zip((kernel, launch, programs, granule, size, count, i32(0)), job):
             b.store(value, place)
-        _store(b, _i32(0), done)
-        generation = b.and_(_load(b, pool, "seq_cst", I64), _i64(-_GENERATION))
-        _store(b, b.or_(b.add(generation, _i64(_GENERATION)), count64), pool)
-        b.atomic_rmw("add", epoch, _i32(1), "seq_cst")
-        asleep = _load(b, sleepers, "seq_cst")
-        b.cbranch(b.icmp_unsigned("!=", asleep, _i32(0)), wake, go)
+        store(b, i32(0), done)
+        generation = b.and_(load(b, pool, "seq_cst", I64), i64(-_GENERATION))
+        store(b, b.or_(b.add(generation, i64(_GENERATION)), count64), pool)
+        b.atomic_rmw("add", epoch, i32(1), "seq_cst")
+        asleep = load(b, sleepers, "seq_cst")
+        b.cbranch(b.icmp_unsigned("!=", asleep, i32(0)), wake, go)
         b.position_at_end(wake)
-        others = b.sub(count, _i32(1))
+        others = b.sub(count, i32(1))
         needed = b.select(b.icmp_unsigned("<", others, asleep), others, asleep)
         self._futex(b, epoch, FUTEX_WAKE, b.zext(needed, I64))
         b.branch(go)
@@ -478,13 +475,13 @@ class _Pool:
         """`tp_stop(pool)`: lets the workers end, and frees the launching thread's scratch."""
         (pool,) = self.stop.args
         b = ir.IRBuilder(self.stop.append_basic_block("entry"))
-        place = _at(b, pool, OFFSETS["slots"] + SLOT["scratch"])
-        have = _at(b, pool, OFFSETS["slots"] + SLOT["scratch_bytes"])
+        place = at(b, pool, OFFSETS["slots"] + SLOT["scratch"])
+        have = at(b, pool, OFFSETS["slots"] + SLOT["scratch_bytes"])
         b.call(self.free, [b.load(place, typ=PTR)])
         b.store(_NULL, place)
-        b.store(_i64(0), have)
-        stop, epoch = _fields(b, pool, "stop", "epoch")
-        _store(b, _i32(1), stop)
-        b.atomic_rmw("add", epoch, _i32(1), "seq_cst")
-        self._futex(b, epoch, FUTEX_WAKE, _i64(_ALL_SLEEPERS))
+        b.store(i64(0), have)
+        stop, epoch = fields(b, pool, "stop", "epoch")
+        store(b, i32(1), stop)
+        b.atomic_rmw("add", epoch, i32(1), "seq_cst")
+        self._futex(b, epoch, FUTEX_WAKE, i64(_ALL_SLEEPERS))
         b.ret_void()

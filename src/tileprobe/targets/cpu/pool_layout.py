@@ -20,7 +20,9 @@ OFFSETS = {
     "threads": 240,  # i32 workers and the launching thread
     "watched": 244,  # i32 whether what the system takes from the programs is measured
     "taken": 248,  # i64 nanoseconds for which threads that ran programs were not on a core
-    "slots": 256,  # one slot of SLOT_BYTES a thread, the launching thread's first
+    "began": 256,  # i64 when a watched job began and when its last program had ended, CLOCK_MONOTONIC
+    "ended": 264,
+    "slots": 320,  # one slot of SLOT_BYTES a thread, the launching thread's first
 }
 SLOT_BYTES = 64
 SLOT = {"pool": 0, "scratch": 8, "scratch_bytes": 16}
