@@ -11,7 +11,7 @@ import pytest
 from tileprobe.cli import main
 from tileprobe.errors import TileProbeError
 from tileprobe.tools.regions import Regions
-from tileprobe.trace import Trace
+from tileprobe.trace import Trace, checksum
 from tileprobe.trace.file import KEY
 
 
@@ -79,6 +79,11 @@ TABLES = {
     "a region": (lambda f: f.with_columns(region=pl.lit(99, pl.UInt32)), "region is none of its regions"),
     "a unit": (lambda f: f.with_columns(unit=pl.lit(9, pl.UInt32)), "unit is none of its units"),
     "nothing": (lambda f: f.with_columns(start=pl.lit(None, pl.Int64)), "start is missing in a row"),
+    "a weight": (lambda f: f.with_columns(weight=pl.lit(1e30, pl.Float32)), "weight is no count in a row"),
+    "taken": (
+        lambda f: f.with_columns(taken_ns=pl.lit(1e9, pl.Float32)),
+        "more was taken of a row than it lasted",
+    ),
     "no number": (lambda f: f.with_columns(stop_ns=pl.lit(float("nan"))), "stop_ns is no number in a row"),
     "no column": (lambda f: f.drop("program"), "without the column 'program'"),
     "a type": (lambda f: f.with_columns(launch=pl.lit("first")), "truncated or damaged"),
@@ -96,7 +101,7 @@ def test_wrong_rows(name, whole, tmp_path):
 def test_a_page_that_cannot_be_read(whole, tmp_path):
     """Damage behind the description is found when the file is opened, not when a query needs it."""
     path = tmp_path / "t.parquet"
-    data = bytearray(whole)
+    data = bytearray(changed(whole, path).read_bytes())  # without a checksum
     data[4:400] = b"\xff" * 396
     path.write_bytes(data)
     with pytest.raises(TileProbeError, match="truncated or damaged"):
@@ -112,6 +117,7 @@ def test_what_opens_can_be_read(whole, tmp_path):
     """Bits of the file's own description of its columns: some of them only matter to a reader that filters while it
     reads. Whatever `open` lets through, tools can read."""
     path, tried = tmp_path / "t.parquet", 0
+    whole = changed(whole, path).read_bytes()  # without its checksum, as an older version wrote it
     footer = len(whole) - 8 - int.from_bytes(whole[-8:-4], "little")
     for place in range(footer, footer + 900):
         damaged = bytearray(whole)
@@ -169,3 +175,30 @@ def test_a_trace_that_is_read_is_not_written_over(words, whole, tmp_path, monkey
     assert main(words) == 2
     assert "is the trace that is read" in capsys.readouterr().err
     assert (tmp_path / "t.parquet").read_bytes() == whole
+
+
+def test_a_byte_anywhere_is_noticed(whole, tmp_path):
+    """Before Polars sees it, which trusts the sizes in a file: a wrong one ends the process."""
+    path = tmp_path / "t.parquet"
+    for place in range(4, len(whole) - 8, 97):
+        damaged = bytearray(whole)
+        damaged[place] ^= 0x20
+        path.write_bytes(damaged)
+        if not checksum.sealed(path):
+            continue  # the mark itself was hit
+        with pytest.raises(TileProbeError, match=r"damaged|not one that TileProbe wrote|not a trace"):
+            Trace.open(path)
+
+
+def test_a_file_without_a_checksum_is_read(whole, tmp_path):
+    """Files of older versions have none."""
+    assert not checksum.broken(changed(whole, tmp_path / "t.parquet"))
+    assert Trace.open(tmp_path / "t.parquet").launches
+
+
+@pytest.mark.parametrize("halves", [["kernels", 0, "name"], ["meta"]])
+def test_a_text_that_is_none(halves, whole, tmp_path):
+    value = "\udc80" if halves != ["meta"] else {"problems": {"k": "\udc80"}}
+    path = changed(whole, tmp_path / "t.parquet", head=put(*halves, value=value))
+    with pytest.raises(TileProbeError, match="a text in its description is none"):
+        Trace.open(path)

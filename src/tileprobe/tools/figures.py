@@ -15,9 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-LASTED = (
-    pl.col("stop_ns") - pl.col("start_ns") - pl.col("taken_ns")
-)  # of one execution, interruptions left out
+# of one execution, interruptions left out; what was taken is kept as a narrower float, and no time is below zero
+LASTED = (pl.col("stop_ns") - pl.col("start_ns") - pl.col("taken_ns")).clip(lower_bound=0.0)
 STANDS = pl.col("weight").cast(pl.Float64)  # executions within the launch
 TIME = LASTED * STANDS * pl.col("fit")  # of all that it stands for within the launch
 

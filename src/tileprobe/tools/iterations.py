@@ -132,7 +132,7 @@ def _binned(name: str, frame: pl.DataFrame) -> pl.DataFrame:
     return bins.sort("bin").select(
         pl.lit(name).alias("name"),
         label.alias("iteration"),
-        (pl.col("mean_ns") / pl.col("mean_ns").max()).alias("share"),
+        (pl.col("mean_ns") / pl.col("mean_ns").max()).fill_nan(0.0).alias("share"),
         "mean_ns",
         "p95_ns",
         "count",

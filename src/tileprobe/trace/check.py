@@ -19,6 +19,8 @@ from tileprobe.errors import TileProbeError
 from tileprobe.ir.layout import Layout
 
 _LARGEST = 2**53  # an integer that JSON of any program keeps
+_LIMITS = {"weight": 1e12, "fit": 1e12, "taken_ns": 1e18}  # beyond them sums are no longer numbers
+_ROUNDED = 1e-5  # more than a float of 32 bits is off
 _IDS = {"launch": "launches", "region": "regions", "unit": "units"}
 
 
@@ -210,10 +212,17 @@ def check_table(
             tests.append(pl.col(name).is_null().any().alias(f"{name} is missing in a row"))
         if dtype.is_float():
             tests.append((~pl.col(name).is_finite()).any().alias(f"{name} is no number in a row"))
+        if name in _LIMITS:
+            tests.append(
+                (~pl.col(name).is_between(0, _LIMITS[name])).any().alias(f"{name} is no count in a row")
+            )
         known = _IDS.get(name.removeprefix("from_").removeprefix("to_"))
         if known is not None:
             strange = ~pl.col(name).is_in(list(ids[known]))
             tests.append(strange.any().alias(f"{name} is none of its {known} in a row"))
+    if "taken_ns" in schema:
+        more = pl.col("taken_ns") * (1 - _ROUNDED) > pl.col("stop_ns") - pl.col("start_ns") + 1
+        tests.append(more.any().alias("more was taken of a row than it lasted"))
     unread = [pl.col(name).hash().max().alias(name) for name in free if not schema[name].is_float()]
     found = frame.select(*tests, *unread).collect(engine="streaming").row(0, named=True)
     wrong = [text for text, yes in found.items() if yes is True]

@@ -20,6 +20,7 @@ import polars as pl
 from tileprobe import __version__
 from tileprobe.errors import TileProbeError
 from tileprobe.files import replacing
+from tileprobe.trace import checksum
 from tileprobe.trace.check import Damaged, check_description, check_rows, check_table
 from tileprobe.trace.model import (
     COLUMNS,
@@ -59,12 +60,24 @@ _SINCE = {"stream": 0, "weight": 1.0, "fit": 1.0, "taken_ns": 0.0}
 def write(path: str | os.PathLike[str], trace: Trace) -> None:
     """Streams the tables into one file."""
     rows, version = _rows(trace)
-    head = {"format": "tileprobe-trace", "version": version, "writer": __version__, "meta": trace.meta}
+    head = {
+        "format": "tileprobe-trace",
+        "version": version,
+        "writer": __version__,
+        "meta": trace.meta,
+    }
     head |= {name: [to_json(row) for row in getattr(trace, name)] for name in SIDE}
     text = json.dumps(head, separators=(",", ":"))
     try:
-        with replacing(path) as temporary, _sink(temporary) as sink:
-            rows.sink_parquet(sink, metadata={KEY: text}, compression="zstd", compression_level=1)
+        with replacing(path) as temporary:
+            with _sink(temporary) as sink:
+                rows.sink_parquet(
+                    sink,
+                    metadata={KEY: text, checksum.KEY: checksum.PLACE},
+                    compression="zstd",
+                    compression_level=1,
+                )
+            checksum.seal(temporary)
     except pl.exceptions.PolarsError as error:
         raise TileProbeError(f"cannot write the trace to {os.fspath(path)}: {error}") from error
 
@@ -187,6 +200,10 @@ def _head(path: Path) -> dict[str, Any]:
     if path.is_dir():
         raise TileProbeError(f"{path} is a folder; a trace is one file, as `tileprobe run -o FILE` writes it")
     try:
+        if path.is_file() and checksum.broken(path):
+            raise TileProbeError(
+                f"{path} is truncated or damaged: its checksum is not that of its bytes; copy or record it again"
+            )
         pairs = pl.read_parquet_metadata(_source(path))
     except FileNotFoundError as error:
         raise TileProbeError(f"there is no trace at {path}") from error
@@ -198,6 +215,8 @@ def _head(path: Path) -> dict[str, Any]:
         head = json.loads(pairs[KEY])
     except ValueError as error:
         raise TileProbeError(f"{path} is a damaged trace: its description is not JSON") from error
+    if not _is_unicode(head):
+        raise TileProbeError(f"{path} is a damaged trace: a text in its description is none")
     if not isinstance(head, dict) or not isinstance(head.get("version", 0), int):
         raise TileProbeError(f"{path} is a damaged trace: its description is not that of a trace")
     if head.get("format") != "tileprobe-trace":
@@ -208,6 +227,15 @@ def _head(path: Path) -> dict[str, Any]:
             f"this is TileProbe {__version__}, which reads up to version {VERSION}: please upgrade"
         )
     return head
+
+
+def _is_unicode(head: Any) -> bool:
+    """JSON may escape halves of characters, which nothing can print."""
+    try:
+        json.dumps(head, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _diagnosis(path: Path) -> str:
