@@ -15,6 +15,7 @@ from tileprobe.ir.sampling import Sampling
 from tileprobe.session.collect import Collected, build_trace
 from tileprobe.session.recorded import Recorded
 from tileprobe.targets.base import Source, Variant
+from tileprobe.tools.regions import region_tree
 
 HZ = 2e9
 REGIONS = (
@@ -81,13 +82,14 @@ def launch(
     duration=None,
 ):
     """One launch. `more(program, slot, iteration)` ticks come on top of `gaps`; each record takes `cost`, `dose` times.
-    Programs run on two cores, one after the other."""
+    Programs run on two cores, one after the other. `trips` may be a function of the program."""
+    trips_of = trips if callable(trips) else lambda program: trips
     sampling, room = sampling or Sampling(), kernel.layout.loops[0].capacity
     chosen = sampling.recorded(programs, programs).tolist()
     words = np.zeros((max(len(chosen), 1), kernel.layout.block_words), np.uint64)
     epoch, free = next(EPOCHS), [1_000_000.0, 1_000_000.0]
     for program in range(programs):
-        clock = free[program % 2]
+        clock, trips = free[program % 2], trips_of(program)
         block = words[chosen.index(program)] if program in chosen else None
         if block is not None:
             block[EPOCH], block[UNIT] = epoch, program % 2
@@ -141,3 +143,8 @@ def trace_of(kernel, launches, dosed=(), ran=None):
     for run in dosed:
         collected.add(kernel, kernel.variant, run, True)
     return build_trace(collected, {})
+
+
+def tree(trace):
+    """The region tree's rows by name."""
+    return {row["name"]: row for row in region_tree(trace, trace.kernels[0]).iter_rows(named=True)}

@@ -3,18 +3,13 @@
 import numpy as np
 import polars as pl
 import pytest
-from planted import GAPS, HZ, Kernel, launch, trace_of
+from planted import GAPS, HZ, Kernel, launch, trace_of, tree
 
 from tileprobe.ir.layout import EPOCH
 from tileprobe.ir.sampling import Every, Sampling
-from tileprobe.tools.regions import region_tree
 
 LASTS = sum(GAPS.values()) - sum(GAPS[slot] for slot in (4, 5, 6, 7))  # ticks of a program without iterations
 ITERATION = sum(GAPS[slot] for slot in (4, 5, 6, 7))
-
-
-def tree(trace):
-    return {row["name"]: row for row in region_tree(trace, trace.kernels[0]).iter_rows(named=True)}
 
 
 # -- the clock and the correction -----------------------------------------------------------------------------

@@ -9,6 +9,7 @@ one end is missing is noted on the kernel.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
@@ -20,7 +21,7 @@ from xdsl.passes import ModulePass
 from tileprobe.errors import TileProbeError, UnsupportedError
 from tileprobe.ir.accessors import attr_value, op_name
 from tileprobe.ir.blocks import has_cycle, in_order, successors
-from tileprobe.ir.layout import Body, Layout, Span, Stamp, StreamItems, allocate
+from tileprobe.ir.layout import CURSOR_WORDS, Body, Layout, Span, Stamp, StreamItems, allocate
 from tileprobe.ir.probe import DoneOp, IssueOp, MarkOp, ProbeOp, RegionOp, StartOp, StopOp, ValueOp, WaitOp
 from tileprobe.ir.registry import structure
 from tileprobe.ir.structure import Strand, Structure
@@ -41,7 +42,9 @@ _WARP_GROUP = 4  # warps
 class AssignSlotsPass(ModulePass):
     """Gives every probe its place among the records, and the kernel its layout.
 
-    A block takes at most `max_words`: loops with much room get less of it until it fits. What records are (a
+    A block takes at most `max_words`: loops with much room get less of it until it fits. Records of loops that nobody
+    counts the iterations of have room for `cursor_capacity` of them, or with 0 for as many iterations as other loops.
+    What records are (a
     `granularity`, a `buffer`, a `strategy`, the width of their clock) goes into the layout."""
 
     name = "assign-slots"
@@ -73,12 +76,15 @@ class AssignSlotsPass(ModulePass):
             kernel.attributes[UNPAIRED] = ArrayAttr([StringAttr(note) for note in notes])
 
     def _layout(self, streams: list[StreamItems], spans: list[Span]) -> Layout:
+        pushed = self.cursor_capacity or max(
+            _pushed(part.items, part.all_cursor, self.capacity if part.all_cursor else 1) for part in streams
+        )
         while True:
             layout = allocate(
                 streams,
                 spans=spans,
                 clock_bits=self.clock_bits,
-                cursor_capacity=self.cursor_capacity,
+                cursor_capacity=min(pushed, self.max_words // (2 * CURSOR_WORDS)),
                 granularity=self.granularity,
                 buffer=self.buffer,
                 strategy=self.strategy,
@@ -94,6 +100,18 @@ class AssignSlotsPass(ModulePass):
             streams = [
                 replace(stream, items=[_shrink(item, largest) for item in stream.items]) for stream in streams
             ]
+
+
+def _pushed(items: Sequence[Stamp | Body], cursor: bool, room: int) -> int:
+    """The records of the cursor's segment, as many iterations of each loop as there is room for in others."""
+    count = 0
+    for item in items:
+        if isinstance(item, Stamp):
+            count += room if cursor else 0
+        else:
+            inside = cursor or not item.counted
+            count += _pushed(item.items, inside, max(room, item.capacity) if inside else room)
+    return count
 
 
 def _shrink(item: Stamp | Body, largest: int) -> Stamp | Body:

@@ -14,7 +14,7 @@ import numpy as np
 
 from tileprobe.ir.functions import Function, functions_called
 from tileprobe.ir.machine import Clock, GlobalTimer, Unit
-from tileprobe.ir.sampling import Every
+from tileprobe.ir.sampling import ALL
 from tileprobe.session.making import Columns, Making, corrected, renumber
 from tileprobe.session.recorded import Recorded
 from tileprobe.session.tally import work_of
@@ -96,7 +96,7 @@ def _unkept(runs: list[Recorded]) -> list[str]:
     ]
     if any(every.phase < 0 for _, every in loops):
         return ["the last iterations of a `while` loop are not known before its end: none were recorded"]
-    if any(every != Every() for _, every in loops):
+    if any(every.count != ALL for _, every in loops):
         return ["iterations of `while` loops that were left out are not counted"]
     return []
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tileprobe.ir.layout import CURSOR_WORDS, PUSHED, Layout, Loop
+from tileprobe.ir.layout import CURSOR_WORDS, PAYLOAD_BIT, PUSHED, Layout, Loop, Stream
 from tileprobe.ir.sampling import Sampling
 from tileprobe.trace.blocks import fixed_loops, frames, strided
 
@@ -64,6 +64,36 @@ class Places:
         counts = self.trips(blocks, loop) & np.uint64(_LOW)
         counts = counts[counts > 0]
         return int(counts.min()) if counts.size else 0
+
+    def overfull(self, blocks: np.ndarray, sampling: Sampling) -> list[tuple[int, int, int, int]]:
+        """Of loops that nobody counts the iterations of: those which filled the cursor's segment, as (loop, room, most,
+        least) in records. Of several it is the one that ran longest as far as there was room."""
+        found = []
+        for stream in self.cursors:
+            heads = strided(blocks, stream.base + PUSHED, (stream.instances,), (stream.words,), False)
+            pushed, room = int(heads.max()), stream.cursor_capacity
+            loop = self._longest(blocks, stream, sampling) if pushed > room else None
+            if loop is not None:
+                stride = sampling.loop(loop).stride
+                found.append((loop, room, pushed * stride, pushed * stride))
+        return found
+
+    def _longest(self, blocks: np.ndarray, stream: Stream, sampling: Sampling) -> int | None:
+        """The loop of the most recorded iterations in the instance that recorded most."""
+        heads = strided(blocks, stream.base + PUSHED, (stream.instances,), (stream.words,), False)
+        block, instance = np.unravel_index(int(heads.argmax()), heads.shape)
+        first = stream.base + int(instance) * stream.words + stream.cursor_base
+        tags = blocks[block, first : first + CURSOR_WORDS * stream.cursor_capacity : CURSOR_WORDS]
+        slots = (tags & np.uint64(PAYLOAD_BIT - 1)).astype(np.int64)
+        numbers = (tags >> np.uint64(32)).astype(np.uint32).view(np.int32)
+        best: tuple[float, int] | None = None
+        for slot in np.unique(slots).tolist():
+            loops = self.layout.slots[slot].loops
+            if not loops or not self.layout.loops[loops[-1]].cursor:
+                continue
+            ran = float(numbers[slots == slot].max() + 1) / sampling.loop(loops[-1]).stride
+            best = max(best or (0.0, -1), (ran, -loops[-1]))
+        return None if best is None else -best[1]
 
     def used(self, blocks: np.ndarray, most: Sequence[int], sampling: Sampling) -> Used:
         """The words that programs of this launch may have written."""

@@ -198,4 +198,6 @@ class Watch:
             for loop, trips in zip(places.loops, most)
             if trips > loop.capacity or (trips and ready.sampling.loop(loop.id).stride > 1)
         )
+        if places.cursors:
+            recorded.trips += tuple(places.overfull(blocks, ready.sampling))
         return used

@@ -17,7 +17,8 @@ from tileprobe.tools.regions import region_tree
 from tileprobe.tools.times import Times, region_times, samples_of
 from tileprobe.trace import Kernel, Trace
 from tileprobe.trace.intervals import lanes
-from tileprobe.trace.works import undisturbed, with_works
+from tileprobe.trace.stand_ins import complete, undisturbed
+from tileprobe.trace.works import with_works
 
 BUSY = 0.1  # of the launches had to wait: then others used the caches, too
 QUICK = 8  # launches, below which the quickest quarter of them says nothing
@@ -37,7 +38,8 @@ class Accounted:
 
 @dataclass(frozen=True)
 class Interrupted:
-    """`launches` had to wait for a processor and are left out, as there were enough others. In those that are not,
+    """`launches` had to wait for a processor and are left out, as there were enough others like them. Those whose loops
+    had no room for all iterations are left out for others (`beginnings`), or stay (`partial`). In those that stay,
     `programs` of `recorded` were interrupted, for `percent` of their time, which no figure contains. Up to
     `doubtful_percent` more was taken where it could not be told from the kernel's own time. Nothing of that is `known`
     where the system does not say how long threads waited; then `outliers` programs took far longer than is usual.
@@ -46,6 +48,8 @@ class Interrupted:
     in the quickest launches is from that in all."""
 
     launches: int
+    beginnings: int
+    partial: int
     programs: int
     recorded: int
     percent: float
@@ -79,6 +83,9 @@ class Interrupted:
         if self.launches:
             waited, are = ("launch", "is") if self.launches == 1 else ("launches", "are")
             said.append(f"{self.launches:,} {waited} had to wait for a processor and {are} left out")
+        if self.beginnings:
+            some = "launch" if self.beginnings == 1 else "launches"
+            said.append(f"{self.beginnings:,} {some} saw a part of a long loop only; others stand for it")
         if self.programs:
             some = "program" if self.programs == 1 else "programs"
             were = "was" if self.programs == 1 else "were"
@@ -136,7 +143,9 @@ def interrupted(trace: Trace, kernel: Kernel, times: Times | None = None) -> Int
     errors = region_tree(trace, kernel, times).filter(pl.col("kind") != "partition")["share_error"]
     error = float(errors.max()) if len(errors) and not errors.null_count() else inf  # type: ignore[arg-type]
     return Interrupted(
-        launches=sum(not times.standing[launch.id] for launch in launches),
+        launches=sum(not times.standing[x.id] and not undisturbed(x) for x in launches),
+        beginnings=sum(not times.standing[x.id] and undisturbed(x) for x in launches),
+        partial=sum(times.standing[x.id] > 0 and not complete(x) for x in launches),
         programs=int(mine["interrupted"].sum()),
         recorded=int(mine["recorded_count"].sum()),
         percent=100.0 * taken / whole if whole else 0.0,

@@ -15,7 +15,8 @@ import polars as pl
 
 from tileprobe.tools.figures import NORMAL, TIME, student
 from tileprobe.trace import Kernel, Launch, Losses, Trace
-from tileprobe.trace.works import undisturbed, with_works
+from tileprobe.trace.stand_ins import undisturbed
+from tileprobe.trace.works import with_works
 
 ENOUGH = 3  # launches of each sort of a work, below which a measured overhead would be a guess
 RESAMPLES = 1000

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+CAPACITY = 256  # iterations of a loop with room, unless somebody says otherwise
+_WORDS = 64  # that a block may have for each iteration with room
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -37,7 +40,7 @@ class Plan:
         structure: str = "scf",
         *,
         level: str = "record",
-        capacity: int = 256,
+        capacity: int = CAPACITY,
         dynamic: bool = True,
         copies: int = 1,
         records: Mapping[str, str | int] | None = None,
@@ -50,6 +53,10 @@ class Plan:
         lists += [
             f"{name}={_quoted(getattr(self, name))}" for name in ("lines", "scopes") if getattr(self, name)
         ]
+        if capacity != CAPACITY:
+            words = _WORDS * max(capacity, CAPACITY)
+            room = {"capacity": capacity, "cursor_capacity": 0, "max_words": words}
+            records = {**room, **(records or {})}
         select = " ".join([how, *flags, *lists, f"min_cost={float(self.min_cost)}"])
         probes = [f"select{{{select}}}", f"instrument{{{how}}}", f"user-probes{{{how}}}"]
         if level == "probe":

@@ -65,13 +65,16 @@ class Rows:
         """Which words hold the clock of a record."""
         return (self.clocks >= 0) & (self.slot_words >= 0)
 
+    def first_clock(self) -> np.ndarray:
+        """The first record with a place of each row; 0 where there is none."""
+        written = self.recorded_words
+        latest = np.iinfo(np.int64).max
+        first = np.where(written, self.clocks, latest).min(axis=1, initial=latest)
+        return np.where(written.any(axis=1), first, 0)
+
     def own_time(self) -> np.ndarray:
         """The clocks without what probes and the operating system took, counted from each row's first record."""
-        written = self.recorded_words
-        first = np.where(written, self.clocks, np.iinfo(np.int64).max).min(
-            axis=1, initial=np.iinfo(np.int64).max
-        )
-        time = (self.clocks - np.where(written.any(axis=1), first, 0)[:, None]).astype(np.float64)
+        time = (self.clocks - self.first_clock()[:, None]).astype(np.float64)
         for part in (self.delays, self.taken):
             if part is not None:
                 time -= part

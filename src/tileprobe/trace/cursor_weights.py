@@ -26,7 +26,7 @@ class _Runs:
     """Runs of a loop by row and start, and its recorded iterations with the run that each lies in."""
 
     row: np.ndarray
-    start: np.ndarray
+    start: np.ndarray  # without what probes and the operating system took, as all times here
     stop: np.ndarray
     run: np.ndarray  # of each iteration
     number: np.ndarray
@@ -57,7 +57,7 @@ def _add_loop(
     every, row = rows.sampling.loop(loop.id), pushed.row[inside]
     if every.count != ALL and runs is not None:
         ratio = _counted_by_time(runs, rows)
-        at = _within(runs, row, pushed.clock[inside])
+        at = _within(runs, row, own_time(rows, pushed)[inside])
         weight.count[inside] *= np.where(at >= 0, ratio[at], 1.0) if len(ratio) else 1.0
         return
     outermost = not any(rows.layout.loops[outer].cursor for outer in loop.loops)
@@ -66,12 +66,13 @@ def _add_loop(
         stands *= _not_fitting(rows, pushed)
     weight.count[inside] *= stands[row]
     if outermost and runs is not None:
-        weight.fit[inside] *= _fit(runs, stands, len(rows))[row]
+        weight.fit[inside] *= _fit(runs, stands, rows)[row]
 
 
-def _fit(runs: _Runs, stands: np.ndarray, size: int) -> np.ndarray:
-    """Of each row: what the time of its iterations is multiplied by, beside their number, to fill its runs."""
-    row = runs.row[runs.run]
+def _fit(runs: _Runs, stands: np.ndarray, rows: Rows) -> np.ndarray:
+    """Of each row: what the time of its iterations is multiplied by, beside their number, to fill its runs, and those
+    of rows of the launch in which no iteration was chosen."""
+    row, size = runs.row[runs.run], len(rows)
     lasted = np.bincount(row, runs.end - runs.begin, size)
     whole = np.bincount(runs.row, runs.stop - runs.start, size)
     order = np.lexsort((runs.begin, runs.run))
@@ -79,12 +80,15 @@ def _fit(runs: _Runs, stands: np.ndarray, size: int) -> np.ndarray:
     gaps = (runs.begin[order][1:] - runs.end[order][:-1])[near]
     between = np.bincount(row[order][1:][near], gaps, size)
     share = np.divide(lasted, lasted + between, out=np.ones(size), where=lasted + between > 0)
-    return np.divide(
+    everything, seen = (np.bincount(rows.launch, part) for part in (whole, whole * (lasted > 0)))
+    missing = np.divide(everything, seen, out=np.ones(len(seen)), where=seen > 0)[rows.launch]
+    fit = np.divide(
         np.maximum(whole * share, lasted),
         stands * lasted,
         out=np.ones(size),
         where=(lasted > 0) & (stands > 1),
     )
+    return fit * missing
 
 
 def _not_fitting(rows: Rows, pushed: Pushed) -> np.ndarray:
@@ -114,21 +118,31 @@ def _runs(rows: Rows, pushed: Pushed, loop: Loop, regions: Sequence[Region]) -> 
     order = np.lexsort((start, row))
     nothing = np.zeros(0, np.int64)
     runs = _Runs(row[order], start[order], stop[order], *[nothing] * 4)
-    pairs = pair(rows, pushed, spans[mine[0].id])
-    at = _within(runs, pushed.row[pairs.begin], pushed.clock[pairs.begin])
+    pairs, time = pair(rows, pushed, spans[mine[0].id]), own_time(rows, pushed)
+    at = _within(runs, pushed.row[pairs.begin], time[pairs.begin])
     inside = at >= 0
-    begin, end = (pushed.clock[which][inside] for which in (pairs.begin, pairs.end))
+    begin, end = (time[which][inside] for which in (pairs.begin, pairs.end))
     return replace(runs, run=at[inside], number=pairs.iteration[inside], begin=begin, end=end)
 
 
 def _intervals(rows: Rows, pushed: Pushed, span: Span) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     first, last = rows.layout.slots[span.start], rows.layout.slots[span.stop]
     if first.cursor:
-        pairs = pair(rows, pushed, span)
-        return pushed.row[pairs.begin], pushed.clock[pairs.begin], pushed.clock[pairs.end]
+        pairs, time = pair(rows, pushed, span), own_time(rows, pushed)
+        return pushed.row[pairs.begin], time[pairs.begin], time[pairs.end]
     start, stop = rows.slot(first), rows.slot(last)
     at = np.nonzero((start >= 0) & (stop >= 0))
-    return at[0], start[at], stop[at]
+    time = rows.own_time()
+    return at[0], rows.slot(first, 0, time)[at], rows.slot(last, 0, time)[at]
+
+
+def own_time(rows: Rows, pushed: Pushed) -> np.ndarray:
+    """Of each record of the segment the time as `Rows.own_time` has it for the others."""
+    time = (pushed.clock - rows.first_clock()[pushed.row]).astype(np.float64)
+    for part in (pushed.delay, pushed.taken):
+        if part is not None:
+            time -= part
+    return time
 
 
 def _counted_by_time(runs: _Runs, rows: Rows) -> np.ndarray:
@@ -136,8 +150,8 @@ def _counted_by_time(runs: _Runs, rows: Rows) -> np.ndarray:
     began, and how long the run went on behind the last."""
     size = len(runs.row)
     count = np.bincount(runs.run, minlength=size)
-    low, early = np.full(size, np.iinfo(np.int64).max), np.full(size, np.iinfo(np.int64).max)
-    high, late, end = (np.full(size, -1, np.int64) for _ in range(3))
+    low, high = np.full(size, np.iinfo(np.int64).max), np.full(size, -1, np.int64)
+    early, late, end = np.full(size, np.inf), np.full(size, -np.inf), np.full(size, -np.inf)
     for table, values, pick in (
         (low, runs.number, np.minimum),
         (early, runs.begin, np.minimum),
@@ -149,7 +163,7 @@ def _counted_by_time(runs: _Runs, rows: Rows) -> np.ndarray:
     some = count > 0
     apart = np.where(some, np.maximum(high - low, 0), 0)
     with np.errstate(divide="ignore", invalid="ignore"):
-        each = np.where(apart > 0, (late - early) / apart, (end - early).astype(float))
+        each = np.where(apart > 0, (late - early) / apart, end - early)
         more = np.where(each > 0, np.floor((runs.stop - end) / each + 0.5), 0.0)
         total = np.maximum(high + 1 + np.maximum(more, 0.0), count)
         ratio = np.where(some, total / count, 1.0)

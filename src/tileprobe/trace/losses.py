@@ -68,8 +68,19 @@ def _counts(rows: Rows, pushed: Pushed) -> _Counts:
     for part in (kept, chosen, total):
         part += segment
     chosen += pushed.lost
-    total += pushed.lost
+    total += pushed.lost + _left_out(rows, pushed)
     return _Counts(rows, kept, chosen, total)
+
+
+def _left_out(rows: Rows, pushed: Pushed) -> np.ndarray:
+    """Of each row: records of loops that nobody counts the iterations of, in iterations that a stride left out."""
+    strides = np.ones(len(rows.layout.slots))
+    for slot in rows.layout.slots:
+        for loop in slot.loops:
+            if rows.layout.loops[loop].cursor:
+                strides[slot.id] *= rows.sampling.loop(loop).stride
+    there = np.bincount(pushed.row, strides[pushed.slot] - 1, len(rows))
+    return there * (1 + _ratio(pushed.lost, np.bincount(pushed.row, minlength=len(rows))))
 
 
 def _launch(counts: Sequence[_Counts], sampling: Sampling, launch: int, size: int) -> Losses:

@@ -12,13 +12,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tileprobe.trace.model import Launch, Work
+from tileprobe.trace.stand_ins import stand_ins
 
 if TYPE_CHECKING:
     from tileprobe.trace.trace import Trace
-
-
-UNDISTURBED = 0.01  # of a launch's time, spent waiting for a processor
-ENOUGH = 8  # launches of a work that were left alone stand for those that were not
 
 
 def with_works(trace: Trace) -> Trace:
@@ -58,35 +55,21 @@ def of_launches(works: Sequence[Work], launches: Sequence[Launch]) -> list[Work]
 
 
 def standing_for(trace: Trace) -> dict[int, float]:
-    """For each probed launch how many launches of its work it stands for: all that ran over those recorded. Launches
-    that are left out stand for none."""
+    """For each probed launch how many launches of its work it stands for: all that ran over those recorded, and its
+    part of those that are left out. Launches that are left out stand for none."""
     trace = with_works(trace)
     recorded = [launch for launch in trace.launches if launch.probed]
-    gone = left_out(trace)
-    kept = Counter(launch.work for launch in recorded if launch.id not in gone)
-    ran = {work.id: work.ran for work in trace.works}
-    for work, count in Counter(launch.work for launch in recorded).items():
-        ran[work] = max(ran[work], count)
-    return {
-        launch.id: 0.0 if launch.id in gone else ran[launch.work] / kept[launch.work] for launch in recorded
-    }
+    counts = Counter(launch.work for launch in recorded)
+    ran = {work.id: max(work.ran, counts[work.id]) for work in trace.works}
+    each = {launch.id: ran[launch.work] / counts[launch.work] for launch in recorded}
+    found = dict(each)
+    for gone, kept in stand_ins(trace).items():
+        found[gone] = 0.0
+        for launch in kept:
+            found[launch] += each[gone] / len(kept)
+    return found
 
 
 def left_out(trace: Trace) -> set[int]:
-    """Probed launches that had to wait for a processor, where enough others of their work had not: what ran in
-    between has emptied the caches, too. Which launches are struck has nothing to do with the kernel."""
-    works: dict[int, list[Launch]] = {}
-    for launch in with_works(trace).launches:
-        if launch.probed:
-            works.setdefault(launch.work, []).append(launch)
-    gone: set[int] = set()
-    for mine in works.values():
-        struck = {launch.id for launch in mine if not undisturbed(launch)}
-        if len(mine) - len(struck) >= ENOUGH:
-            gone |= struck
-    return gone
-
-
-def undisturbed(launch: Launch) -> bool:
-    """Whether it waited for no more than a hundredth of its time, as far as is known."""
-    return (launch.preempted_ns or 0.0) <= UNDISTURBED * (launch.duration_ns or 0.0)
+    """Probed launches that others of their work stand for."""
+    return set(stand_ins(with_works(trace)))

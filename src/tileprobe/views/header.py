@@ -53,8 +53,16 @@ def _launches(launches: list[Launch], works: list[Work]) -> str:
     if grids:
         parts.append(f"grid {text.grid(next(iter(grids)))}" if len(grids) == 1 else f"{len(grids)} grids")
     lengths = sorted(launch.duration_ns for launch in probed if launch.duration_ns)
-    parts += [f"{text.duration(lengths[len(lengths) // 2])} each"] if lengths else []
+    parts += [f"{_each(lengths)} each"] if lengths else []
     return " · ".join(parts)
+
+
+def _each(lengths: list[float]) -> str:
+    """How long launches took, given in order: the middle of them, or from where to where most are."""
+    low, high = (lengths[round(share * (len(lengths) - 1))] for share in (0.1, 0.9))
+    if high > 2 * low:
+        return f"{text.duration(low)} to {text.duration(high)}"
+    return text.duration(lengths[len(lengths) // 2])
 
 
 def work_lines(launches: list[Launch], works: list[Work]) -> list[str]:
@@ -64,7 +72,7 @@ def work_lines(launches: list[Launch], works: list[Work]) -> list[str]:
     lines = []
     for work in sorted(works, key=lambda work: -work.ran)[:WORKS]:
         lengths = sorted(n.duration_ns for n in launches if n.work == work.id and n.duration_ns)
-        each = f", {text.duration(lengths[len(lengths) // 2])} each" if lengths else ""
+        each = f", {_each(lengths)} each" if lengths else ""
         what = f"grid {text.grid(work.grid)}" + (f", {work.arguments}" if work.arguments else "")
         recorded = "" if work.probed == work.ran else f", {work.probed:,} recorded"
         lines.append(f"  {text.several(work.ran, 'launch', 'launches')}{recorded}{each}: {what}")
@@ -108,6 +116,12 @@ def warnings(kernel: Kernel, works: list[Work], disturbed: Interrupted) -> list[
     if missed:
         said = text.several(missed, "launch was", "launches were")
         found.append(f"the room for records is spent: {said} not recorded (--budget-mb)")
+    if disturbed.partial:
+        said = text.several(disturbed.partial, "recorded launch", "recorded launches")
+        found.append(
+            f"{said} had no room for all iterations: times inside of such a loop are scaled up from the part that was "
+            "recorded (--capacity N, or --iterations every:N)"
+        )
     residual = float(kernel.calibration.get("residual_share") or 0.0)
     if residual > RESIDUAL:
         found.append(
