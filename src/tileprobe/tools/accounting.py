@@ -48,8 +48,6 @@ class Interrupted:
     in the quickest launches is from that in all."""
 
     launches: int
-    beginnings: int
-    partial: int
     programs: int
     recorded: int
     percent: float
@@ -59,6 +57,8 @@ class Interrupted:
     error_points: float
     busy: float
     drift_points: float
+    beginnings: int = 0
+    partial: int = 0
 
     @property
     def steady(self) -> bool:
