@@ -1,0 +1,312 @@
+"""Sessions with real launches: grids, company, what they take for themselves, what they keep when they are over."""
+
+import sys
+import threading
+import time
+from types import SimpleNamespace
+
+import pytest
+import session_kernels as K
+from session_parts import kernel_of, recorded, work_of
+
+import tileprobe
+from tileprobe.errors import TileProbeError
+from tileprobe.ir.sampling import Every, Sampling
+from tileprobe.session import script
+from tileprobe.session.decoding import _unkept
+from tileprobe.session.manager import Manager, manager
+from tileprobe.session.recorded import Recorded, Watch
+from tileprobe.session.session import Session, check_records
+from tileprobe.session.waiting import Waiting
+from tileprobe.session.works import LEFT_OUT, PLAIN, PROBED
+from tileprobe.tools.plan import Plan
+
+ALL = {"alternate": False, "programs": "all"}
+
+
+def test_all_three_sides_of_a_grid_count():
+    x, out = K.arrays(2)
+    with tileprobe.profile(**ALL) as session:
+        K.scale_kernel[(2, 3, 4)](x, out, 2.0, BLOCK=K.BLOCK)
+    (launch,) = session.trace.launches
+    assert launch.grid == (2, 3, 4)
+    assert session.trace.intervals["program"].n_unique() == 24
+    assert (session.trace.intervals["weight"] == 1).all()
+
+
+def test_a_session_that_does_not_look_leaves_the_launch_to_others():
+    with tileprobe.profile("other*", **ALL) as outer, tileprobe.profile("scale*", **ALL) as inner:
+        K.launch(K.scale_kernel, 2, 2.0)
+        outer.patterns = ("*",)  # so that leaving it finds nothing amiss
+    assert [launch.probed for launch in inner.trace.launches] == [True]
+    assert outer.trace.launches == []
+
+
+def test_a_session_that_is_over_has_one_trace():
+    with tileprobe.profile(**ALL) as session:
+        K.launch(K.scale_kernel, 2, 2.0)
+        first = session.trace
+        K.launch(K.scale_kernel, 2, 2.0)
+        assert len(session.trace.launches) == 2
+        assert session.trace is not first
+    assert session.trace is session.trace
+    assert manager.sessions == []
+    assert manager.variants == {}
+    with pytest.raises(TileProbeError, match="a session is used once"), session:
+        pass
+
+
+def test_a_trace_says_how_it_came_to_be():
+    with tileprobe.profile("scale*", skip=1, take=2, seed=5, **ALL) as session:
+        for _ in range(4):
+            K.launch(K.scale_kernel, 2, 2.0)
+        K.launch(K.loop_kernel, 2, 3)
+    meta = session.trace.meta
+    assert meta["launches"] == {"skip": 1, "take": 2, "alternate": False}
+    assert (meta["kernels"], meta["seed"], meta["sampling"]) == (
+        ["scale*"],
+        5,
+        {"programs": "all", "iterations": "all"},
+    )
+    assert meta["kernels_seen"] == {"scale_kernel": 4, "loop_kernel": 1}
+    assert (meta["command"], meta["problems"]) == (sys.argv, {})
+    assert len(session.trace.launches) == 2
+    assert abs(meta["origin_unix_ns"] - time.time_ns()) < 3600 * 1e9
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"kernels": []}, "a session needs kernel patterns"),
+        ({"kernels": [3]}, "a session needs kernel patterns"),
+        ({"tools": []}, "a session needs a tool or a plan"),
+        ({"plan": "x"}, "the plan of a session is a Plan, not 'x'"),
+        (
+            {"records": {"size": 1}},
+            "records have no 'size'; they have granularity, buffer, strategy, clock_bits",
+        ),
+        ({"records": {"buffer": "x"}}, "the buffer of records is one of private, shared, global, not 'x'"),
+        ({"records": {"clock_bits": "x"}}, "clock_bits is a number, not 'x'"),
+    ],
+)
+def test_what_a_session_cannot_be_made_of(options, text):
+    with pytest.raises(TileProbeError, match=text):
+        Session(**options)
+
+
+def test_what_a_session_is_made_of():
+    assert check_records({"clock_bits": 32, "strategy": "exact"}) == {"clock_bits": 32, "strategy": "exact"}
+    plan = Plan(loops=True, kinds=("dot",))
+    assert Session(tools=[], plan=plan).plan is plan
+    one, same, other = Session(), Session(), Session(capacity=8)
+    assert one.made_with == same.made_with != other.made_with
+    assert one.plan.min_cost == 1024.0
+    assert Session(programs="all").choices[3] is None
+    assert Session(max_overhead=0.5).choices[3] == 0.5
+
+
+def test_draws_without_room_are_counted():
+    session, work = Session(), work_of()
+    assert session.draw(work) == PROBED
+    session.budget.used = session.budget.total
+    assert (session.draw(work_of()), work.unrecorded) == (LEFT_OUT, 0)
+    crowded = work_of()
+    assert session.draw(crowded) == LEFT_OUT
+    assert crowded.unrecorded == 1
+    plain = work_of(count=1)
+    plain._round = [PLAIN]
+    assert session.draw(plain) == LEFT_OUT
+    assert plain.unrecorded == 0  # it would not have been recorded anyway
+
+
+def test_room_is_made_when_it_is_used_up_and_not_before():
+    session, work = Session(), work_of()
+    session._kernels["k"] = SimpleNamespace(works={"w": work})
+    session.budget.shared = 3 * recorded().nbytes
+    for kept in (1, 2, 2, 2, 2):  # the third is one too many: a half goes
+        session.add(work, None, recorded())
+        assert len(work.runs) == kept
+
+
+def test_a_launch_that_was_recorded_for_another_is_borrowed_once():
+    session, work = Session(), work_of()
+    variant, first, second = SimpleNamespace(), recorded(), recorded()
+    session.borrow(work, None, first)
+    assert work.borrowed is None
+    session.borrow(work, variant, first)
+    session.borrow(work, variant, second)
+    assert work.borrowed == (variant, first)
+
+
+def test_the_sessions_own_time_is_measured_where_it_is_asked_for():
+    seen = []
+    kernel = kernel_of()
+    silent = Watch(kernel, (1, 1, 1), seen.append)
+    silent.start()
+    silent.stop()
+    asked = Watch(kernel, (1, 1, 1), seen.append, began_ns=time.perf_counter_ns() - 10**6)
+    asked.start()
+    before = asked.recorded.session_ns
+    asked.ended(77)
+    asked.stop()
+    assert (seen[0].session_ns, seen[0].waited_ns) == (0, None)
+    assert 10**6 <= before < seen[1].session_ns
+    assert (seen[1].waited_ns, seen[1].duration_ns > 0) == (77, True)
+    never = Watch(kernel, (1, 1, 1), seen.append)
+    never.stop()
+    assert never.recorded.duration_ns == 0  # it never began
+    never.abort()
+    assert seen[-1] is None
+
+
+def test_who_leads_a_launch_that_several_want():
+    one, other, third = (SimpleNamespace(work=work_of(recorded=n)) for n in (1, 0, 0))
+    leader = Manager()
+    assert leader._leader([one, other, third]) is third  # the innermost that has nothing
+    assert leader._leader([one, other]) is other
+    full = [SimpleNamespace(work=work_of(recorded=1)) for _ in range(2)]
+    assert {id(leader._leader(full)) for _ in range(40)} == {id(item) for item in full}
+
+
+def test_a_forked_manager_begins_anew():
+    forked = Manager()
+    lock = forked.lock
+    forked.flights.add(object())  # type: ignore[arg-type]
+    forked.leaving = 2
+    forked.forked()
+    assert forked.lock is not lock
+    assert (forked.flights, forked.leaving) == (set(), 0)
+
+
+# -- waiting ------------------------------------------------------------------------------------------------------
+
+
+def waiting(shares, work="w", duration=1_000_000):
+    runs = [recorded(duration=duration, work=work) for _ in shares]
+    for run, share in zip(runs, shares):
+        run.waited_ns = None if share is None else round(share * duration)
+    return runs
+
+
+def learnt(runs, of):
+    """Which launches say what is usual for one, and whether they were left alone."""
+    asked, number = [], {id(run): n for n, run in enumerate(runs)}
+
+    def read(chosen):
+        asked.append([number[id(run)] for run in chosen])
+        raise StopIteration
+
+    known = Waiting(runs, 2e9, read)
+    with pytest.raises(StopIteration):
+        known.of([of])
+    return asked[0]
+
+
+def test_what_is_usual_is_learnt_from_those_that_waited_least():
+    runs = waiting([0.5, 0.3, 0.0, 0.1, 0.4])
+    assert learnt(runs, runs[0]) == [2, 3, 1, 4, 0]
+    many = waiting([0.5] * 20 + [0.1])
+    assert learnt(many, many[0]) == [20, *range(15)]  # sixteen of them
+    still = waiting([0.5, 0.0, 0.002, 0.001, 0.0, 0.0021])
+    assert learnt(still, still[0]) == [1, 4, 3, 2]  # four that were left alone are enough
+
+
+def test_a_work_with_few_launches_learns_from_all_of_the_kernel():
+    few, others = waiting([0.5] * 3, "few"), waiting([0.1] * 4, "other")
+    assert learnt([*few, *others], few[0]) == [3, 4, 5, 6, 0, 1, 2]
+    four = waiting([0.5] * 4, "four")
+    assert learnt([*four, *others], four[0]) == [0, 1, 2, 3]
+
+
+def test_where_nobody_waited_nothing_is_looked_for():
+    for shares in ([0.0] * 4, [None] * 4, [0.0199] * 4):
+        runs = waiting(shares)
+        assert Waiting(runs, 2e9, lambda _: []).of(runs) is None
+    runs = waiting([0.02, None])
+    assert Waiting(runs, 2e9, lambda _: []).any
+
+
+# -- what is said of loops that nobody counts ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("every", "text"),
+    [
+        (Every(), None),
+        (Every(4), "iterations of `while` loops that were left out are not counted"),
+        (Every(count=3), "iterations of `while` loops that were left out are not counted"),
+        (
+            Every(phase=-3),
+            "the last iterations of a `while` loop are not known before its end: none were recorded",
+        ),
+    ],
+)
+def test_what_cannot_be_kept_of_a_while_loop(every, text):
+    loops = (SimpleNamespace(id=0, cursor=True), SimpleNamespace(id=1, cursor=False))
+    run = SimpleNamespace(
+        layout=SimpleNamespace(loops=loops), sampling=Sampling(loops={0: every, 1: Every(phase=-1)})
+    )
+    assert _unkept([run, Recorded((1,))]) == ([] if text is None else [text])  # type: ignore[list-item]
+
+
+# -- programs that are run ----------------------------------------------------------------------------------------
+
+
+def test_a_script_finds_what_lies_beside_it(tmp_path):
+    (tmp_path / "beside_the_script.py").write_text("found = 3\n")
+    (tmp_path / "a.py").write_text("import beside_the_script\nraise SystemExit(beside_the_script.found)\n")
+    assert script.run([str(tmp_path / "a.py")]) == 3
+
+
+def test_a_folder_with_a_main_is_a_program(tmp_path):
+    (tmp_path / "__main__.py").write_text("raise SystemExit(4)\n")
+    assert script.run([str(tmp_path)]) == 4
+
+
+class Closed:
+    closed = False
+
+    def __init__(self, error):
+        self.error = error
+
+    def flush(self):
+        raise self.error
+
+    def fileno(self):
+        return self.number
+
+    def write(self, text):
+        return len(text)
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (BrokenPipeError(32, "Broken pipe"), ""),
+        (OSError(28, "No space left on device"), "No space left on device"),
+    ],
+)
+def test_output_that_cannot_be_written_is_120(error, said, monkeypatch, capsys, tmp_path):
+    with open(tmp_path / "out", "w") as target:
+        stream = Closed(error)
+        stream.number = target.fileno()
+        monkeypatch.setattr(sys, "stdout", stream)
+        assert script._flushed() == 120
+        monkeypatch.undo()
+    assert said in capsys.readouterr().err
+    assert script._flushed() == 0
+
+
+def test_threads_that_go_on():
+    thread = SimpleNamespace(daemon=False)
+    assert script._goes_on(thread)  # type: ignore[arg-type]
+    assert not script._goes_on(SimpleNamespace(daemon=True))  # type: ignore[arg-type]
+    assert not script._goes_on(threading.current_thread())
+    assert not script._goes_on(threading.main_thread())
+
+
+def test_names_that_cannot_be_imported():
+    assert script._importable("json")
+    assert not script._importable("no_such_module_here")
+    assert not script._importable("")
+    assert not script._importable("no_such_module_here.part")
