@@ -193,7 +193,8 @@ def test_plans_in_a_pipeline():
         'select{structure=tile kernel=false loops=true iterations=true kinds="dot" lines="3-4","9" '
         'scopes="s@1-2" min_cost=8.0},instrument{structure=tile},user-probes{structure=tile},'
         "merge-probes{structure=tile},sample{structure=tile capacity=7 dynamic=false},"
-        "assign-slots{structure=tile clock_bits=32},probe-to-record{structure=tile copies=3}"
+        "assign-slots{structure=tile capacity=7 cursor_capacity=0 max_words=16384 clock_bits=32},"
+        "probe-to-record{structure=tile copies=3}"
     )
     assert (Plan(min_cost=3.0) | Plan(min_cost=2.0)).min_cost == 2.0
     assert (Plan(kernel=False) | Plan(kernel=False)).kernel is False

@@ -17,7 +17,7 @@ from tileprobe.trace.decode import decode
 from tileprobe.trace.domains import align, check_wraps, combined
 from tileprobe.trace.merge import merge
 from tileprobe.trace.timer import in_their_turns
-from tileprobe.trace.works import ENOUGH, left_out, of_launches, standing_for, with_works
+from tileprobe.trace.works import left_out, of_launches, standing_for, with_works
 
 LARGE = 2**53
 NONE = Losses()
@@ -319,8 +319,10 @@ def launches_of(waited, work=0, first=0):
 
 
 def worked(launches, works=()):
+    """Each launch that is probed has a program of 100 ns."""
+    ids = [one.id for one in launches if one.probed]
     made = Trace.build(
-        {"region": [], "start": [], "stop": []},
+        {"launch": ids, "region": [0] * len(ids), "start": [0] * len(ids), "stop": [100] * len(ids)},
         kernels=[Kernel(0, "k", "cpu", Clock(1e9))],
         launches=launches,
         regions=[Region(0, "k")],
@@ -329,10 +331,13 @@ def worked(launches, works=()):
 
 
 def test_launches_that_waited_are_left_out_where_eight_others_did_not():
-    assert ENOUGH == 8
     assert left_out(worked(launches_of([0.0] * 8 + [1.1]))) == {8}
     assert left_out(worked(launches_of([0.0] * 7 + [1.1]))) == set()
     assert left_out(worked(launches_of([1.0] * 8 + [None, 1.1]))) == {9}  # a hundredth is nothing
+    trace = worked(launches_of([0.0] * 8 + [1.1]))
+    longer = pl.when(pl.col("launch") == 8).then(152.0).otherwise(pl.col("stop_ns"))
+    trace.frame = trace.intervals.with_columns(longer.alias("stop_ns"))
+    assert left_out(trace) == set()  # one that took longer is no better known by those that did not
     two = [*launches_of([0.0] * 8), *launches_of([5.0] * 3, work=1, first=20)]
     assert left_out(worked(two, [Work(0, ran=8), Work(1, ran=3)])) == set()  # each work by itself
 
