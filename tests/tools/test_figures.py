@@ -361,7 +361,7 @@ def test_too_few_launches_that_had_not_to_wait_stand_for_nobody():
     assert tree(trace)["exp"]["total_ns"] == 300 + 2000
 
 
-def shared(shift, waited, launches=24):
+def shared(shift, waited, launches=24, switched=0.0):
     """A third of the launches waited; those that did not still find cold caches, some more than others."""
     rng = np.random.default_rng(0)
     cold = rng.uniform(0, shift, launches)
@@ -370,6 +370,7 @@ def shared(shift, waited, launches=24):
         replace(launch, duration_ns=12_000.0, preempted_ns=3e6 if waited and launch.id % 3 == 0 else 0.0)
         for launch in trace.launches
     ]
+    trace.meta["switched_per_s"] = switched
     return interrupted(trace, trace.kernels[0])
 
 
@@ -383,3 +384,12 @@ def test_shares_that_change_with_the_load_are_not_trusted_on_a_busy_machine():
     assert shared(
         1.0, waited=False
     ).trusted  # nobody was there: the kernel varies by itself, and intervals say so
+
+
+def test_short_launches_between_others_are_not_trusted_either():
+    """None of them had to wait, and the process was switched off its processor all the time."""
+    assert shared(1.0, waited=False, switched=30.0).trusted
+    found = shared(1.0, waited=False, switched=300.0)
+    assert not found.trusted
+    assert "the machine was busy" in found.text
+    assert shared(0.02, waited=False, switched=300.0).trusted

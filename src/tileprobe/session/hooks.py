@@ -31,6 +31,7 @@ class _Local(threading.local):
 local = _Local()
 _restore: list[Callable[[], None]] = []
 _wrapped: set[str] = set()
+_looked = 0  # modules that were loaded when autotuners were last looked for
 
 
 def check_version() -> None:
@@ -53,13 +54,19 @@ def install(observe: Observer, say: Callable[[str, str], None] | None = None) ->
 
 
 def remove() -> None:
+    global _looked
     while _restore:
         _restore.pop()()
     _wrapped.clear()
+    _looked = 0
 
 
 def watch_tuning() -> None:
     """Tells the runs of autotuners from the user's: Triton's own and Inductor's, once they are loaded."""
+    global _looked
+    if _looked == len(sys.modules):  # asked at every launch
+        return
+    _looked = len(sys.modules)
     for module, kind, name in _BENCHES:
         if module not in _wrapped and module in sys.modules:
             _wrapped.add(module)

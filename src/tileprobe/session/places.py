@@ -7,6 +7,8 @@ keeping, and how often each loop ran.
 
 from __future__ import annotations
 
+import os
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -18,7 +20,36 @@ from tileprobe.trace.blocks import fixed_loops, frames, strided
 
 _LOW = 0xFFFFFFFF
 _PARTS = 8  # so many pieces are copied one by one; more are picked word by word
+_PIECE = 1 << 19  # words: 4 MiB, from where on NumPy asks for large pages
+_LARGE = _PIECE // 8  # words that have memory of their own
 _KNOWN = 256  # different counts of iterations that are remembered
+
+
+class _Memory:
+    """Memory for what is kept, a large piece at a time: the system gives a large piece as few large pages, where the
+    many small ones of an array for each launch would take longer than copying into them."""
+
+    def __init__(self) -> None:
+        self._piece, self._done = np.empty(0, np.uint64), 0
+        self._lock = threading.Lock()
+
+    def room(self, shape: tuple[int, int]) -> np.ndarray:
+        words = shape[0] * shape[1]
+        if words > _LARGE:
+            return np.empty(shape, np.uint64)
+        with self._lock:
+            if self._done + words > len(self._piece):
+                self._piece, self._done = np.empty(_PIECE, np.uint64), 0
+            first, self._done = self._done, self._done + words
+            return self._piece[first : first + words].reshape(shape)
+
+    def forked(self) -> None:
+        """In a forked child: a thread that does not exist there may have held the lock."""
+        self._lock = threading.Lock()
+
+
+memory = _Memory()
+os.register_at_fork(after_in_child=memory.forked)
 
 
 @dataclass(frozen=True)
@@ -30,11 +61,13 @@ class Used:
     whole: bool  # the slices have no other words
 
     def copied(self, blocks: np.ndarray) -> np.ndarray:
+        kept = memory.room((len(blocks), len(self.words)))
         if not self.whole:
-            return np.take(blocks, self.words, axis=1)
+            return np.take(blocks, self.words, axis=1, out=kept, mode="clip")
         if len(self.parts) == 1:
-            return blocks[:, self.parts[0]].copy()
-        return np.concatenate([blocks[:, part] for part in self.parts], axis=1)
+            kept[...] = blocks[:, self.parts[0]]
+            return kept
+        return np.concatenate([blocks[:, part] for part in self.parts], axis=1, out=kept)
 
 
 class Places:

@@ -58,9 +58,10 @@ class Recorded:
     @property
     def nbytes(self) -> int:
         """What keeping it takes."""
-        columns = [np.asarray(column) for part in self.exact for column in part.columns.values()]
-        words = 0 if self.words is None else self.words.nbytes
-        return _OBJECT_BYTES + words + sum(column.nbytes for column in columns)
+        size = _OBJECT_BYTES if self.words is None else _OBJECT_BYTES + self.words.nbytes
+        for part in self.exact:
+            size += sum(np.asarray(column).nbytes for column in part.columns.values())
+        return size
 
     def kept(self) -> int:
         """How many records there are."""
@@ -193,11 +194,12 @@ class Watch:
         most = places.most(blocks)
         used = places.used(blocks, most, ready.sampling)
         recorded.words, recorded.used = used.copied(blocks), used.words
-        recorded.trips = tuple(
-            (loop.id, loop.capacity, trips, places.least(blocks, loop))
-            for loop, trips in zip(places.loops, most)
-            if trips > loop.capacity or (trips and ready.sampling.loop(loop.id).stride > 1)
-        )
+        if most:
+            recorded.trips = tuple(
+                (loop.id, loop.capacity, trips, places.least(blocks, loop))
+                for loop, trips in zip(places.loops, most)
+                if trips > loop.capacity or (trips and ready.sampling.loop(loop.id).stride > 1)
+            )
         if places.cursors:
             recorded.trips += tuple(places.overfull(blocks, ready.sampling))
         return used

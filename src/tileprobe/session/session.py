@@ -22,6 +22,7 @@ from tileprobe.session.arguments import WORKS
 from tileprobe.session.budget import Budget
 from tileprobe.session.choices import Choice, check_numbers
 from tileprobe.session.collect import build_trace
+from tileprobe.session.crowd import Crowd
 from tileprobe.session.gathering import gather
 from tileprobe.session.manager import manager
 from tileprobe.session.progress import Progress
@@ -107,6 +108,7 @@ class Session:
         self.problems: dict[str, str] = {}  # kernels that could not be probed, and why
         self._kernels: dict[Any, SeenKernel] = {}
         self._trace: Trace | None = None
+        self._crowd = Crowd()
         self._on = self._used = False
 
     # -- asked by the manager --------------------------------------------------------------------------------
@@ -164,6 +166,7 @@ class Session:
         if self._used:
             raise TileProbeError("a session is used once; call tileprobe.profile(...) again for another")
         manager.enter(self)
+        self._crowd.start()
         self._on = self._used = True
         return self
 
@@ -172,6 +175,7 @@ class Session:
             return
         manager.leave(self)
         self._on = False
+        self._crowd.stop()
         self._say_what_is_missing()
         self.progress.end()
         if kind is None:
@@ -211,6 +215,7 @@ class Session:
             "sampling": {"programs": self.choice.programs, "iterations": self.choice.iterations},
             "seed": self.seed,
             "budget": self._spent(),
+            "switched_per_s": self._crowd.switched_per_s(),
             "kernels_seen": dict(self.seen),
             "problems": dict(self.problems),
         }

@@ -70,6 +70,7 @@ class Work:
     runs: list[tuple[Variant | None, Recorded]] = field(default_factory=list)  # what is kept, in order
     borrowed: tuple[Variant, Recorded] | None = None  # recorded as another session asked
     trips: dict[int, tuple[int, int, int]] = field(default_factory=dict)  # by loop: room, most, least trips
+    learnt: int = 0  # how often `trips` changed
 
     def __post_init__(self) -> None:
         name = f"{self.kernel.name}({getattr(self.kernel, 'signature', '')}){self.grid}({self.arguments})"
@@ -109,7 +110,7 @@ class Work:
         """Sampling and parameters of the next launch that is recorded. After so many different ones the same are drawn
         again, which also spares making them."""
         blocks = min(programs, blocks) or 1
-        about = (programs, plain, blocks, self.stride, *self.trips.items())
+        about = (programs, plain, blocks, self.stride, self.learnt)
         made = self._ready.get(id(places))
         if made is None or made.about != about:  # something was learnt since they were made
             made = self._ready[id(places)] = _Made(about)
@@ -156,6 +157,7 @@ class Work:
             _, before, shortest = self.trips.get(loop, (room, 0, least))
             if most > before or least < shortest:
                 self.trips[loop] = room, max(most, before), min(least, shortest)
+                self.learnt += 1
 
     def began(self, dose: int) -> None:
         """A launch of it is recorded."""
@@ -165,7 +167,9 @@ class Work:
     def follow(self, other: Work) -> None:
         """A launch was recorded for another session that asks for the same: what was learnt holds here, too."""
         self.recorded += 1
-        self.stride, self.trips = other.stride, dict(other.trips)
+        self.stride = other.stride
+        if self.trips != other.trips:
+            self.trips, self.learnt = dict(other.trips), self.learnt + 1
 
     # -- what is kept ----------------------------------------------------------------------------------------
 
@@ -190,6 +194,9 @@ class Work:
             return 0
         self.unrecorded += sum(run.probed for n, (_, run) in enumerate(self.runs) if n not in kept)
         self.runs = [run for n, run in enumerate(self.runs) if n in kept]
+        for _, run in self.runs:  # they share pieces of memory with those that go
+            if run.words is not None:
+                run.words = run.words.copy()
         self.rate /= 2
         return before - self.nbytes
 

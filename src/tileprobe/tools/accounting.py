@@ -22,6 +22,9 @@ from tileprobe.trace.works import with_works
 
 BUSY = 0.1  # of the launches had to wait: then others used the caches, too
 QUICK = 8  # launches, below which the quickest quarter of them says nothing
+CROWDED = (
+    100.0  # involuntary switches a second of processor time; one busy process beside a thread makes about 300
+)
 DOUBTFUL = 2.0  # percentage points, or percent of the time: with more in doubt, shares cannot be trusted
 
 
@@ -184,8 +187,11 @@ def _doubtful(trace: Trace, kernel: Kernel, times: Times, roots: list[int]) -> f
 
 
 def _busy(trace: Trace, kernel: Kernel) -> float:
-    """The share of the launches that had to wait for a processor."""
+    """The share of the launches that had to wait for a processor; all of them where others were there all the time, as
+    short launches slip through between them and still find their caches."""
     launches = trace.kernel_launches(kernel.id)
+    if float(trace.meta.get("switched_per_s") or 0.0) > CROWDED:
+        return 1.0
     return sum(not undisturbed(launch) for launch in launches) / len(launches) if launches else 0.0
 
 

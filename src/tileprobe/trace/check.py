@@ -176,6 +176,7 @@ _META: dict[str, Any] = {
     "problems": dict,
     "busy": dict,
     "kernels_seen": dict[str, int],
+    "switched_per_s": float | None,
     "kernels": tuple[str, ...],
 }
 

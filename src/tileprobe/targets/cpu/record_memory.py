@@ -10,6 +10,7 @@ import os
 import threading
 from bisect import bisect_left
 from collections.abc import Sequence
+from contextlib import suppress
 
 import numpy as np
 
@@ -55,6 +56,9 @@ class CpuMemory:
     """All buffers of the process; launches may overlap."""
 
     def __init__(self) -> None:
+        self._last: list[
+            CpuBuffer
+        ] = []  # the one that was given back last, if nobody has it; no lock is needed
         self._free: list[CpuBuffer] = []  # smallest first
         self._sizes: list[int] = []  # of these, in words
         self._lock = threading.Lock()
@@ -62,6 +66,12 @@ class CpuMemory:
 
     def take(self, blocks: int, block_words: int) -> CpuBuffer:
         words = blocks * block_words
+        if self._last:  # launches mostly come one by one and are alike
+            with suppress(IndexError):
+                last = self._last.pop()
+                if last.size >= words:
+                    return last.shaped(blocks, block_words)
+                self._store(last)
         with self._lock:
             place = bisect_left(self._sizes, words)
             if place < len(self._sizes):
@@ -71,6 +81,12 @@ class CpuMemory:
 
     def keep(self, buffer: CpuBuffer) -> None:
         """For the next launch. Of too many the smallest go: the largest serve every launch."""
+        if self._last:
+            self._store(buffer)
+        else:
+            self._last.append(buffer)
+
+    def _store(self, buffer: CpuBuffer) -> None:
         with self._lock:
             place = bisect_left(self._sizes, buffer.size)
             self._sizes.insert(place, buffer.size)
