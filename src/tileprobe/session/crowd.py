@@ -1,7 +1,7 @@
 """Whether others wanted the processor while a session was on.
 
-A launch of some microseconds is hardly ever interrupted, and still finds the caches of a busy machine. The system counts
-how often it let something else run in place of this process: out goes that number by the second of processor time.
+A launch of some microseconds is hardly ever interrupted, and still finds the caches of a busy machine. The system
+counts how often it let something else run in place of this process: out goes that number by the second of its time.
 """
 
 from __future__ import annotations

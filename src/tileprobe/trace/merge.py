@@ -60,8 +60,9 @@ def _meta(traces: list[Trace]) -> dict[str, Any]:
     notes = [note for trace in traces for note in trace.meta.get("notes", [])]
     if notes:
         meta["notes"] = list(dict.fromkeys(notes))
-    switched = [trace.meta.get("switched_per_s") for trace in traces]
-    meta["switched_per_s"] = max((each for each in switched if each is not None), default=None)
+    switched = [rate for trace in traces if (rate := trace.meta.get("switched_per_s")) is not None]
+    if switched:
+        meta["switched_per_s"] = max(switched)  # one crowded process is enough to doubt the whole
     said = [pair for trace in traces for pair in trace.meta.get("busy", {}).items()]
     if said:
         meta["busy"] = {name: busy for name, busy in said if all(b == busy for n, b in said if n == name)}
