@@ -69,7 +69,7 @@ def test_a_signal_that_ends_the_program_costs_nothing(number, tmp_path):
 
 def test_ctrl_c(tmp_path):
     done = clean(interrupted(signal.SIGINT, "--trace", "t.parquet", SCRIPT, "wait", cwd=tmp_path))
-    assert done.returncode == 130
+    assert done.returncode == -signal.SIGINT  # as Python alone ends, so that a shell's loop ends, too
     assert launched(tmp_path / "t.parquet") == {"loop_kernel": 1}
 
 
@@ -77,6 +77,31 @@ def test_a_program_with_a_handler_of_its_own_keeps_it(tmp_path):
     done = clean(interrupted(signal.SIGTERM, "--trace", "t.parquet", SCRIPT, "own-handler", cwd=tmp_path))
     assert done.returncode == 5
     assert launched(tmp_path / "t.parquet") == {"loop_kernel": 1}
+
+
+def test_a_program_that_goes_to_another_folder(tmp_path):
+    """Files are written where the command was given."""
+    words = ["--json", "r.json", "--chrome", "c.json", "--html", "p.html", "--view", "csv=t.csv"]
+    done = clean(run(*words, SCRIPT.resolve(), "elsewhere", out="t.parquet", cwd=tmp_path))
+    assert done.returncode == 0, done.stderr
+    assert sorted(os.listdir(tmp_path)) == ["c.json", "p.html", "r.json", "t.csv", "t.parquet"]
+
+
+def test_a_view_of_a_file_that_is_named_from_here(tmp_path):
+    (tmp_path / "mine.py").write_text(
+        "class Mine:\n    name = 'mine'\n    suffix = '.txt'\n"
+        "    def write(self, trace, path):\n        open(path, 'w').write(trace.kernels[0].name)\n"
+    )
+    words = ["--quiet", "--view", "mine.py:Mine=out.txt", SCRIPT.resolve(), "elsewhere"]
+    assert clean(run(*words, cwd=tmp_path)).returncode == 0
+    assert (tmp_path / "out.txt").read_text() == "loop_kernel"
+
+
+def test_one_program_by_two_names_is_one_kernel(tmp_path):
+    """The child is started with the whole path, the program itself from its folder."""
+    done = clean(run(SCRIPT.name, "again", out=tmp_path / "t", cwd=SCRIPT.parent))
+    assert done.returncode == 0, done.stderr
+    assert launched(tmp_path / "t") == {"loop_kernel": 2}
 
 
 @pytest.mark.parametrize("way", ["close", "close-1"])

@@ -327,10 +327,21 @@ def test_records_that_the_cpu_cannot_write_are_refused(records, said, capsys):
     assert re.search(said, " ".join(capsys.readouterr().out.split()))
 
 
-@pytest.mark.parametrize("records", [{"colour": "red"}, {"buffer": "heap"}, {"clock_bits": "wide"}])
+@pytest.mark.parametrize(
+    "records",
+    [{"colour": "red"}, {"buffer": "heap"}, *({"clock_bits": n} for n in ("wide", 33, 0, "9" * 5000))],
+)
 def test_records_that_nobody_has_are_refused_at_once(records):
     with pytest.raises(TileProbeError, match=next(iter(records))):
         tileprobe.profile(records=records)
+
+
+@pytest.mark.parametrize(("lines", "said"), [("1000-2000", True), ("1-2000", False)])
+def test_lines_that_no_kernel_has_are_said(lines, said):
+    with tileprobe.profile(plan=Plan(loops=True, kinds=("all",), lines=(lines,))) as session:
+        K.launch(K.loop_kernel, 3, 4)
+    notes = session.trace.meta.get("notes", [])
+    assert ("loop_kernel: no loop and no stage in the lines 1000-2000" in notes) == said
 
 
 def test_a_launch_knows_what_the_system_took_from_it():

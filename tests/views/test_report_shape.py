@@ -218,6 +218,22 @@ def test_works_are_told_apart():
     assert frame["estimate"].to_list() == [True]
 
 
+def test_works_of_several_processes_that_are_alike_are_one():
+    trace = kernel_of([("load @ 2", "load", 100)], launches=6)
+    alike = [Work(n, 0, (1,), "n=1", 4, 2) for n in range(2)]
+    trace.works = [*alike, Work(2, 0, (1,), "n=9", 5, 2)]
+    trace.launches = [replace(launch, work=launch.id // 2) for launch in trace.launches]
+    shown = report(trace)
+    assert "  8 launches, 4 recorded, 100 ns each: grid 1, n=1\n" in shown
+    assert shown.count("n=1\n") == 1
+
+
+def test_launches_that_differ_have_no_single_length():
+    trace = kernel_of([("load @ 2", "load", 100)], launches=6)
+    trace.launches = [replace(each, duration_ns=100.0 if each.id % 2 else 900.0) for each in trace.launches]
+    assert "100 ns to 900 ns each" in report(trace)
+
+
 def test_remarks_of_the_session_are_shown_with_a_file(tmp_path, capsys):
     trace = attention()
     trace.meta = {"problems": {"k": "k runs without probes: no room"}, "notes": ["a note"]}

@@ -191,7 +191,8 @@ def _options() -> argparse.Namespace:
 
 def _portable(args: argparse.Namespace) -> dict[str, Any]:
     """The options for a process that may be in another folder."""
-    kept = {name: value for name, value in vars(args).items() if name not in ("run", "program", "module")}
+    ours = ("run", "program", "module", "views")
+    kept = {name: value for name, value in vars(args).items() if name not in ours}
     kept["tool"] = None if args.tool is None else [_absolute(tool) for tool in args.tool]
     kept["target"] = _absolute(args.target)
     return kept

@@ -44,7 +44,7 @@ class Ending:
                 self.writing = False
             status = code if self._status is None else self._status
         if self.late is not None:
-            _die(self.late)
+            die(self.late)
         return status
 
 
@@ -90,17 +90,17 @@ def _exit_after(status: int) -> NoReturn:
 def _on_signal(number: int, frame: Any) -> None:
     ending = _current
     if ending is None or (ending.late is not None and not ending.patient):
-        _die(number)
+        die(number)
     elif ending.writing:
         if not ending.patient:
             print("\ntileprobe: writing what was recorded; once more gives it up", file=sys.stderr)
         ending.late = number
     else:
         ending.finish(128 + number)
-        _die(number)
+        die(number)
 
 
-def _die(number: int) -> None:
+def die(number: int) -> None:
     """Of the signal, so that a parent sees what it would have seen."""
     for stream in (sys.stdout, sys.stderr):
         flush(stream)

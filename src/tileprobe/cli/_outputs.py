@@ -25,9 +25,11 @@ if TYPE_CHECKING:
 
 
 def check(args: argparse.Namespace) -> None:
-    """Says before a long run that its results would have nowhere to go."""
+    """Says before a long run that its results would have nowhere to go. Views are loaded and names of files become
+    whole paths: a program may go to another folder."""
     wanted = {"--trace": args.trace, "--json": args.json, "--chrome": args.chrome, "--html": args.html}
-    wanted |= {f"--view {text}": view_and_file(text)[1] for text in args.view or ()}
+    args.views = [view_and_file(text) for text in args.view or ()]
+    wanted |= {f"--view {text}": path for text, (_, path) in zip(args.view or (), args.views)}
     given = {option: path for option, path in wanted.items() if path is not None}
     for option, path in given.items():
         if path == "-":
@@ -40,6 +42,10 @@ def check(args: argparse.Namespace) -> None:
     files = [os.path.realpath(path) for path in given.values() if path != "-" and not _is_stream(path)]
     if len(set(files)) < len(files):
         raise TileProbeError(f"{' and '.join(given)} need files of their own, not one for two")
+    for name in ("trace", "json", "chrome", "html"):
+        path = getattr(args, name)
+        setattr(args, name, os.path.abspath(path) if path and path != "-" else path)
+    args.views = [(view, os.path.abspath(path)) for view, path in args.views]
 
 
 def _is_stream(path: str) -> bool:
@@ -100,7 +106,7 @@ def write(session: Profile, args: argparse.Namespace, terminal: Terminal) -> boo
         steps.append(("the timeline", lambda: _chrome(session, args.chrome)))
     if args.html:
         steps.append(("the page", lambda: _html(session, args.html, not args.no_source)))
-    for view, path in map(view_and_file, args.view or ()):
+    for view, path in args.views:
         steps.append((path, lambda view=view, path=path: view.write(_given(session, args), path)))
     if args.json and args.json != "-":
         steps.append(("the JSON", lambda: _json(session, args.json)))

@@ -72,7 +72,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    import signal
+
     import tileprobe
+    from tileprobe.cli import _ending
     from tileprobe.cli import _outputs as outputs
     from tileprobe.cli._running import Running
     from tileprobe.cuda_map import check, device_map
@@ -96,6 +99,8 @@ def run(args: argparse.Namespace) -> int:
             code = script.run(words)
         finally:  # whatever comes through: what was recorded is written
             code = running.finish(code)
+        if code is script.INTERRUPTED:  # a shell that sees a mere number goes on with its loop
+            _ending.die(signal.SIGINT)
         return code
 
 

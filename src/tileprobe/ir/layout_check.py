@@ -21,6 +21,12 @@ PAYLOADS = ("", "i64", "f64")
 SPANS = ("region", "async", "wait", "mark", "value")
 
 
+def check_clock_bits(bits: int | str) -> None:
+    number = int(bits) if str(bits).isdecimal() and len(str(bits)) < 4 else -1
+    if number != 64 and not 1 <= number <= 32:
+        raise TileProbeError(f"a record's clock has 64 bits or up to 32, not clock_bits={str(bits)[:20]}")
+
+
 def check_layout(layout: Layout) -> None:
     for what, value, known in (
         ("granularity", layout.granularity, GRANULARITIES),
@@ -29,8 +35,7 @@ def check_layout(layout: Layout) -> None:
     ):
         if value not in known:
             raise TileProbeError(f"records have no {what} {value!r}; it is one of {', '.join(known)}")
-    if layout.clock_bits != 64 and not 1 <= layout.clock_bits <= 32:
-        raise TileProbeError(f"a record's clock has 64 bits or up to 32, not {layout.clock_bits}")
+    check_clock_bits(layout.clock_bits)
     if layout.copies < 1:
         raise TileProbeError(f"a record is written at least once, not {layout.copies} times")
     _streams(layout)

@@ -11,6 +11,7 @@ import importlib.util
 import os
 import runpy
 import shutil
+import signal
 import sys
 import threading
 import traceback
@@ -19,6 +20,13 @@ from pathlib import Path
 from typing import Any
 
 from tileprobe.errors import TileProbeError
+
+
+class _Interrupted(int):
+    """The exit status after a Ctrl-C that the program did not catch, told from the same number that it gave itself."""
+
+
+INTERRUPTED = _Interrupted(128 + signal.SIGINT)
 
 
 def resolve(words: Sequence[str]) -> tuple[Callable[[], Any], list[str]]:
@@ -113,7 +121,7 @@ def _code_of(go: Callable[[], Any]) -> int:
     except KeyboardInterrupt:
         with _unheard():
             print("tileprobe: the program was interrupted", file=sys.stderr)
-        return 130
+        return INTERRUPTED
     except BaseException as error:
         with _unheard():
             _show(error)

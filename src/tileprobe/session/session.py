@@ -17,7 +17,7 @@ from typing import Any
 
 from tileprobe import __version__
 from tileprobe.errors import TileProbeError
-from tileprobe.ir.layout_check import BUFFERS, GRANULARITIES, STRATEGIES
+from tileprobe.ir.layout_check import BUFFERS, GRANULARITIES, STRATEGIES, check_clock_bits
 from tileprobe.session.arguments import WORKS
 from tileprobe.session.budget import Budget
 from tileprobe.session.choices import Choice, check_numbers
@@ -200,10 +200,19 @@ class Session:
         with manager.lock:
             collected, meta = gather(self.works()), self._meta()
         trace = build_trace(collected, meta)
+        self._say_what_no_line_has(trace)
         if not self._on:
             self._trace = trace
             self._kernels.clear()
         return trace
+
+    def _say_what_no_line_has(self, trace: Trace) -> None:
+        """Kernels with nothing to probe in the lines that were asked for."""
+        empty = [k.name for k in trace.kernels if all(r.kind == "kernel" for r in trace.kernel_regions(k.id))]
+        if self.plan.lines and empty:
+            where = ", ".join(self.plan.lines)
+            said = [f"{name}: no loop and no stage in the lines {where}" for name in dict.fromkeys(empty)]
+            trace.meta["notes"] = [*trace.meta.get("notes", ()), *said]
 
     def _meta(self) -> dict[str, Any]:
         """How the trace came to be."""
@@ -269,8 +278,8 @@ def check_records(records: Mapping[str, str | int]) -> dict[str, str | int]:
         there = known[name]
         if there is not None and value not in there:
             raise TileProbeError(f"the {name} of records is one of {', '.join(there)}, not {value!r}")
-        if there is None and not str(value).isdigit():
-            raise TileProbeError(f"clock_bits is a number, not {value!r}")
+        if there is None:
+            check_clock_bits(value)
     return dict(records)
 
 

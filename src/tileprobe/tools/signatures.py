@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from tileprobe.trace import Kernel
@@ -10,17 +10,30 @@ from tileprobe.trace import Kernel
 
 def labels(kernels: Sequence[Kernel]) -> dict[int, str]:
     """For each kernel's id its name; where several share a name, with what sets them apart:
-    `softmax [BLOCK=128]`, or `softmax #2` where their signatures are the same or not known."""
+    `softmax [BLOCK=128]`, `softmax (a/k.py)` of several files, or `softmax #2` where nothing does."""
     found: dict[int, str] = {}
     for name in dict.fromkeys(kernel.name for kernel in kernels):
         mine = [kernel for kernel in kernels if kernel.name == name]
         apart = [""] if len(mine) == 1 else differences([kernel.signature for kernel in mine])
+        given = [f"{name} [{what}]" if what else name for what in apart]
+        files = {label: {k.file for k, other in zip(mine, given) if other == label} for label in given}
         seen: dict[str, int] = {}
-        for kernel, what in zip(mine, apart):
-            label = f"{name} [{what}]" if what else name
+        for kernel, label in zip(mine, given):
+            if len(files[label]) > 1:
+                label = f"{label} ({tail(kernel.file, files[label])})"
             seen[label] = seen.get(label, 0) + 1
             found[kernel.id] = label if seen[label] == 1 else f"{label} #{seen[label]}"
     return found
+
+
+def tail(path: str, others: Iterable[str]) -> str:
+    """As much of the end of a path as no other ends with."""
+    parts = path.split("/")
+    for length in range(1, len(parts) + 1):
+        end = parts[-length:]
+        if not any(other != path and other.split("/")[-length:] == end for other in others):
+            return "/".join(end)
+    return path
 
 
 def differences(signatures: Sequence[str]) -> list[str]:

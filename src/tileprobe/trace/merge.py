@@ -123,8 +123,9 @@ def _twin(merged: Trace, kernel: Kernel, regions: list[Region]) -> int | None:
 
 
 def _comparable(kernel: Kernel) -> str:
-    """What says that two kernels are the same, be they in memory or read from a file: clocks and costs vary."""
-    row = to_json(replace(kernel, id=0, calibration={}))
+    """What says that two kernels are the same, be they in memory or read from a file: clocks and costs vary, and a
+    process that was started in another folder has another path to the same file."""
+    row = to_json(replace(kernel, id=0, calibration={}, file=kernel.file.rsplit("/", 1)[-1]))
     return json.dumps({name: value for name, value in row.items() if name != "clock"}, sort_keys=True)
 
 

@@ -67,17 +67,22 @@ def _each(lengths: list[float]) -> str:
 
 def work_lines(launches: list[Launch], works: list[Work]) -> list[str]:
     """Launches of different grids or arguments, where there are any, the most frequent first."""
-    if len(works) < 2:
+    kinds: dict[tuple[tuple[int, ...], str], list[Work]] = {}  # of several processes, those alike are one
+    for work in works:
+        kinds.setdefault((work.grid, work.arguments), []).append(work)
+    if len(kinds) < 2:
         return []
     lines = []
-    for work in sorted(works, key=lambda work: -work.ran)[:WORKS]:
-        lengths = sorted(n.duration_ns for n in launches if n.work == work.id and n.duration_ns)
+    for same in sorted(kinds.values(), key=lambda same: -sum(work.ran for work in same))[:WORKS]:
+        work, ids = same[0], {work.id for work in same}
+        ran, probed = (sum(getattr(work, name) for work in same) for name in ("ran", "probed"))
+        lengths = sorted(n.duration_ns for n in launches if n.work in ids and n.duration_ns)
         each = f", {_each(lengths)} each" if lengths else ""
         what = f"grid {text.grid(work.grid)}" + (f", {work.arguments}" if work.arguments else "")
-        recorded = "" if work.probed == work.ran else f", {work.probed:,} recorded"
-        lines.append(f"  {text.several(work.ran, 'launch', 'launches')}{recorded}{each}: {what}")
-    if len(works) > WORKS:
-        lines.append(f"  and {text.several(len(works) - WORKS, 'more kind')} of work")
+        recorded = "" if probed == ran else f", {probed:,} recorded"
+        lines.append(f"  {text.several(ran, 'launch', 'launches')}{recorded}{each}: {what}")
+    if len(kinds) > WORKS:
+        lines.append(f"  and {text.several(len(kinds) - WORKS, 'more kind')} of work")
     return lines
 
 

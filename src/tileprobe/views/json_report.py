@@ -12,6 +12,7 @@ from typing import Any
 from tileprobe.tools.accounting import accounted, interrupted
 from tileprobe.tools.overhead import overhead
 from tileprobe.tools.regions import region_tree
+from tileprobe.tools.signatures import labels
 from tileprobe.tools.times import Times, region_times
 from tileprobe.trace import Kernel, Losses, Trace, Work
 from tileprobe.trace.works import with_works
@@ -46,7 +47,10 @@ def _kernel(trace: Trace, kernel: Kernel, times: Times) -> dict[str, Any]:
     losses = sum((launch.losses for launch in launches), Losses())
     return {
         "name": kernel.name,
+        "label": labels(trace.kernels)[kernel.id],
         "signature": kernel.signature,
+        "file": kernel.file,
+        "line": kernel.first_line,
         "launches": sum(work.ran for work in works),
         "probed": len(probed),
         "grid": list(probed[0].grid) if probed else [],

@@ -32,6 +32,8 @@ class Library:
         return self._tracker[name]
 
     def unload(self) -> None:
+        if _lock is None:  # the interpreter is on its way out and has taken its modules apart
+            return
         with _lock:
             if self._tracker is not None:
                 self._tracker.close()
