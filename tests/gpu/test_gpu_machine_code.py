@@ -77,7 +77,10 @@ def test_a_record_in_a_loop_costs_two_instructions(name, target):
     assert sum(looped) / len(looped) <= 3
 
 
-@pytest.mark.parametrize(("name", "target"), SOME if EVERYTHING else [*SMALL[:3], ("matmul", "sm90")])
+@pytest.mark.parametrize(
+    ("name", "target"),
+    SOME if EVERYTHING else [*SMALL[:3], ("matmul", "sm90"), ("specialised_matmul", "sm90")],
+)
 def test_no_shared_memory_and_no_barrier_is_added(name, target):
     before, after = plain(name, target), probed(name, target).kernel
     assert after.metadata.shared == before.metadata.shared

@@ -8,6 +8,7 @@ share, and its knobs are left alone.
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -15,12 +16,13 @@ from typing import Any
 
 from tileprobe.errors import TileProbeError
 from tileprobe.targets.base import Observer, launches
-from tileprobe.targets.catalog import available
+from tileprobe.targets.catalog import AUTO, available, default_target
 
 SUPPORTED = (3, 9)
 _TRITON = "triton.runtime.autotuner"
 _INDUCTOR = "torch._inductor.runtime.triton_heuristics"
 _LAUNCHER = "_tileprobe_launcher"  # of a compiled kernel: Triton's launcher, and what stands in its place
+_STATIC = "TORCHINDUCTOR_USE_STATIC_CUDA_LAUNCHER"
 _BENCHES = ((_TRITON, "Autotuner", "_bench"), (_INDUCTOR, "CachingAutotuner", "bench"))
 
 
@@ -51,6 +53,8 @@ def install(observe: Observer, say: Callable[[str, str], None] | None = None) ->
     _restore.append(launches.subscribe(observe, say))
     watch_tuning()
     watch_launches()
+    if default_target() == AUTO:
+        _launch_by_triton()
 
 
 def remove() -> None:
@@ -94,6 +98,22 @@ def watch_launches() -> None:
 
     ours = kernels.run = property(run)
     _restore.append(restore)
+
+
+def _launch_by_triton() -> None:
+    """Inductor can launch its kernels on a GPU without Triton, past everybody who looks: not while we do."""
+    config: Any = sys.modules.get("torch._inductor.config")
+    if config is not None:
+        before = config.use_static_cuda_launcher
+        config.use_static_cuda_launcher = False
+        _restore.append(lambda: setattr(config, "use_static_cuda_launcher", before))
+    elif _STATIC not in os.environ:  # read when it is loaded
+        os.environ[_STATIC] = "0"
+        _restore.append(lambda: _forget(_STATIC))
+
+
+def _forget(variable: str) -> None:
+    os.environ.pop(variable, None)
 
 
 def _launcher_of(kernel: Any, launcher: Any) -> Any:

@@ -51,6 +51,7 @@ _WAITS = (
     "amdg.async_wait",
     "amdg.async_tdm_wait",
 )
+_STORE_WAIT = "ttng.async_tma_store_wait"
 _BARRIERS = ("ttg.barrier", "gpu.barrier", "ttng.cluster_barrier")
 _WARPS = {"warp": 1, "warp_group": 4}  # that make an instance
 
@@ -70,6 +71,7 @@ class RecordToTtgirPass(ModulePass):
             isa = isa_of(str(attr_value(op, "ttg.target")))
             isa.check(layout)
             behind_barriers(op)
+            _last_waits(op)
             lowering = _Lowering(op, layout, isa)
             for function in op.ops:
                 lowering.regions(function)
@@ -105,6 +107,23 @@ def behind_barriers(module: ModuleOp) -> None:
         behind = after.next_op
         assert behind is not None  # a block ends with a terminator
         block.insert_ops_before(records, behind)
+
+
+def _last_waits(module: ModuleOp) -> None:
+    """A partition whose last op is a wait for its stores needs no barrier behind it, as its end is one. With a record in
+    between Triton would add one, so the wait becomes the instruction that Triton makes of it."""
+    for wait in [op for op in module.walk() if op_name(op) == _STORE_WAIT]:
+        block, after = wait.parent, wait.next_op
+        while after is not None and after.name.startswith("record."):
+            after = after.next_op
+        if block is None or after is None or after is wait.next_op or op_name(after) != "ttg.warp_return":
+            continue
+        emit = Emitter(block, wait, Threads(_warps_of(block), 32), wait.location)
+        zero = [emit.constant(0)]
+        read = ".read" if attr_value(wait, "read_only") else ""
+        text = f"mov.b32 $0, $1; cp.async.bulk.wait_group{read} {attr_value(wait, 'pendings')};"
+        emit.assembly(text, "=r,r", zero, ["i32"])
+        drop([wait])
 
 
 @dataclass
