@@ -29,6 +29,7 @@ class Amd:
 
     name = "hip"
     largest_offset = 2**31 - 1  # LLVM splits what does not fit
+    spread = True
 
     def __init__(self, arch: str) -> None:
         self.arch = arch

@@ -15,6 +15,9 @@ class Isa(Protocol):
     """The instructions of records. `by` is an i1 of each thread: whether it stores; offsets are bytes."""
 
     largest_offset: int
+    # Whether an address that all threads share has to be made each one's own: it would go into uniform registers
+    # otherwise, out of which every store would fetch it.
+    spread: bool
 
     def check(self, layout: Layout) -> None:
         """Refuses a layout that cannot be written here."""
@@ -50,7 +53,7 @@ def isa_of(target: str) -> Isa:
 
     backend, _, arch = target.partition(":")
     if backend == "cuda":
-        return Nvidia()
+        return Nvidia(int(arch))
     if backend == "hip":
         return Amd(arch)
     raise UnsupportedError(f"records are not written for {target}")

@@ -12,6 +12,7 @@ from xdsl.ir import SSAValue
 from tileprobe.ir.layout import BEGIN, EPOCH, GLOBAL_BEGIN, GLOBAL_END, UNIT, Layout
 from tileprobe.targets.gpu.emit import Emitter
 
+_KEEPS = 100  # from here on ptxas keeps such addresses in each thread's registers by itself (benchmarks.gpu_probes)
 _STORE = "st.relaxed.cta.global"
 _BY = "setp.ne.b32 by, $2, 0;"  # whether this thread stores
 
@@ -22,6 +23,9 @@ class Nvidia:
     name = "cuda"
     assert UNIT == EPOCH + 1  # they are written together
     largest_offset = 2**23 - 1  # bytes, in a store
+
+    def __init__(self, arch: int) -> None:
+        self.spread = arch < _KEEPS
 
     def check(self, layout: Layout) -> None:
         from tileprobe.targets.gpu.target import CudaTarget

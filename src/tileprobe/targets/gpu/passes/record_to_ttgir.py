@@ -110,8 +110,8 @@ def behind_barriers(module: ModuleOp) -> None:
 
 
 def _last_waits(module: ModuleOp) -> None:
-    """A partition whose last op is a wait for its stores needs no barrier behind it, as its end is one. With a record in
-    between Triton would add one, so the wait becomes the instruction that Triton makes of it."""
+    """A partition whose last op is a wait for its stores needs no barrier behind it, as its end is one. With a record
+    in between Triton would add one, so the wait becomes the instruction that Triton makes of it."""
     for wait in [op for op in module.walk() if op_name(op) == _STORE_WAIT]:
         block, after = wait.parent, wait.next_op
         while after is not None and after.name.startswith("record."):
@@ -209,9 +209,9 @@ class _Lowering:
             instance = emit.binary("arith.divui", thread, emit.constant(part))
             far = emit.mul(instance, emit.constant(WORD * stream.words))
             address = emit.add(address, emit.cast(far, 64, signed=False))
-        # An address that is the same for all threads would go into uniform registers, out of which every store would
-        # have to fetch it.
-        address = emit.select(by, emit.each(address), emit.each(emit.constant(0, "i64")))
+        address = emit.each(address)
+        if self.isa.spread:
+            address = emit.select(by, address, emit.each(emit.constant(0, "i64")))
         sampling = {}
         for n, loop in enumerate(loops_of(self.layout, stream.id)):
             if loop not in self.sampled:
