@@ -29,33 +29,45 @@ def read_amdgcn(text: str) -> Code:
         if found := _FILE.match(line):
             files[int(found[1])] = f"{found[2]}/{found[3]}" if found[3] else found[2]
     files = {number: name.split("//")[-1] for number, name in files.items()}
-    instructions = tuple(_instructions(lines, files))
+    instructions, labels = _instructions(lines, files)
     spilled = 4 * _number(text, r"\.vgpr_spill_count:\s*(\d+)") + 4 * _number(
         text, r"\.sgpr_spill_count:\s*(\d+)"
     )
     return Code(
-        instructions,
+        tuple(instructions),
         _number(text, r"\.vgpr_count:\s*(\d+)"),
         spilled,
         0,
         {"occupancy_warps": 4 * _number(text, r"; Occupancy: (\d+)")},  # of the four SIMDs of a compute unit
+        tuple(_following(n, op, labels, len(instructions)) for n, op in enumerate(instructions)),
     )
 
 
-def _instructions(lines: list[str], files: dict[int, str]) -> list[Instruction]:
+def _following(number: int, op: Instruction, labels: dict[str, int], count: int) -> tuple[int, ...]:
+    """The instructions that may come next."""
+    there = labels.get(op.operands.strip()) if op.opcode.startswith(("s_branch", "s_cbranch")) else None
+    ends = op.opcode.startswith(("s_branch", "s_endpgm", "s_setpc"))
+    after = () if ends or number + 1 >= count else (number + 1,)
+    return after if there is None else (*after, there)
+
+
+def _instructions(lines: list[str], files: dict[int, str]) -> tuple[list[Instruction], dict[str, int]]:
+    """All instructions, and the number of the one behind each label."""
     file, line, block = "", 0, 0
     found: list[Instruction] = []
+    labels: dict[str, int] = {}
     for text in lines:
         if place := _LOC.match(text):
             file, line = _base(files.get(int(place[1]), "")), int(place[2])
-        elif _LABEL.match(text):
+        elif label := _LABEL.match(text):
             block += 1
+            labels[label[0][:-1]] = len(found)
             if text.startswith(".Lfunc_end"):
                 break
         elif (read := _INSTRUCTION.match(text)) and read[1].startswith(_PREFIXES):
             found.append(Instruction(4 * len(found), read[1], read[2] or "", "", file, line, block))
             block += read[1].startswith(_BRANCHES)
-    return found
+    return found, labels
 
 
 def _base(name: str) -> str:

@@ -7,7 +7,7 @@ In comes `Code`, read from a cubin or from AMD's assembly, and what the lowering
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
 
 from tileprobe.targets.gpu.compile import Site
@@ -54,6 +54,9 @@ class Code:
     spill_bytes: int
     static_shared_bytes: int = 0
     more: dict[str, int] = field(default_factory=dict)
+    following: tuple[
+        tuple[int, ...], ...
+    ] = ()  # of each instruction, those that may come next; (): by address
 
     @property
     def work(self) -> list[Instruction]:
@@ -113,12 +116,9 @@ def _placed(
     code: Code, opcodes: tuple[str, ...], sites: list[Site], clocks: dict[int, list[int]]
 ) -> list[Placed]:
     here = [n for n, op in enumerate(code.instructions) if op.opcode.startswith(opcodes) and _works(op)]
-    windows = {(s.before, s.after): _windows(clocks[s.before], clocks[s.after]) for s in sites}
+    windows = {(s.before, s.after): _windows(code, clocks[s.before], clocks[s.after]) for s in sites}
     beside = Counter((site.before, site.after) for site in sites)
-    inside = {
-        ends: sum(any(first < n < last for first, last in spans) for n in here)
-        for ends, spans in windows.items()
-    }
+    inside = {ends: sum(any(n in span for span in spans) for n in here) for ends, spans in windows.items()}
     most: dict[str, float] = defaultdict(float)
     for site in sites:
         ends = site.before, site.after
@@ -137,14 +137,14 @@ def _placed(
 
 
 def _left(
-    code: Code, here: list[int], sites: list[Site], windows: dict[tuple[int, int], list[tuple[int, int]]]
+    code: Code, here: list[int], sites: list[Site], windows: dict[tuple[int, int], list[Container[int]]]
 ) -> int:
     """Instructions of a sort that stand between no records, on the lines of ops that are measured."""
     lines = {(site.file, site.line) for site in sites}
     spans = [span for several in windows.values() for span in several]
     return sum(
         (code.instructions[n].file, code.instructions[n].line) in lines
-        and not any(first < n < last for first, last in spans)
+        and not any(n in span for span in spans)
         for n in here
     )
 
@@ -153,11 +153,34 @@ def _works(op: Instruction) -> bool:
     return not op.ours and op.predicate != "@!PT"  # the latter never runs: padding for the hardware
 
 
-def _windows(before: list[int], after: list[int]) -> list[tuple[int, int]]:
-    """From each reading of the first clock to the next of the second."""
-    found = []
+def _windows(code: Code, before: list[int], after: list[int]) -> list[Container[int]]:
+    """The instructions from each reading of the first clock to the next of the second. Where it is known what may
+    follow what, blocks that lie elsewhere and are run in between belong to them."""
+    found: list[Container[int]] = []
     for first in before:
         last = min((n for n in after if n > first), default=None)
         if last is not None:
-            found.append((first, last))
+            found.append(_between(code, first, last) if code.following else range(first + 1, last))
     return found
+
+
+def _between(code: Code, first: int, last: int) -> set[int]:
+    """What can be run after the first clock and before the last, with no other clock on the way."""
+    coming: dict[int, list[int]] = defaultdict(list)
+    for n, several in enumerate(code.following):
+        for after in several:
+            coming[after].append(n)
+    ahead = _reached(code, first, lambda n: code.following[n])
+    return ahead & _reached(code, last, lambda n: coming[n])
+
+
+def _reached(code: Code, start: int, steps: Callable[[int], Sequence[int]]) -> set[int]:
+    seen: set[int] = set()
+    left = list(steps(start))
+    while left:
+        n = left.pop()
+        op = code.instructions[n]
+        if n not in seen and not (op.slot >= 0 and op.reads_clock):
+            seen.add(n)
+            left += steps(n)
+    return seen
