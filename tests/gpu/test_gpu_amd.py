@@ -7,9 +7,9 @@ import triton
 from gpu_cases import CASES, DENSE, EVERYTHING
 
 from tileprobe.ir.bridge import from_xdsl
-from tileprobe.targets.gpu.compile import _compiled, add_probes, gpu_target
+from tileprobe.targets.gpu.compile import Site, _compiled, add_probes, gpu_target
 from tileprobe.targets.gpu.evidence import read_code
-from tileprobe.targets.gpu.machine_code import lost_records, placed
+from tileprobe.targets.gpu.machine_code import Code, Instruction, lost_records, placed, record_cost
 
 NAMES = ["matmul", "softmax", "attention_forward", "layer_norm", "early_return"]
 EACH = [(name, arch) for name in NAMES for arch in ("gfx942", "gfx950", "gfx1100")]
@@ -61,3 +61,49 @@ def test_without_probes_the_machine_code_is_tritons(name, arch):
     kernel = plain(name, arch)
     module, context = ttgir_of(kernel)
     assert _compiled(kernel, from_xdsl(module, context).str()).asm["amdgcn"] == kernel.asm["amdgcn"]
+
+
+def test_a_record_in_a_loop_takes_no_branch():
+    """Read the clock, wait for it, move it, store it; some find a second wait before them."""
+    made = probed("matmul", "gfx942")
+    code = read_code(made.kernel)
+    cost = record_cost(code)
+    looped = [cost[slot.id] for slot in made.layout.slots if slot.loops and slot.id in cost]
+    assert looped
+    assert sum(looped) / len(looped) <= 4.5
+    assert not [op for op in code.own if op.slot >= 0 and "exec" in f"{op.opcode} {op.operands}"]
+
+
+def test_blocks_that_lie_elsewhere_are_where_they_are_run():
+    """Copies under a mask lie behind the end of the kernel, and loops are entered in their middle."""
+    for arch in ("gfx942", "gfx950"):
+        made = probed("matmul", arch)
+        found = placed(read_code(made.kernel), made.sites)
+        assert {each.site.op for each in found} & {"tt.load", "ttg.async_copy_global_to_local"}
+        assert [each for each in found if each.moved] == []
+
+
+def test_what_is_run_elsewhere_is_still_missed():
+    """Clock, branch to a block with the copy that comes back, clock: inside. The same after the second clock: not."""
+
+    def op(opcode, operands="", line=0, file="kernel.py"):
+        return Instruction(0, opcode, operands, "", file, line)
+
+    def clock(slot):
+        return op("s_memtime", "", slot + 1, "tileprobe.record")
+
+    ops = (
+        clock(0),
+        op("s_cbranch_scc1"),
+        clock(1),
+        op("s_endpgm"),
+        op("global_load_lds_dwordx4", "", 7),
+        op("s_branch"),
+    )
+    site = Site("ttg.async_copy_global_to_local", "kernel.py", 7, 0, 1)
+    for back, moved in ((2, 0.0), (3, 1.0)):
+        there = 1 if back == 2 else 2
+        following = [(1,), (2,), (3,), (), (5,), (back,)]
+        following[there] = (*following[there], 4)
+        (found,) = placed(Code(ops, 8, 0, following=tuple(following)), [site])
+        assert found.moved == moved

@@ -3,6 +3,8 @@ chip shares `s_memrealtime`.
 
 LLVM's intrinsics, not assembly: LLVM then knows what a record waits for and how it is encoded. LLVM moves matrix
 instructions over clocks, and takes two readings for one, so a clock stands between two barriers of its scheduler.
+Stores are buffer stores: the hardware drops those that are out of bounds, so threads that do not store need no branch,
+only a place that is too far away.
 """
 
 from __future__ import annotations
@@ -15,8 +17,12 @@ from xdsl.ir import SSAValue
 from tileprobe.ir.layout import BEGIN, EPOCH, GLOBAL_BEGIN, GLOBAL_END, UNIT, Layout
 from tileprobe.ir.reader import parse_type
 from tileprobe.targets.gpu.emit import Emitter
+from tileprobe.targets.gpu.isa import Frame
 
 _CROSSES = 0  # what LLVM may move over a clock: nothing, or matrix instructions end up in another region
+# Words behind the end of every buffer: Triton's buffers have 2^31 - 2 bytes. Offsets of records are added to it, and
+# nothing wraps round below 2^32.
+_NOWHERE = 2**28
 # Hardware registers that name a compute unit, (register, first bit, bits), the finest last.
 _UNITS = {
     "gfx9": ((20, 0, 4), (4, 13, 3), (4, 8, 4)),  # XCC_ID; HW_ID: shader engine, compute unit
@@ -29,7 +35,6 @@ class Amd:
 
     name = "hip"
     largest_offset = 2**31 - 1  # LLVM splits what does not fit
-    spread = True
 
     def __init__(self, arch: str) -> None:
         self.arch = arch
@@ -49,17 +54,30 @@ class Amd:
             found.append(emit.value("tt.load", [pointer], i64, shape))
         return found
 
-    def header(self, emit: Emitter, block: SSAValue, by: SSAValue, epoch: SSAValue) -> None:
-        self.put(emit, block, by, 8 * EPOCH, epoch)
-        self.put(emit, block, by, 8 * UNIT, self._unit(emit))
-        self.put(emit, block, by, 8 * GLOBAL_BEGIN, _call(emit, "llvm.readsteadycounter", [], "i64"))
-        self.put(emit, block, by, 8 * BEGIN, _call(emit, "llvm.readcyclecounter", [], "i64"))
+    def block(self, emit: Emitter, address: SSAValue, by: SSAValue, far: SSAValue | None) -> Frame:
+        base = emit.value("tt.int_to_ptr", [address], parse_type("!tt.ptr<i64>"))
+        none = emit.constant(0)
+        words = none if far is None else emit.binary("arith.divui", far, emit.constant(8))
+        return self.only(emit, Frame(emit.each(words), base), by)
 
-    def end(self, emit: Emitter, block: SSAValue, by: SSAValue) -> None:
-        self.put(emit, block, by, 8 * GLOBAL_END, _call(emit, "llvm.readsteadycounter", [], "i64"))
+    def onward(self, emit: Emitter, frame: Frame, number: SSAValue, pace: int) -> Frame:
+        far = emit.mul(emit.cast(number, 32), emit.constant(pace // 8))
+        return Frame(emit.add(frame.at, far), frame.base)
+
+    def only(self, emit: Emitter, frame: Frame, hit: SSAValue) -> Frame:
+        return Frame(emit.select(hit, frame.at, emit.each(emit.constant(_NOWHERE))), frame.base)
+
+    def header(self, emit: Emitter, frame: Frame, by: SSAValue, epoch: SSAValue) -> None:
+        self.put(emit, frame, by, 8 * EPOCH, epoch)
+        self.put(emit, frame, by, 8 * UNIT, self._unit(emit))
+        self.put(emit, frame, by, 8 * GLOBAL_BEGIN, _call(emit, "llvm.readsteadycounter", [], "i64"))
+        self.put(emit, frame, by, 8 * BEGIN, _call(emit, "llvm.readcyclecounter", [], "i64"))
+
+    def end(self, emit: Emitter, frame: Frame, by: SSAValue) -> None:
+        self.put(emit, frame, by, 8 * GLOBAL_END, _call(emit, "llvm.readsteadycounter", [], "i64"))
 
     def stamp(
-        self, emit: Emitter, address: SSAValue, by: SSAValue, offset: int, epoch: SSAValue, bits: int
+        self, emit: Emitter, frame: Frame, by: SSAValue, offset: int, epoch: SSAValue, bits: int
     ) -> None:
         """A clock in its place."""
         stays = [emit.constant(_CROSSES)]
@@ -70,15 +88,14 @@ class Amd:
             low = emit.cast(emit.cast(ticks, 32), 64, signed=False)
             high = emit.binary("arith.shli", emit.cast(epoch, 64, signed=False), emit.constant(32, "i64"))
             ticks = emit.binary("arith.ori", high, low)
-        self.put(emit, address, by, offset, ticks)
+        self.put(emit, frame, by, offset, ticks)
 
-    def put(self, emit: Emitter, address: SSAValue, by: SSAValue, offset: int, word: SSAValue) -> None:
-        """A 64-bit word in its place."""
-        places = emit.threads.of("!tt.ptr<i64>")
-        pointers = emit.value("tt.int_to_ptr", [emit.each(address)], places)
-        far = emit.each(emit.constant(offset // 8))
-        pointers = emit.value("tt.addptr", [pointers, far], places)
-        emit.op("tt.store", [pointers, emit.each(word), emit.each(by)], [])
+    def put(self, emit: Emitter, frame: Frame, by: SSAValue, offset: int, word: SSAValue) -> None:
+        """A 64-bit word in its place; who does not store is somewhere else already."""
+        assert frame.base is not None
+        place = emit.add(frame.at, emit.constant(offset // 8))
+        shape = "contiguity = 1 : i32, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>"
+        emit.op("amdg.buffer_store", [emit.each(word), frame.base, place], [], shape)
 
     def _unit(self, emit: Emitter) -> SSAValue:
         """The number of the compute unit, made of the parts that contain it."""

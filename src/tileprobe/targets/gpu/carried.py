@@ -86,11 +86,9 @@ class Carried:
 
     # -- frames ----------------------------------------------------------------------------------------------
 
-    def frame(
-        self, emit: Emitter, around: SSAValue, pace: int, moves: SSAValue | None, turns: int = 0
-    ) -> SSAValue:
-        """The frame of the iteration: the first is the one around, the next ones `pace` bytes on; with `turns` frames
-        are used again when so many are full. The number of the frame is carried, not its address: one multiplication
+    def frame_number(self, moves: SSAValue | None, turns: int = 0) -> SSAValue:
+        """The number of the iteration's frame: it goes on with every iteration, or with those that `moves` says; with
+        `turns` frames are used again when so many are full. The number is carried, not an address: one multiplication
         then gives an address whose halves lie side by side, as a store needs them."""
         number, behind = self.value(self.before.constant(0)), self.behind
         following = behind.add(number, behind.constant(1))
@@ -98,8 +96,7 @@ class Carried:
             full = behind.compare("eq", following, behind.constant(turns))
             following = behind.select(full, behind.constant(0), following)
         self.turn(number, following if moves is None else behind.select(moves, following, number))
-        far = emit.mul(emit.cast(number, 64, signed=False), emit.constant(pace, "i64"))
-        return emit.add(around, far)
+        return number
 
     # -- widths ----------------------------------------------------------------------------------------------
 

@@ -144,10 +144,10 @@ def synchronous(pipeline: str) -> str:
     return pipeline.replace("select{", "select{asynchronous=false ", 1)
 
 
-def remarks(plain: Any, made: Probed) -> list[str]:
+def remarks(made: Probed) -> list[str]:
     """What the machine code of a kernel with probes says against its times, in sentences."""
     code = read_code(made.kernel)
-    found = worse(side(plain), side(made.kernel))
+    found = []
     lost = lost_records(code, made.records)
     if lost:
         found.append(f"the compiler took out {len(lost)} of {len(made.records)} records")

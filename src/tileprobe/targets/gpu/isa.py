@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Protocol
 
 from xdsl.ir import SSAValue
@@ -11,13 +12,18 @@ from tileprobe.ir.layout import Layout
 from tileprobe.targets.gpu.emit import Emitter
 
 
+@dataclass(frozen=True)
+class Frame:
+    """Where the records of an iteration lie: an address of each thread, or words from a `base` that all share."""
+
+    at: SSAValue
+    base: SSAValue | None = None
+
+
 class Isa(Protocol):
     """The instructions of records. `by` is an i1 of each thread: whether it stores; offsets are bytes."""
 
     largest_offset: int
-    # Whether an address that all threads share has to be made each one's own: it would go into uniform registers
-    # otherwise, out of which every store would fetch it.
-    spread: bool
 
     def check(self, layout: Layout) -> None:
         """Refuses a layout that cannot be written here."""
@@ -27,21 +33,33 @@ class Isa(Protocol):
         """Two 64-bit words from an even one on, scalars."""
         ...
 
-    def header(self, emit: Emitter, block: SSAValue, by: SSAValue, epoch: SSAValue) -> None:
+    def block(self, emit: Emitter, address: SSAValue, by: SSAValue, far: SSAValue | None) -> Frame:
+        """The frame of a stream: its block at an address, or so many bytes further on, an i32 of each thread."""
+        ...
+
+    def onward(self, emit: Emitter, frame: Frame, number: SSAValue, pace: int) -> Frame:
+        """The frame that is `number` times `pace` bytes on."""
+        ...
+
+    def only(self, emit: Emitter, frame: Frame, hit: SSAValue) -> Frame:
+        """The same frame for threads for which `hit` is true as well; others store nothing there."""
+        ...
+
+    def header(self, emit: Emitter, frame: Frame, by: SSAValue, epoch: SSAValue) -> None:
         """Where the stream runs, its clock and the machine's; the epoch is an i64."""
         ...
 
-    def end(self, emit: Emitter, block: SSAValue, by: SSAValue) -> None:
+    def end(self, emit: Emitter, frame: Frame, by: SSAValue) -> None:
         """The machine's clock where the stream ends."""
         ...
 
     def stamp(
-        self, emit: Emitter, address: SSAValue, by: SSAValue, offset: int, epoch: SSAValue, bits: int
+        self, emit: Emitter, frame: Frame, by: SSAValue, offset: int, epoch: SSAValue, bits: int
     ) -> None:
         """A clock in its place."""
         ...
 
-    def put(self, emit: Emitter, address: SSAValue, by: SSAValue, offset: int, word: SSAValue) -> None:
+    def put(self, emit: Emitter, frame: Frame, by: SSAValue, offset: int, word: SSAValue) -> None:
         """A 64-bit word in its place."""
         ...
 

@@ -6,13 +6,16 @@ code: what was lost, what was moved out of its region, what takes more registers
 
 from __future__ import annotations
 
+import re
 from collections import namedtuple
 from functools import cached_property
 from typing import Any
 
 from tileprobe.targets.base import Source, Target, Variant
 from tileprobe.targets.gpu.arguments import told
-from tileprobe.targets.gpu.compile import Probed, add_probes
+from tileprobe.targets.gpu.compile import Probed
+
+_COPIES = re.compile(r" copies=\d+")
 
 
 class GpuKernel:
@@ -27,6 +30,7 @@ class GpuKernel:
             getattr(function, "starting_line_number", 0),
             "".join(getattr(function, "raw_src", ())),
         )
+        self._steps: dict[str, int] = {}  # by pipeline: how far its probes had to be thinned
         signature = compiled.src.signature
         names = list(getattr(function, "arg_names", None) or map(str, signature))
         self.places = told(names, list(signature.values()))
@@ -49,12 +53,15 @@ class GpuKernel:
 
     def compile(self, pipeline: str) -> Variant:
         from tileprobe.targets.gpu.evidence import remarks
+        from tileprobe.targets.gpu.thinned import with_bearable_probes
 
-        made = add_probes(self.compiled, pipeline)
+        once = _COPIES.sub("", pipeline)  # each dose has the probes of the others
+        made, step, said = with_bearable_probes(self.compiled, pipeline, self._steps.get(once))
+        self._steps[once] = step
         if made is None:
             return Variant(self.compiled.hash, None)
         launchable(made, self.compiled)
-        notes = (*made.notes, *remarks(self.compiled, made))
+        notes = (*made.notes, *said, *remarks(made))
         levels = {"ttir": self.compiled.asm.get("ttir", ""), "ttgir": self.compiled.asm["ttgir"], **made.ir}
         for level in ("ptx", "amdgcn"):
             if level in made.kernel.asm:

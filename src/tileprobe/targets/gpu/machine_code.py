@@ -7,8 +7,9 @@ In comes `Code`, read from a cubin or from AMD's assembly, and what the lowering
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from tileprobe.targets.gpu.compile import Site
 from tileprobe.targets.gpu.machine_ops import OPCODES, RECORD_OPCODES, SYNCHRONISING
@@ -57,6 +58,15 @@ class Code:
     following: tuple[
         tuple[int, ...], ...
     ] = ()  # of each instruction, those that may come next; (): by address
+
+    @cached_property
+    def coming(self) -> list[list[int]]:
+        """Of each instruction, those that may come before it."""
+        found: list[list[int]] = [[] for _ in self.instructions]
+        for n, several in enumerate(self.following):
+            for after in several:
+                found[after].append(n)
+        return found
 
     @property
     def work(self) -> list[Instruction]:
@@ -155,32 +165,25 @@ def _works(op: Instruction) -> bool:
 
 def _windows(code: Code, before: list[int], after: list[int]) -> list[Container[int]]:
     """The instructions from each reading of the first clock to the next of the second. Where it is known what may
-    follow what, blocks that lie elsewhere and are run in between belong to them."""
-    found: list[Container[int]] = []
-    for first in before:
-        last = min((n for n in after if n > first), default=None)
-        if last is not None:
-            found.append(_between(code, first, last) if code.following else range(first + 1, last))
-    return found
+    follow what, that is what is run between the two, wherever it lies."""
+    if code.following:
+        return [span for first in before for last in after if (span := _between(code, first, last))]
+    ends = [(first, min((n for n in after if n > first), default=None)) for first in before]
+    return [range(first + 1, last) for first, last in ends if last is not None]
 
 
 def _between(code: Code, first: int, last: int) -> set[int]:
     """What can be run after the first clock and before the last, with no other clock on the way."""
-    coming: dict[int, list[int]] = defaultdict(list)
-    for n, several in enumerate(code.following):
-        for after in several:
-            coming[after].append(n)
-    ahead = _reached(code, first, lambda n: code.following[n])
-    return ahead & _reached(code, last, lambda n: coming[n])
+    return _reached(code, first, code.following) & _reached(code, last, code.coming)
 
 
-def _reached(code: Code, start: int, steps: Callable[[int], Sequence[int]]) -> set[int]:
+def _reached(code: Code, start: int, steps: Sequence[Sequence[int]]) -> set[int]:
     seen: set[int] = set()
-    left = list(steps(start))
+    left = list(steps[start])
     while left:
         n = left.pop()
         op = code.instructions[n]
         if n not in seen and not (op.slot >= 0 and op.reads_clock):
             seen.add(n)
-            left += steps(n)
+            left += steps[n]
     return seen

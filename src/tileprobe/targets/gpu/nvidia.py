@@ -11,6 +11,7 @@ from xdsl.ir import SSAValue
 
 from tileprobe.ir.layout import BEGIN, EPOCH, GLOBAL_BEGIN, GLOBAL_END, UNIT, Layout
 from tileprobe.targets.gpu.emit import Emitter
+from tileprobe.targets.gpu.isa import Frame
 
 _KEEPS = 100  # from here on ptxas keeps such addresses in each thread's registers by itself (benchmarks.gpu_probes)
 _STORE = "st.relaxed.cta.global"
@@ -37,38 +38,55 @@ class Nvidia:
         text = f"ld.global.v2.b64 {{$0, $1}}, [$2+{8 * word}];"
         return emit.scalar_assembly(text, "=l,=l,l", [address], ["i64", "i64"])
 
-    def header(self, emit: Emitter, block: SSAValue, by: SSAValue, epoch: SSAValue) -> None:
+    def block(self, emit: Emitter, address: SSAValue, by: SSAValue, far: SSAValue | None) -> Frame:
+        """An address that is the same for all threads would go into uniform registers, out of which every store would
+        have to fetch it: it is made each thread's own."""
+        if far is not None:
+            address = emit.add(address, emit.cast(far, 64, signed=False))
+        address = emit.each(address)
+        if self.spread:
+            address = emit.select(by, address, emit.each(emit.constant(0, "i64")))
+        return Frame(address)
+
+    def onward(self, emit: Emitter, frame: Frame, number: SSAValue, pace: int) -> Frame:
+        far = emit.mul(emit.cast(number, 64, signed=False), emit.constant(pace, "i64"))
+        return Frame(emit.add(frame.at, far))
+
+    def only(self, emit: Emitter, frame: Frame, hit: SSAValue) -> Frame:
+        return frame  # stores are predicated
+
+    def header(self, emit: Emitter, frame: Frame, by: SSAValue, epoch: SSAValue) -> None:
         # All words are zero before; what nobody writes need not be cleared.
         text = f"""{{ .reg .pred by; .reg .b32 sm; .reg .b64 unit, begin, all;
             {_BY} mov.u32 sm, %smid; cvt.u64.u32 unit, sm;
             @by {_STORE}.v2.b64 [$1+{8 * EPOCH}], {{$3, unit}};
             mov.u64 all, %globaltimer; mov.u64 begin, %clock64;
             @by {_STORE}.b64 [$1+{8 * GLOBAL_BEGIN}], all; @by {_STORE}.b64 [$1+{8 * BEGIN}], begin; }}"""
-        emit.assembly(text, "=r,l,r,l", [block, _number(emit, by), epoch], ["i32"])
+        emit.assembly(text, "=r,l,r,l", [frame.at, _number(emit, by), epoch], ["i32"])
 
-    def end(self, emit: Emitter, block: SSAValue, by: SSAValue) -> None:
+    def end(self, emit: Emitter, frame: Frame, by: SSAValue) -> None:
         text = f"""{{ .reg .pred by; .reg .b64 all; {_BY} mov.u64 all, %globaltimer;
             @by {_STORE}.b64 [$1+{8 * GLOBAL_END}], all; }}"""
-        emit.assembly(text, "=r,l,r", [block, _number(emit, by)], ["i32"])
+        emit.assembly(text, "=r,l,r", [frame.at, _number(emit, by)], ["i32"])
 
     def stamp(
-        self, emit: Emitter, address: SSAValue, by: SSAValue, offset: int, epoch: SSAValue, bits: int
+        self, emit: Emitter, frame: Frame, by: SSAValue, offset: int, epoch: SSAValue, bits: int
     ) -> None:
         """A clock in its place."""
         if bits == 64:
             text = f"""{{ .reg .pred by; .reg .b64 t; {_BY} mov.u64 t, %clock64;
                 @by {_STORE}.b64 [$1+{offset}], t; }}"""
-            emit.assembly(text, "=r,l,r", [address, _number(emit, by)], ["i32"])
+            emit.assembly(text, "=r,l,r", [frame.at, _number(emit, by)], ["i32"])
             return
         # `%clock` has a slower way through the uniform registers than the low half of `%clock64`.
         text = f"""{{ .reg .pred by; .reg .b32 low, high; .reg .b64 t; {_BY} mov.u64 t, %clock64;
             mov.b64 {{low, high}}, t; mov.b64 t, {{low, $3}}; @by {_STORE}.b64 [$1+{offset}], t; }}"""
-        emit.assembly(text, "=r,l,r,r", [address, _number(emit, by), epoch], ["i32"])
+        emit.assembly(text, "=r,l,r,r", [frame.at, _number(emit, by), epoch], ["i32"])
 
-    def put(self, emit: Emitter, address: SSAValue, by: SSAValue, offset: int, word: SSAValue) -> None:
+    def put(self, emit: Emitter, frame: Frame, by: SSAValue, offset: int, word: SSAValue) -> None:
         """A 64-bit word in its place."""
         text = f"{{ .reg .pred by; {_BY} @by {_STORE}.b64 [$1+{offset}], $3; }}"
-        emit.assembly(text, "=r,l,r,l", [address, _number(emit, by), word], ["i32"])
+        emit.assembly(text, "=r,l,r,l", [frame.at, _number(emit, by), word], ["i32"])
 
 
 def _number(emit: Emitter, by: SSAValue) -> SSAValue:

@@ -36,7 +36,7 @@ from tileprobe.ir.record import (
 )
 from tileprobe.targets.gpu.carried import Carried, Sampling
 from tileprobe.targets.gpu.emit import Emitter, Threads, location
-from tileprobe.targets.gpu.isa import Isa, isa_of
+from tileprobe.targets.gpu.isa import Frame, Isa, isa_of
 from tileprobe.targets.gpu.table import BLOCK, EPOCH_WORD, FIRST_LOOP, LOOP_WORDS, WORD, entry_words, loops_of
 
 # Files that locations name: records by slot and dose, what else is added.
@@ -132,7 +132,7 @@ class _Stream:
 
     number: int
     threads: Threads
-    block: SSAValue  # the address of the instance's block
+    block: Frame  # the instance's block
     by: SSAValue  # i1: whether a thread speaks for an instance that is recorded
     epoch: SSAValue  # i32
     sampling: dict[int, Sampling]
@@ -143,7 +143,7 @@ class _Kept:
     """An iteration: whether it is recorded, i1 of a thread and for `push` (None: always), and where."""
 
     by: SSAValue
-    frame: SSAValue
+    frame: Frame
     hit: SSAValue | None
     number: SSAValue | None = None  # i64, or -1
 
@@ -205,13 +205,11 @@ class _Lowering:
         thread = emit.thread()
         speaks = emit.compare("eq", emit.binary("arith.remui", thread, emit.constant(part)), emit.constant(0))
         by = emit.both(speaks, emit.compare("ne", epoch, emit.constant(0)))
+        far = None
         if stream.instances > 1:
             instance = emit.binary("arith.divui", thread, emit.constant(part))
             far = emit.mul(instance, emit.constant(WORD * stream.words))
-            address = emit.add(address, emit.cast(far, 64, signed=False))
-        address = emit.each(address)
-        if self.isa.spread:
-            address = emit.select(by, address, emit.each(emit.constant(0, "i64")))
+        frame = self.isa.block(emit, address, by, far)
         sampling = {}
         for n, loop in enumerate(loops_of(self.layout, stream.id)):
             if loop not in self.sampled:
@@ -219,8 +217,8 @@ class _Lowering:
             both, extent = self.isa.table(emit, entry, FIRST_LOOP + LOOP_WORDS * n)
             high = emit.binary("arith.shrui", both, emit.constant(32, "i64"))
             sampling[loop] = emit.cast(both, 32), emit.cast(high, 32), emit.cast(extent, 32)
-        made = _Stream(stream.id, threads, address, by, epoch, sampling)
-        self.isa.header(emit, address, by, words[EPOCH_WORD])
+        made = _Stream(stream.id, threads, frame, by, epoch, sampling)
+        self.isa.header(emit, frame, by, words[EPOCH_WORD])
         self.streams[op.block] = made
 
     def _flush(self, block: Block, op: FlushOp) -> None:
@@ -254,7 +252,7 @@ class _Lowering:
             word = emit.binary("arith.ori", high, trip)
             self._put(emit, frame, by, WORD * op.base.data, word)
 
-    def _around(self, indices: object, stream: _Stream) -> tuple[SSAValue, SSAValue]:
+    def _around(self, indices: object, stream: _Stream) -> tuple[SSAValue, Frame]:
         """Which threads record in the innermost of these iterations, and its frame."""
         within = list(indices)  # type: ignore[call-overload]
         if not within:
@@ -282,9 +280,9 @@ class _Lowering:
         else:
             hit, moved = carried.first_ones(emit, op, place.capacity), None
         turns = place.capacity if self.layout.circular else 0
-        frame = carried.frame(emit, frame, pace, moved, turns)
+        frame = self.isa.onward(emit, frame, carried.frame_number(moved, turns), pace)
         if hit is not None:
-            by = emit.both(by, hit)
+            by, frame = emit.both(by, hit), self.isa.only(emit, frame, hit)
         self.kept[op.index] = _Kept(by, frame, _and(emit, hit, outer))
 
     def _counted(
@@ -303,8 +301,10 @@ class _Lowering:
     ) -> None:
         if hit is not None:
             number = emit.select(hit, number, emit.constant(-1, "i64"))
-        by = stream.by if hit is None else emit.both(stream.by, hit)
-        self.kept[index] = _Kept(by, stream.block, hit, number)
+        by, frame = stream.by, stream.block
+        if hit is not None:
+            by, frame = emit.both(by, hit), self.isa.only(emit, frame, hit)
+        self.kept[index] = _Kept(by, frame, hit, number)
 
     def _zero(self, block: Block, op: CursorOp | EnterOp) -> None:
         emit = self._at(block, op, self.streams[op.block])
@@ -345,13 +345,13 @@ class _Lowering:
         self.written[slot] += 1
         return location(RECORD_FILE, slot + 1, self.written[slot])
 
-    def _near(self, emit: Emitter, frame: SSAValue, offset: int) -> tuple[SSAValue, int]:
-        """An address from which the offset fits into a store."""
+    def _near(self, emit: Emitter, frame: Frame, offset: int) -> tuple[Frame, int]:
+        """A frame from which the offset fits into a store."""
         if offset + WORD <= self.isa.largest_offset:
             return frame, offset
-        return emit.add(frame, emit.constant(offset, "i64")), 0
+        return self.isa.onward(emit, frame, emit.constant(1), offset), 0
 
-    def _put(self, emit: Emitter, frame: SSAValue, by: SSAValue, offset: int, word: SSAValue) -> None:
+    def _put(self, emit: Emitter, frame: Frame, by: SSAValue, offset: int, word: SSAValue) -> None:
         frame, offset = self._near(emit, frame, offset)
         self.isa.put(emit, frame, by, offset, word)
 
@@ -361,17 +361,17 @@ class _Lowering:
         emit = Emitter(block, op, stream.threads, self._location(op.slot.data))
         kept = None if op.iteration is None else self.kept[op.iteration]
         number = emit.constant(-1, "i64") if kept is None or kept.number is None else kept.number
-        by = stream.by if kept is None else kept.by
+        by, frame = (stream.by, stream.block) if kept is None else (kept.by, kept.frame)
         high = emit.binary("arith.shli", number, emit.constant(32, "i64"))
         tag = emit.binary("arith.ori", high, emit.constant(op.slot.data, "i64"))
         one = emit.constant(1, "i64")
         if kept is not None and kept.hit is not None:
             one = emit.cast(kept.hit, 64, signed=False)
-        cursor = self._append(emit, stream, by, op.cursor, tag, None, one)
+        cursor = self._append(emit, stream, by, frame, op.cursor, tag, None, one)
         if op.payload is not None:
             word = _payload(emit, op.payload)
             tag = emit.binary("arith.ori", tag, emit.constant(PAYLOAD_BIT, "i64"))
-            cursor = self._append(emit, stream, by, cursor, tag, word, one)
+            cursor = self._append(emit, stream, by, frame, cursor, tag, word, one)
         op.moved.replace_all_uses_with(cursor)
 
     def _append(
@@ -379,6 +379,7 @@ class _Lowering:
         emit: Emitter,
         stream: _Stream,
         by: SSAValue,
+        frame: Frame,
         cursor: SSAValue,
         tag: SSAValue,
         word: SSAValue | None,
@@ -387,9 +388,9 @@ class _Lowering:
         """A tag and a word, the clock unless it is given, if there is room. The cursor moves on in any case."""
         place = self.layout.streams[stream.number]
         room = emit.compare("ult", cursor, emit.constant(place.cursor_capacity, "i64"))
-        by = emit.both(by, room)
-        far = emit.mul(cursor, emit.constant(WORD * CURSOR_WORDS, "i64"))
-        frame, offset = self._near(emit, emit.add(stream.block, far), WORD * place.cursor_base)
+        by, frame = emit.both(by, room), self.isa.only(emit, frame, room)
+        frame = self.isa.onward(emit, frame, cursor, WORD * CURSOR_WORDS)
+        frame, offset = self._near(emit, frame, WORD * place.cursor_base)
         self.isa.put(emit.at(_OTHER), frame, by, offset, tag)
         if word is None:
             self.isa.stamp(emit, frame, by, offset + WORD, stream.epoch, self.layout.clock_bits)
