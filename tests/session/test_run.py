@@ -151,6 +151,7 @@ def test_a_wrong_map_is_refused(script):
     [
         (["absent.py"], "there is no script absent.py"),
         (["-m", "absent_module"], "there is no module absent_module"),
+        (["-m", __file__], "-m takes the name of a module"),
         (["--", "no-such-command"], "no-such-command is not found"),
         ([], "nothing to run"),
         (["--trace", "no/such/folder/out.parquet", "x.py"], "there is no folder"),

@@ -65,6 +65,11 @@ def _script(path: Path) -> Callable[[], Any]:
 
 
 def _module(name: str) -> Callable[[], Any]:
+    if name.endswith(".py") and Path(name).is_file():
+        short = name[: -len(".py")].replace(os.sep, ".")
+        raise TileProbeError(
+            f"-m takes the name of a module: {short}, not {name}; or leave out -m to run the file"
+        )
     first = name.split(".")[0]
     # the current folder becomes part of the path
     here = Path(first or "\n").exists() or Path(f"{first}.py").exists()
