@@ -1,21 +1,27 @@
 """The kernels of a trace beside each other: how long all launches of each took, the longest first.
 
 In comes a trace; out goes one row a kernel. A launch that was not recorded counts as long as those of its work that
-were timed, without probes where there are enough of these.
+were timed, without probes where there are enough of these. What the operating system took from a launch is no time of
+the kernel: one launch that had to wait must not put a kernel first.
 """
 
 from __future__ import annotations
 
-from statistics import median
+from collections.abc import Sequence
+from math import inf, isfinite
+from statistics import fmean
 
+import numpy as np
 import polars as pl
 
 from tileprobe.tools.accounting import accounted
+from tileprobe.tools.figures import Spread, spread_of_total, together
 from tileprobe.tools.regions import region_tree, whole_ns
 from tileprobe.tools.result import Column
 from tileprobe.tools.signatures import labels
 from tileprobe.tools.times import Times, region_times
-from tileprobe.trace import Kernel, Trace
+from tileprobe.trace import Kernel, Launch, Trace
+from tileprobe.trace.stand_ins import undisturbed
 from tileprobe.trace.works import with_works
 
 ENOUGH = (
@@ -26,6 +32,7 @@ COLUMNS = [
     Column("name", "text", "kernel"),
     Column("share", "share", ""),
     Column("total_ns", "ns", "total", estimate="estimate"),
+    Column("total_ns", "within", "", low="low_ns", high="high_ns"),
     Column("launches", "count", "launches"),
     Column("each_ns", "ns", "each"),
     Column("accounted", "percent", "in programs"),
@@ -40,7 +47,9 @@ SCHEMA = {
     "share": pl.Float64,
     "launches": pl.Int64,
     "recorded": pl.Int64,
-    "each_ns": pl.Float64,  # the median of a launch
+    "low_ns": pl.Float64,  # 95 % interval of the total; null where nothing can be said
+    "high_ns": pl.Float64,
+    "each_ns": pl.Float64,  # the mean of a launch: all of them together take the total
     "accounted": pl.Float64,  # the share of the launches' time, on all threads, that programs ran for
     "estimate": pl.Boolean,  # not every launch was timed
 }
@@ -62,33 +71,51 @@ def kernel_totals(trace: Trace, times: Times | None = None) -> pl.DataFrame:
     return frame.sort("total_ns", descending=True, maintain_order=True)
 
 
+def own_lengths(launches: Sequence[Launch], *, plain: bool = True) -> list[float]:
+    """How long launches of one work took by themselves: those without probes, where that is asked for and there are
+    enough. Of a launch that had to wait for a processor that time is left out, as far as it leaves as much as the
+    quickest that had not took."""
+    timed = [launch for launch in launches if launch.duration_ns is not None]
+    without = [launch for launch in timed if not launch.probed]
+    chosen = without if plain and len(without) >= ENOUGH else timed
+    least = min((one.duration_ns or 0.0 for one in timed if undisturbed(one)), default=0.0)
+    return [_own(launch, least) for launch in chosen]
+
+
+def _own(launch: Launch, least: float) -> float:
+    lasted = launch.duration_ns or 0.0
+    if undisturbed(launch):
+        return lasted
+    return min(lasted, max(lasted - (launch.preempted_ns or 0.0), least))
+
+
 def _row(trace: Trace, kernel: Kernel) -> dict:
     works = [work for work in trace.works if work.kernel == kernel.id]
     launches = trace.kernel_launches(kernel.id)
     total: float | None = 0.0
-    each: list[float] = []
+    spreads: list[Spread] = []
     timed = 0
     for work in works:
-        mine = [launch for launch in launches if launch.work == work.id and launch.duration_ns is not None]
-        plain = [launch for launch in mine if not launch.probed]
-        lengths = [
-            n.duration_ns for n in (plain if len(plain) >= ENOUGH else mine) if n.duration_ns is not None
-        ]
-        timed += len(mine)
-        each += lengths
+        mine = [launch for launch in launches if launch.work == work.id]
+        timed += sum(launch.duration_ns is not None for launch in mine)
+        lengths = own_lengths(mine)
         if not lengths:
             total = None if work.ran else total
         elif total is not None:
-            total += median(lengths) * work.ran
+            total += fmean(lengths) * work.ran
+            spreads.append(spread_of_total(np.array([lengths]), work.ran / len(lengths), in_order=True))
     ran = sum(work.ran for work in works)
+    error = float(together(spreads).half_width()[0]) if spreads and total is not None else inf
     programs = accounted(trace, kernel)
     return {
         "accounted": None if programs is None else min(1.0, programs.percent / 100),
         "kernel": kernel.id,
         "target": kernel.target,
         "total_ns": total,
+        "low_ns": max(0.0, total - error) if total is not None and isfinite(error) else None,
+        "high_ns": total + error if total is not None and isfinite(error) else None,
         "launches": ran,
         "recorded": sum(launch.probed for launch in launches),
-        "each_ns": median(each) if each else None,
+        "each_ns": total / ran if total is not None and ran else None,
         "estimate": timed < ran,
     }

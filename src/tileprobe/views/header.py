@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from statistics import fmean
+
 from tileprobe.tools.accounting import Interrupted, accounted, interrupted
+from tileprobe.tools.kernels import own_lengths
 from tileprobe.tools.overhead import overhead
 from tileprobe.tools.signatures import labels
 from tileprobe.tools.times import Times
@@ -52,17 +55,22 @@ def _launches(launches: list[Launch], works: list[Work]) -> str:
     grids = {launch.grid for launch in probed}
     if grids:
         parts.append(f"grid {text.grid(next(iter(grids)))}" if len(grids) == 1 else f"{len(grids)} grids")
-    lengths = sorted(launch.duration_ns for launch in probed if launch.duration_ns)
-    parts += [f"{_each(lengths)} each"] if lengths else []
+    parts += _each(launches, works)
     return " · ".join(parts)
 
 
-def _each(lengths: list[float]) -> str:
-    """How long launches took, given in order: the middle of them, or from where to where most are."""
+def _each(launches: list[Launch], works: list[Work]) -> list[str]:
+    """How long a launch took in the mean, as in the table of kernels, and from where to where most are if they
+    differ."""
+    mine = {work.id: own_lengths([launch for launch in launches if launch.work == work.id]) for work in works}
+    ran = sum(work.ran for work in works if mine[work.id])
+    if not ran:
+        return []
+    mean = sum(fmean(mine[work.id]) * work.ran for work in works if mine[work.id]) / ran
+    lengths = sorted(length for each in mine.values() for length in each)
     low, high = (lengths[round(share * (len(lengths) - 1))] for share in (0.1, 0.9))
-    if high > 2 * low:
-        return f"{text.duration(low)} to {text.duration(high)}"
-    return text.duration(lengths[len(lengths) // 2])
+    most = f" ({text.duration(low)} to {text.duration(high)})" if high > 2 * low else ""
+    return [f"{text.duration(mean)} each{most}"]
 
 
 def work_lines(launches: list[Launch], works: list[Work]) -> list[str]:
@@ -74,10 +82,9 @@ def work_lines(launches: list[Launch], works: list[Work]) -> list[str]:
         return []
     lines = []
     for same in sorted(kinds.values(), key=lambda same: -sum(work.ran for work in same))[:WORKS]:
-        work, ids = same[0], {work.id for work in same}
+        work = same[0]
         ran, probed = (sum(getattr(work, name) for work in same) for name in ("ran", "probed"))
-        lengths = sorted(n.duration_ns for n in launches if n.work in ids and n.duration_ns)
-        each = f", {_each(lengths)} each" if lengths else ""
+        each = "".join(f", {part}" for part in _each(launches, same))
         what = f"grid {text.grid(work.grid)}" + (f", {work.arguments}" if work.arguments else "")
         recorded = "" if probed == ran else f", {probed:,} recorded"
         lines.append(f"  {text.several(ran, 'launch', 'launches')}{recorded}{each}: {what}")
