@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from tileprobe.targets.simgpu.engine import layout as at
+from tileprobe.targets.simgpu.engine.copies import COPY, RING
 from tileprobe.targets.simgpu.errors import BadCubin
 from tileprobe.targets.simgpu.program import Program
 
@@ -141,6 +142,7 @@ class Worker:
         self.warps = aligned(made.warps * self.warp_bytes)
         self.local_bytes = local_bytes(program)
         self.local = aligned(made.warps * self.local_bytes * at.LANES) if program.local else aligned(64)
+        self.copies = aligned(made.warps * RING * COPY if program.copies else 64)
         self.shared = aligned(max(made.shared_bytes, 1))
         self.scratch = aligned(at.CTA_SCRATCH_BYTES)
         self.cta = aligned(at.CTA_BYTES)
@@ -175,6 +177,7 @@ class Worker:
         """The warps of a program before its first instruction."""
         blocks = aligned(len(self.warps)).reshape(self.image.warps, self.warp_bytes)
         lanes = np.arange(at.LANES, dtype=np.uint32)
+        program = self.image.program
         for n, block in enumerate(blocks):
             words = block.view(np.uint32)
             words[(at.W_PRED // 4) + at.PT] = words[(at.W_PRED // 4) + at.UPT] = 0xFFFFFFFF
@@ -182,7 +185,8 @@ class Worker:
             there = (1 << threads) - 1
             words[at.W_ACTIVE // 4], words[at.W_EXITED // 4] = there, ~there & 0xFFFFFFFF
             words[at.W_NUMBER // 4] = n
-            self._set(block[at.W_STEPS : at.W_STEPS + 40], {
+            self._set(block[at.W_STEPS : at.W_STEPS + 64], {
+                at.W_COPIES - at.W_STEPS: address(self.copies) + n * RING * COPY * program.copies,
                 at.W_CTA - at.W_STEPS: address(self.cta),
                 at.W_LOCAL - at.W_STEPS: address(self.local) + n * self.local_bytes * at.LANES,
                 at.W_LOCAL_BYTES - at.W_STEPS: self.local_bytes if self.image.program.local else 0,

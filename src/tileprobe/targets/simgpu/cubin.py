@@ -144,9 +144,10 @@ def _read_relocations(made: Cubin, elf: Any, sections: dict[str, Any]) -> None:
             holder = elf.get_section(where).name
             if holder not in made.memory:
                 raise BadCubin(f"{title} points to {symbol.name} in {holder}, which is no initialised memory")
-            made.relocations.append(Relocation(bank, offset, holder, int(symbol["st_value"])))
-    for title in sections:
-        if re.fullmatch(rf"\.rela?\.text\.{re.escape(made.name)}", title):
+            addend = int(entry["r_addend"]) if entry.is_RELA() else 0
+            made.relocations.append(Relocation(bank, offset, holder, int(symbol["st_value"]) + addend))
+    for title, section in sections.items():
+        if re.fullmatch(rf"\.rela?\.text\.{re.escape(made.name)}", title) and section.num_relocations():
             raise BadCubin(f"{title}: code that a linker has to complete is not taken")
 
 

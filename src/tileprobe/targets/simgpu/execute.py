@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 
-from tileprobe.targets.simgpu import report
+from tileprobe.targets.simgpu import report, system
 from tileprobe.targets.simgpu.blocks import Image, Worker, address
 from tileprobe.targets.simgpu.engine import layout as at
 from tileprobe.targets.simgpu.engine.loop import run
@@ -44,5 +44,8 @@ def _drive(worker: Worker, step_limit: int) -> None:
         if how == at.QUANTUM:
             if worker.get(at.CTA_STEPS) > step_limit:
                 raise report.endless(worker, step_limit)
+            continue
+        if how == at.SYSTEM_CALL:
+            system.call(worker)
             continue
         raise report.fault(worker) if how == at.FAULT else report.deadlock(worker)

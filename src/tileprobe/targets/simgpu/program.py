@@ -40,6 +40,7 @@ class Program:
     file_names: list[str] = field(default_factory=list)
     atomic: bool = False  # the order of programs can be seen in the result
     local: bool = False  # it has local memory
+    copies: bool = False  # it copies asynchronously, warp by warp
 
     def place(self, pc: int) -> str:
         """The source line of an instruction."""
@@ -89,6 +90,7 @@ def _decode(data: bytes, found: Cubin) -> Program:
         np.array([numbers[op.file] for op in listing.instructions], np.int32),
         names,
         atomic=any(op.root in ("ATOMG", "RED", "ATOM", "REDG", "UTMAREDG") for op in listing.instructions),
+        copies=any(op.root == "LDGSTS" for op in listing.instructions),
         local=any(op.root in ("LDL", "STL", "CALL") for op in listing.instructions),
     )
 
@@ -118,6 +120,7 @@ def _save(path: Path, made: Program) -> None:
         "file_names": made.file_names,
         "atomic": made.atomic,
         "local": made.local,
+        "copies": made.copies,
     }
     out = io.BytesIO()
     arrays = {name: getattr(made, name) for name in _ARRAYS}

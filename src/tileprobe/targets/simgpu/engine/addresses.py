@@ -13,12 +13,19 @@ _RANGE = at.RANGE
 _ERROR, _ERROR_LANE, _ERROR_ADDRESS, _ERROR_MORE = (
     at.CTA_ERROR, at.CTA_ERROR_LANE, at.CTA_ERROR_ADDRESS, at.CTA_ERROR_MORE,
 )  # fmt: skip
-_GLOBAL, _SHARED = 8 * NUMBERS["addresses"], 8 * NUMBERS["addresses_shared"]
+_GLOBAL, _SHARED, _SECOND = (
+    8 * NUMBERS[name] for name in ("addresses", "addresses_shared", "addresses_second")
+)
 
 
 @part
 def global_addresses(uop, warp, cta, constants, mask, out):
     execute(raw.i64(cta + _TABLE) + _GLOBAL, uop, warp, constants, mask, out)
+
+
+@part
+def second_addresses(uop, warp, cta, constants, mask, out):
+    execute(raw.i64(cta + _TABLE) + _SECOND, uop, warp, constants, mask, out)
 
 
 @part

@@ -10,16 +10,20 @@ from tileprobe.targets.jit import part
 from tileprobe.targets.simgpu.engine import layout as at
 from tileprobe.targets.simgpu.engine import raw
 from tileprobe.targets.simgpu.engine.barriers import arrive
-from tileprobe.targets.simgpu.engine.fields import ALL, field, predicate, row
-from tileprobe.targets.simgpu.engine.numbers import LEAVE, NUMBERS, STAY, family
+from tileprobe.targets.simgpu.engine.fields import ALL, field, predicate, row, splat_where
+from tileprobe.targets.simgpu.engine.fields import first as lowest_lane
+from tileprobe.targets.simgpu.engine.numbers import LEAVE, NUMBERS, STAY, SYSTEM, family
 
 _PC, _ACTIVE, _EXITED, _STATUS = at.W_PC, at.W_ACTIVE, at.W_EXITED, at.W_STATUS
 _LANE_PC, _LANE_WAIT, _CONVERGE = at.W_LANE_PC, at.W_LANE_WAIT, at.W_CONVERGE
 _WARPSYNC_WAIT = at.WAIT_WARPSYNC
 _GONE, _I0 = at.EXITED, at.I0
-_BRA, _EXIT, _BSSY, _BSYNC, _BREAK, _WARPSYNC, _BAR, _NOP = (
-    NUMBERS[name] for name in ("BRA", "EXIT", "BSSY", "BSYNC", "BREAK", "WARPSYNC", "BAR", "NOP")
-)
+_BRA, _EXIT, _BSSY, _BSYNC, _BREAK, _WARPSYNC, _BAR, _NOP, _RET, _CALL_REGISTER, _LEPC = (
+    NUMBERS[name]
+    for name in (
+        "BRA", "EXIT", "BSSY", "BSYNC", "BREAK", "WARPSYNC", "BAR", "NOP", "RET", "CALL_REGISTER", "LEPC",
+    )
+)  # fmt: skip
 
 
 @part
@@ -197,7 +201,37 @@ def _bar(uop, warp, cta, constants, mask, pc):
     return STAY
 
 
-@family("BRA", "EXIT", "BSSY", "BSYNC", "BREAK", "WARPSYNC", "BAR", "NOP", "TRAP")
+@part
+def _return(uop, warp, cta, constants, mask, pc):
+    """Each lane to the instruction whose place, in bytes, its register holds."""
+    places, out = row(uop, at.A, warp, constants), raw.i64(cta + at.CTA_SCRATCH)
+    target = raw.u32(places + 4 * lowest_lane(mask)) >> 4
+    same = True
+    for lane in range(32):
+        here = raw.u32(places + 4 * lane) >> 4
+        raw.put32(out + 4 * lane, here)
+        if (mask >> lane) & 1 and here != target:
+            same = False
+    if same:
+        branch(warp, mask, target, pc)
+    else:
+        branch_each(warp, mask, out, pc)
+    return LEAVE
+
+
+@part
+def _call_register(uop, warp, cta, constants, mask, pc):
+    """A function that the driver would bring: the caller of the engine does what it does, for all lanes."""
+    place = row(uop, at.A, warp, constants) + 4 * lowest_lane(mask)
+    raw.put64(cta + at.CTA_ERROR_ADDRESS, raw.u32(place) | (raw.u32(place + at.ROW) << 32))
+    raw.put64(cta + at.CTA_ERROR_MORE, mask)
+    raw.put32(warp + _PC, pc + 1)
+    return SYSTEM
+
+
+@family(
+    "BRA", "EXIT", "BSSY", "BSYNC", "BREAK", "WARPSYNC", "BAR", "NOP", "TRAP", "CALL_REGISTER", "RET", "LEPC",
+)  # fmt: skip
 def control(op, uop, warp, cta, constants, mask, pc):
     if op == _BRA:
         branch(warp, mask & predicate(uop, 0, warp), field(uop, _I0), pc)
@@ -218,4 +252,13 @@ def control(op, uop, warp, cta, constants, mask, pc):
         return _moved(warp, wait_for(warp, mask, pc, _WARPSYNC_WAIT))
     if op == _BAR:
         return _bar(uop, warp, cta, constants, mask, pc)
+    if op == _RET:
+        return _return(uop, warp, cta, constants, mask, pc)
+    if op == _CALL_REGISTER:
+        return _call_register(uop, warp, cta, constants, mask, pc)
+    if op == _LEPC:
+        target = row(uop, at.D, warp, constants)
+        splat_where(target, 16 * pc, mask)
+        splat_where(target + at.ROW, at.CODE_WINDOW >> 32, mask)
+        return at.OK
     return at.TRAP

@@ -33,20 +33,21 @@ def _store(k: Lanes, address: Any, value: Any) -> None:
     k.b.store(value, k.b.inttoptr(address, POINTER), align=8)
 
 
-def _addresses(k: Lanes, shared: bool) -> None:
+def _addresses(k: Lanes, shared: bool, fields: tuple[int, int, int, int]) -> None:
     b, out = k.b, k.scratch
-    how = k.field(at.I1)
-    offset = k.splat(b.sext(k.field(at.I0), I64))
+    register, uniform, displacement, manner = fields
+    how = k.field(manner)
+    offset = k.splat(b.sext(k.field(displacement), I64))
     scale = k.splat(b.zext(b.lshr(how, I32(SCALE_BIT)), I64))
-    first = b.zext(k.row(at.A), vector(I64))
-    second = b.zext(k.row(at.B), vector(I64))
+    first = b.zext(k.row(register), vector(I64))
+    second = b.zext(k.row(uniform), vector(I64))
     if not shared:
-        for number, value in ((at.A, first), (at.B, second)):
-            bit = PAIR_A if number == at.A else PAIR_B
+        for number, value in ((register, first), (uniform, second)):
+            bit = PAIR_A if number == register else PAIR_B
             mask = b.neg(b.zext(b.icmp_signed("!=", b.and_(how, I32(bit)), I32(0)), I64))
             high = b.shl(b.zext(k.row(number, 1), vector(I64)), k.splat(32, I64))
             value = b.or_(value, b.and_(high, k.splat(mask)))
-            first, second = (value, second) if number == at.A else (first, value)
+            first, second = (value, second) if number == register else (first, value)
     address = b.add(b.add(b.shl(first, scale), second), offset)
     if shared:
         address = b.and_(address, k.splat(0xFFFFFFFF, I64))
@@ -68,5 +69,8 @@ def _addresses(k: Lanes, shared: bool) -> None:
     _store(k, b.add(out, I64(SIDE_BY_SIDE)), b.zext(whole, I64))
 
 
-handler("addresses", partial(_addresses, shared=False))
-handler("addresses_shared", partial(_addresses, shared=True))
+FIRST = at.A, at.B, at.I0, at.I1
+SECOND = at.C, at.E, at.SPARE, at.UNIT  # of an instruction with two addresses
+handler("addresses", partial(_addresses, shared=False, fields=FIRST))
+handler("addresses_shared", partial(_addresses, shared=True, fields=FIRST))
+handler("addresses_second", partial(_addresses, shared=False, fields=SECOND))

@@ -13,7 +13,7 @@ from tileprobe.targets.simgpu.engine import raw
 from tileprobe.targets.simgpu.engine.barriers import one_less
 from tileprobe.targets.simgpu.engine.control import rotate
 from tileprobe.targets.simgpu.engine.fields import ALL, decoded, splat
-from tileprobe.targets.simgpu.engine.numbers import FIRST, LEAVE, STAY
+from tileprobe.targets.simgpu.engine.numbers import FIRST, LEAVE, STAY, SYSTEM
 from tileprobe.targets.simgpu.engine.vectors import call, execute
 
 _PC, _ACTIVE, _STATUS, _TABLE = at.W_PC, at.W_ACTIVE, at.W_STATUS, at.CTA_TABLE
@@ -38,7 +38,7 @@ def _turn(cta, warp, constants, budget):
     uops, table, scratch = raw.i64(cta + at.CTA_UOPS), raw.i64(cta + _TABLE), raw.i64(cta + at.CTA_SCRATCH)
     count = raw.i64(cta + at.CTA_UOP_COUNT)
     pc, active = raw.i32(warp + _PC), raw.u32(warp + _ACTIVE)
-    issued, why = 0, at.OK
+    issued, why, begun = 0, at.OK, raw.i64(warp + at.W_CYCLE)
     while issued < budget:
         if pc < 0 or pc >= count:
             why = at.BAD_PC
@@ -53,6 +53,7 @@ def _turn(cta, warp, constants, budget):
             pc += 1
             continue
         raw.put32(warp + _PC, pc)
+        raw.put64(warp + at.W_CYCLE, begun + issued)
         why = call(table + 8 * op, op, uop, warp, cta, constants, mask, pc)
         if why == at.OK:
             pc += 1
@@ -64,7 +65,7 @@ def _turn(cta, warp, constants, budget):
         break
     raw.put32(warp + _PC, pc)
     raw.put64(warp + at.W_STEPS, raw.i64(warp + at.W_STEPS) + issued)
-    raw.put64(warp + at.W_CYCLE, raw.i64(warp + at.W_CYCLE) + issued)
+    raw.put64(warp + at.W_CYCLE, begun + issued)
     raw.put64(cta + at.CTA_STEPS, raw.i64(cta + at.CTA_STEPS) + issued)
     raw.put64(cta + at.CTA_PROGRESS, raw.i64(cta + at.CTA_PROGRESS) + issued)
     return why
@@ -92,7 +93,7 @@ def _run(cta, budget):
                 raw.put64(cta + at.CTA_ERROR, why)
                 raw.put64(cta + at.CTA_ERROR_WARP, n)
                 raw.put64(cta + at.CTA_ERROR_PC, raw.i32(warp + _PC))
-                return at.FAULT
+                return at.SYSTEM_CALL if why == SYSTEM else at.FAULT
         if raw.i64(cta + at.CTA_PROGRESS) == before:
             return at.DEADLOCK
         if raw.i64(cta + at.CTA_STEPS) >= end:

@@ -1,7 +1,8 @@
 """Numbers of the micro-ops that are no handlers over lanes. Those come first, these follow from `FIRST` on.
 
 Each belongs to a family: a function that Numba compiles, with a signature that all of them share. A family answers OK
-(go on at the next instruction), LEAVE (the warp's own place in the code was set), STAY (the warp waits), or a fault.
+(go on at the next instruction), LEAVE (the warp's own place in the code was set), STAY (the warp waits), SYSTEM (a
+function of the driver is called), or a fault.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 from numba import types
 
 FIRST = 1024
-LEAVE, STAY = 64, 65
+LEAVE, STAY, SYSTEM = 64, 65, 66
 # number, micro-op, warp, program, constants, mask, place in the code
 SIGNATURE = types.int64(*([types.int64] * 7))
 FAMILIES: dict[str, Any] = {}  # by the name of a micro-op: the function that executes it

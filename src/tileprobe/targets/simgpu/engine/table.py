@@ -7,8 +7,19 @@ from functools import lru_cache
 
 import numpy as np
 
-from tileprobe.targets.simgpu.engine import control, memory, numbers, vectors  # noqa: F401  they register their families
+from tileprobe.targets.simgpu.engine import (
+    atomics,
+    control,
+    copies,
+    exchange,
+    memory,
+    numbers,
+    scalar,
+    vectors,
+)
 from tileprobe.targets.simgpu.engine.loop import run
+
+MODULES = (atomics, control, copies, exchange, memory, scalar)  # importing them registers their families
 
 
 @lru_cache(maxsize=1)

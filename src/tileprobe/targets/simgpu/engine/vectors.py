@@ -24,6 +24,7 @@ from tileprobe.targets.simgpu.engine import (  # noqa: F401  they register their
     lanes_float,
     lanes_half,
     lanes_integer,
+    lanes_matrix,
 )
 from tileprobe.targets.simgpu.engine.lanes import HANDLERS, I32, I64, POINTER, Emit, Lanes
 from tileprobe.targets.simgpu.engine.raw import intrinsic

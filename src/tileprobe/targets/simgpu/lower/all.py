@@ -6,7 +6,15 @@ import numpy as np
 
 from tileprobe.targets.simgpu.engine import layout as at
 from tileprobe.targets.simgpu.listing import Listing
-from tileprobe.targets.simgpu.lower import control, floats, integer, memory  # noqa: F401  they register
+from tileprobe.targets.simgpu.lower import (  # noqa: F401  they register
+    control,
+    exchange,
+    floats,
+    integer,
+    memory,
+    shared,
+    tensor,
+)
 from tileprobe.targets.simgpu.lower.case import LOWERINGS, Case, Kernel
 
 

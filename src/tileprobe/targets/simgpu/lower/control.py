@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tileprobe.targets.simgpu.engine import layout as at
 from tileprobe.targets.simgpu.lower.case import Case, lowers
+from tileprobe.targets.simgpu.operands import read
 
 
 @lowers(
@@ -30,6 +31,37 @@ def bra(x: Case) -> None:
         x.predicate(0)
     x.set(at.I0, x.label())
     x.emit("BRA")
+
+
+@lowers("CALL")
+def call(x: Case) -> None:
+    """To a place in the same code, as a branch (the return address is in registers already), or to a function of the
+    driver, whose address is in two registers."""
+    x.has("NOINC")
+    if x.one_of("REL", "ABS") == "REL":
+        x.set(at.I0, x.label())
+        x.emit("BRA")
+    else:
+        x.source(at.A, "bits", rows=2)
+        x.emit("CALL_REGISTER")
+
+
+@lowers("RET")
+def back(x: Case) -> None:
+    x.has("NODEC")
+    x.one_of("REL")
+    register, _, function = x.take().text.partition(" ")
+    if not function:
+        raise x.refuse("the function is missing")
+    x.operands.insert(0, read(register))
+    x.source(at.A, "bits", rows=2)
+    x.emit("RET")
+
+
+@lowers("LEPC")
+def lepc(x: Case) -> None:
+    x.result(rows=2)
+    x.emit("LEPC")
 
 
 @lowers("EXIT")

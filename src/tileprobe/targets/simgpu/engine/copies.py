@@ -1,0 +1,152 @@
+"""Asynchronous copies from global to shared memory, and matrices between shared memory and registers.
+
+A copy is checked when it is issued and done when it is waited for: what reads shared memory without waiting sees what
+was there before. Copies of a warp stand in a ring in its block's memory; when it is full, the oldest is done.
+"""
+
+from __future__ import annotations
+
+from tileprobe.targets.jit import part
+from tileprobe.targets.simgpu.engine import layout as at
+from tileprobe.targets.simgpu.engine import raw
+from tileprobe.targets.simgpu.engine.addresses import (
+    check_global,
+    second_addresses,
+    shared_addresses,
+)
+from tileprobe.targets.simgpu.engine.fields import field, predicate, row
+from tileprobe.targets.simgpu.engine.lanes_address import BYTES
+from tileprobe.targets.simgpu.engine.memory import check_shared, own_shared
+from tileprobe.targets.simgpu.engine.numbers import NUMBERS, family
+
+_LDGSTS, _LDGDEPBAR, _DEPBAR, _LDSM, _STSM = (
+    NUMBERS[n] for n in ("LDGSTS", "LDGDEPBAR", "DEPBAR", "LDSM", "STSM")
+)
+# A copy in the ring: mask, mask of those that become zeros, bytes, group; then addresses of the lanes
+_MASK, _ZEROS, _SIZE, _GROUP_OF, _FROM, _TO = 0, 4, 8, 12, 16, 272
+COPY = 544
+RING = 64
+_MADE, _DONE, _GROUP, _RING = at.W_COPIES_MADE, at.W_COPIES_DONE, at.W_GROUP, at.W_COPIES
+
+
+@part
+def _do(place):
+    """Copies what one entry says."""
+    mask, zeros, size = raw.u32(place + _MASK), raw.u32(place + _ZEROS), raw.i32(place + _SIZE)
+    for lane in range(32):
+        if (mask >> lane) & 1:
+            target = raw.i64(place + _TO + 8 * lane)
+            if (zeros >> lane) & 1:
+                raw.fill(target, 0, size)
+            else:
+                raw.copy(target, raw.i64(place + _FROM + 8 * lane), size)
+
+
+@part
+def complete(warp, pending):
+    """Does copies, the oldest first, until only the newest `pending` groups are left."""
+    ring, made, done = raw.i64(warp + _RING), raw.i32(warp + _MADE), raw.i32(warp + _DONE)
+    last = raw.i32(warp + _GROUP) - pending
+    while done < made:
+        place = ring + COPY * (done % RING)
+        if raw.i32(place + _GROUP_OF) >= last:
+            break
+        _do(place)
+        done += 1
+    raw.put32(warp + _DONE, done)
+
+
+@part
+def _copy(uop, warp, cta, constants, mask):
+    """LDGSTS: where the predicate does not hold, zeros."""
+    out = raw.i64(cta + at.CTA_SCRATCH)
+    other = out + 512
+    size = field(uop, at.I2) & BYTES
+    shared_addresses(uop, warp, cta, constants, mask, out)
+    own_shared(cta, out)
+    wrong = check_shared(cta, out, mask, size)
+    if wrong:
+        return wrong
+    loaded = mask & predicate(uop, 0, warp)
+    if loaded:
+        second_addresses(uop, warp, cta, constants, loaded, other)
+        wrong = check_global(cta, other, loaded, size)
+        if wrong:
+            return wrong
+    made = raw.i32(warp + _MADE)
+    place = raw.i64(warp + _RING) + COPY * (made % RING)
+    if made - raw.i32(warp + _DONE) >= RING:
+        _do(place)
+        raw.put32(warp + _DONE, raw.i32(warp + _DONE) + 1)
+    raw.put32(place + _MASK, mask)
+    raw.put32(place + _ZEROS, mask & ~loaded)
+    raw.put32(place + _SIZE, size)
+    raw.put32(place + _GROUP_OF, raw.i32(warp + _GROUP))
+    base = raw.i64(cta + at.CTA_SHARED) - raw.i64(cta + at.CTA_SHARED_BASE)
+    for lane in range(32):
+        raw.put64(place + _TO + 8 * lane, base + raw.i64(out + 8 * lane))
+        raw.put64(place + _FROM + 8 * lane, raw.i64(other + 8 * lane))
+    raw.put32(warp + _MADE, made + 1)
+    return at.OK
+
+
+@part
+def _matrices(uop, warp, cta, constants, mask, load):
+    """I2: how many 8 x 8 matrices of halves; I3 in C: whether rows and columns are exchanged. Lanes 8n to 8n + 7 have
+    the addresses of the rows of matrix n. In a register a matrix stands as it does in memory."""
+    out = raw.i64(cta + at.CTA_SCRATCH)
+    how = field(uop, at.I2)
+    count, exchanged = how & BYTES, how & 0x100
+    shared_addresses(uop, warp, cta, constants, mask, out)
+    own_shared(cta, out)
+    needed = mask if count == 4 else mask & ((1 << (8 * count)) - 1)
+    start, room = raw.i64(cta + at.CTA_SHARED_BASE), raw.i64(cta + at.CTA_SHARED_BYTES)
+    for lane in range(32):
+        address = raw.i64(out + 8 * lane)
+        if (needed >> lane) & 1:
+            if address & 15:
+                return _wrong(cta, at.MISALIGNED, lane, address, 16)
+            if address < start or address + 16 > start + room:
+                return _wrong(cta, at.SHARED_BOUNDS, lane, address - start, room)
+    base = raw.i64(cta + at.CTA_SHARED) - start
+    register = row(uop, at.D, warp, constants) if load else row(uop, at.E, warp, constants)
+    for matrix in range(count):
+        mine = register + at.ROW * matrix
+        for n in range(8):
+            place = base + raw.i64(out + 8 * (8 * matrix + n))
+            if not exchanged:
+                if load:
+                    raw.copy(mine + 16 * n, place, 16)
+                else:
+                    raw.copy(place, mine + 16 * n, 16)
+                continue
+            for column in range(8):
+                inside = mine + 2 * (8 * column + n)
+                if load:
+                    raw.put16(inside, raw.u16(place + 2 * column))
+                else:
+                    raw.put16(place + 2 * column, raw.u16(inside))
+    return at.OK
+
+
+@part
+def _wrong(cta, kind, lane, address, more):
+    raw.put64(cta + at.CTA_ERROR_LANE, lane)
+    raw.put64(cta + at.CTA_ERROR_ADDRESS, address)
+    raw.put64(cta + at.CTA_ERROR_MORE, more)
+    return kind
+
+
+@family("LDGSTS", "LDGDEPBAR", "DEPBAR", "LDSM", "STSM")
+def copies(op, uop, warp, cta, constants, mask, pc):
+    if mask == 0:
+        return at.OK
+    if op == _LDGSTS:
+        return _copy(uop, warp, cta, constants, mask)
+    if op == _LDGDEPBAR:  # what was issued up to here is a group
+        raw.put32(warp + _GROUP, raw.i32(warp + _GROUP) + 1)
+        return at.OK
+    if op == _DEPBAR:
+        complete(warp, field(uop, at.I0))
+        return at.OK
+    return _matrices(uop, warp, cta, constants, mask, op == _LDSM)

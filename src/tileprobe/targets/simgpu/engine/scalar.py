@@ -1,0 +1,284 @@
+"""Rare instructions, one lane at a time: conversions of all widths, slow functions, directed rounding of doubles."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+
+from tileprobe.targets.jit import part
+from tileprobe.targets.simgpu.engine import layout as at
+from tileprobe.targets.simgpu.engine import raw
+from tileprobe.targets.simgpu.engine.fields import field, row
+from tileprobe.targets.simgpu.engine.numbers import NUMBERS, family
+
+_CS2R, _FRND, _F2I, _I2F, _MUFU, _DIRECTED = (
+    NUMBERS[n] for n in ("CS2R", "FRND", "F2I", "I2F_ANY", "MUFU_SLOW", "DIRECTED_64")
+)
+NEAREST, TRUNCATED, FLOOR, CEILING = range(4)
+ZERO, DOWN, UP = 1, 2, 3  # directions of rounding
+_QUIET, _ROW = 0x7FFFFFFF, at.ROW
+_NAN_64 = 0x7FF8000000000000
+
+
+@raw.intrinsic
+def _fma(typing: Any, x: Any, y: Any, z: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        kind = ir.FunctionType(ir.DoubleType(), [ir.DoubleType()] * 3)
+        function = builder.module.globals.get("llvm.fma.f64") or ir.Function(
+            builder.module, kind, "llvm.fma.f64"
+        )
+        return builder.call(function, args)
+
+    return types.float64(types.float64, types.float64, types.float64), generate
+
+
+@part
+def _pair(place):
+    return raw.u32(place) | (raw.u32(place + _ROW) << 32)
+
+
+@part
+def _put_pair(place, value):
+    raw.put32(place, value)
+    raw.put32(place + _ROW, value >> 32)
+
+
+@part
+def _float(uop, place, number, wide):
+    """A source as a double, with its sign and absolute value as the modifiers say."""
+    mods = field(uop, at.MODS)
+    if wide:
+        value = raw.double_of(_pair(place))
+    else:
+        value = np.float64(raw.float_of(raw.u32(place)))
+    if (mods >> (at.ABSOLUTE + number)) & 1:
+        value = abs(value)
+    if (mods >> (at.NEGATE + number)) & 1:
+        value = -value
+    return value
+
+
+@part
+def _flushed(value):
+    return value * 0.0 if abs(value) < 1.1754943508222875e-38 else value
+
+
+@part
+def _rounded(value, how):
+    if how == TRUNCATED:
+        return np.trunc(value)
+    if how == FLOOR:
+        return np.floor(value)
+    if how == CEILING:
+        return np.ceil(value)
+    return np.rint(value)
+
+
+@part
+def _to_integer(value, bits, signed, how, wide):
+    """Saturates. NaN is 0, but 1 << (bits - 1) where 64 bits come in or go out (PTX ISA, `cvt`)."""
+    if value != value:
+        return 1 << (bits - 1) if wide or bits == 64 else 0
+    value = _rounded(value, how)
+    if signed:
+        limit = 2.0 ** (bits - 1)
+        if value >= limit:
+            return (1 << (bits - 1)) - 1
+        if value < -limit:
+            return -(1 << (bits - 1))
+        return np.int64(value)
+    if value <= 0.0:
+        return 0
+    if value >= 2.0**bits:
+        return -1 if bits == 64 else (1 << bits) - 1
+    if value >= 9223372036854775808.0:
+        return np.int64(value - 9223372036854775808.0) ^ (-9223372036854775807 - 1)
+    return np.int64(value)
+
+
+@part
+def _f2i(uop, target, source):
+    kind, how = field(uop, at.I0), field(uop, at.I1)
+    bits, wide = kind & 255, how & 1
+    value = _float(uop, source, 0, wide)
+    if (how >> 8) & 1:
+        value = _flushed(value)
+    result = _to_integer(value, bits, kind & 256, (how >> 4) & 15, wide)
+    if bits == 64:
+        _put_pair(target, result)
+    else:
+        raw.put32(target, result)
+
+
+@part
+def _unsigned_float(value):
+    """A 64-bit number without a sign to single precision, rounded once: halved with its last bit kept if large."""
+    if value >= 0:
+        return np.float32(value)
+    half = ((value >> 1) & 0x7FFFFFFFFFFFFFFF) | (value & 1)
+    return np.float32(half) * np.float32(2.0)
+
+
+@part
+def _i2f(uop, target, source):
+    kind, how = field(uop, at.I0), field(uop, at.I1)
+    bits, signed, shift = kind & 255, kind & 256, kind >> 16
+    value = _pair(source) if bits == 64 else raw.u32(source) >> shift
+    if bits < 64:
+        value &= (1 << bits) - 1
+        if signed and value >> (bits - 1):
+            value -= 1 << bits
+    if how & 1:
+        if bits == 64 and not signed and value < 0:
+            half = ((value >> 1) & 0x7FFFFFFFFFFFFFFF) | (value & 1)
+            _put_pair(target, raw.bits_of_double(np.float64(half) * 2.0))
+        else:
+            _put_pair(target, raw.bits_of_double(np.float64(value)))
+        return
+    single = _unsigned_float(value) if not signed else np.float32(value)
+    result = raw.bits_of(single)
+    direction = how >> 4
+    if direction:
+        result = _directed_integer(result, single, value, signed, direction)
+    raw.put32(target, result)
+
+
+@part
+def _directed_integer(result, single, value, signed, direction):
+    """The float beside the nearest one, if that lies on the wrong side of an integer."""
+    if not signed and value < 0:  # above 2**63: compare halves, with a bit for what is lost
+        close = np.float64(single) * 0.5
+        back = np.int64(close) if close < 9223372036854775808.0 else 9223372036854775807
+        half = (value >> 1) & 0x7FFFFFFFFFFFFFFF
+        below = back < half or (back == half and value & 1)
+        above = back > half or close >= 9223372036854775808.0
+    else:
+        close = np.float64(single)
+        large = close >= 9223372036854775808.0
+        back = 9223372036854775807 if large else np.int64(close)
+        below, above = back < value, large or back > value
+    negative = result >> 31
+    if direction == UP and below:
+        return result - 1 if negative else result + 1
+    if direction == DOWN and above:
+        return result + 1 if negative else result - 1
+    if direction == ZERO and ((above and not negative) or (below and negative)):
+        return result - 1
+    return result
+
+
+@part
+def _frnd(uop, target, source):
+    how = field(uop, at.I1)
+    value = _float(uop, source, 0, how & 1)
+    if (how >> 8) & 1:
+        value = _flushed(value)
+    value = _rounded(value, (how >> 4) & 15)
+    if how & 1:
+        _put_pair(target, raw.bits_of_double(value))
+    else:
+        raw.put32(target, _QUIET if value != value else raw.bits_of(np.float32(value)))
+
+
+@part
+def _mufu(uop, target, source):
+    """Functions whose documented errors (PTX ISA) are above that of the nearest float."""
+    value = _flushed(_float(uop, source, 0, 0))
+    which = field(uop, at.I0)
+    if value != value:
+        raw.put32(target, _QUIET)
+        return
+    if which == 0:
+        if value < 0.0:
+            raw.put32(target, _QUIET)
+            return
+        result = math.log2(value) if value > 0.0 else -np.inf
+    elif which == 3:
+        result = math.tanh(value)
+    elif abs(value) == np.inf:
+        raw.put32(target, _QUIET)
+        return
+    elif which == 1:  # the argument is in full circles
+        result = math.sin(2.0 * math.pi * (value - np.floor(value)))
+    else:
+        result = math.cos(2.0 * math.pi * (value - np.floor(value)))
+    raw.put32(target, raw.bits_of(np.float32(_flushed(result))))
+
+
+@part
+def _lost(op, x, y, z, near):
+    """What rounding lost of x + y, x * y or x * y + z, with the right sign (Knuth; Boldo and Muller)."""
+    if op == 0:
+        back = near - x
+        return (x - (near - back)) + (y - back)
+    product = x * y
+    rest = _fma(x, y, -product)
+    if op == 1:
+        return rest
+    alpha = z + rest
+    back = alpha - z
+    alpha_rest = (z - (alpha - back)) + (rest - back)
+    beta = product + alpha
+    back = beta - product
+    beta_rest = (product - (beta - back)) + (alpha - back)
+    return ((beta - near) + beta_rest) + alpha_rest
+
+
+@part
+def _directed(uop, target, first, second, third):
+    direction, op = field(uop, at.I0) + 1, field(uop, at.I1)
+    x, y = _float(uop, first, 0, 1), _float(uop, second, 1, 1)
+    z = _float(uop, third, 2, 1) if op == 2 else 0.0
+    near = x + y if op == 0 else x * y if op == 1 else _fma(x, y, z)
+    bits = raw.bits_of_double(near)
+    lost = _lost(op, x, y, z, near)
+    negative = bits < 0
+    if near == near and abs(near) != np.inf and lost != 0.0 and lost == lost:
+        if direction == UP and lost > 0.0:
+            bits += -1 if negative else 1
+        elif direction == DOWN and lost < 0.0:
+            bits += 1 if negative else -1
+        elif direction == ZERO and ((lost < 0.0 and not negative) or (lost > 0.0 and negative)):
+            bits -= 1
+    _put_pair(target, bits)
+
+
+@part
+def _clock(uop, warp, constants, mask):
+    """Instructions issued so far. I0: 0 and 2 the low words of the clocks, 1 and 3 the high ones; I1: both words."""
+    now = raw.i64(warp + at.W_CYCLE)
+    target = row(uop, at.D, warp, constants)
+    value = now >> 32 if field(uop, at.I0) & 1 else now
+    for lane in range(32):
+        if (mask >> lane) & 1:
+            raw.put32(target + 4 * lane, value)
+            if field(uop, at.I1):
+                raw.put32(target + _ROW + 4 * lane, now >> 32)
+
+
+@family("CS2R", "FRND", "F2I", "I2F_ANY", "MUFU_SLOW", "DIRECTED_64")
+def scalar(op, uop, warp, cta, constants, mask, pc):
+    if op == _CS2R:
+        _clock(uop, warp, constants, mask)
+        return at.OK
+    target, first = row(uop, at.D, warp, constants), row(uop, at.A, warp, constants)
+    second, third = row(uop, at.B, warp, constants), row(uop, at.C, warp, constants)
+    for lane in range(32):
+        if not (mask >> lane) & 1:
+            continue
+        here = 4 * lane
+        if op == _F2I:
+            _f2i(uop, target + here, first + here)
+        elif op == _I2F:
+            _i2f(uop, target + here, first + here)
+        elif op == _FRND:
+            _frnd(uop, target + here, first + here)
+        elif op == _MUFU:
+            _mufu(uop, target + here, first + here)
+        else:
+            _directed(uop, target + here, first + here, second + here, third + here)
+    return at.OK

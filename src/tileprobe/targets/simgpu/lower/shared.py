@@ -1,0 +1,117 @@
+"""Asynchronous copies, matrices in shared memory, atomics: how they become micro-ops."""
+
+from __future__ import annotations
+
+from tileprobe.targets.simgpu.engine import layout as at
+from tileprobe.targets.simgpu.engine.atomics import OPERATIONS, TYPES
+from tileprobe.targets.simgpu.engine.lanes_address import SECOND
+from tileprobe.targets.simgpu.lower.case import Case, lowers
+from tileprobe.targets.simgpu.lower.memory import size
+
+_HINTS = (
+    "E", "BYPASS", "ACCESS", "LTC64B", "LTC128B", "LTC256B", "STRONG", "GPU", "SM", "CTA", "SYS", "EF", "EL", "ZFILL",
+)  # fmt: skip
+
+
+@lowers("LDGSTS")
+def ldgsts(x: Case) -> None:
+    x.has(*_HINTS)
+    x.set(at.I2, size(x))
+    x.address(wide=False)
+    x.address(wide=True, fields=SECOND)
+    if x.operands:
+        x.predicate(0)
+    x.emit("LDGSTS")
+
+
+@lowers("LDGDEPBAR")
+def ldgdepbar(x: Case) -> None:
+    x.emit("LDGDEPBAR")
+
+
+@lowers("DEPBAR")
+def depbar(x: Case) -> None:
+    """`DEPBAR.LE SB0, n`: of the groups of copies at most n may be under way. Other barriers of the scoreboard are
+    about registers, which are written at once here."""
+    if not x.has("LE"):
+        x.operands.clear()
+        x.emit("NOP")
+        return
+    barrier, pending = x.take(), x.take()
+    x.operands.clear()
+    if barrier.text != "SB0" or pending.kind != "hex":
+        x.emit("NOP")
+        return
+    x.set(at.I0, pending.number)
+    x.emit("DEPBAR")
+
+
+@lowers("LDSM", "STSM")
+def matrices(x: Case) -> None:
+    if not x.has("16"):
+        raise x.refuse("elements of another width")
+    exchanged = x.one_of("M88", "MT88") == "MT88"
+    count = int(x.one_of("2", "4", default="1"))
+    x.set(at.I2, count | (0x100 if exchanged else 0))
+    if x.instruction.root == "LDSM":
+        x.result(rows=count)
+        x.address(wide=False)
+    else:
+        x.address(wide=False)
+        x.source(at.E, "bits", rows=count)
+    x.emit(x.instruction.root)
+
+
+_BYTES = {"U64": 8, "S64": 8, "F64": 8}
+
+
+@lowers("ATOMG", "RED", "REDG", "ATOMS")
+def atomic(x: Case) -> None:
+    root = x.instruction.root
+    shared = root == "ATOMS"
+    x.has(*_HINTS, "RN", "FTZ", "SPIN")
+    counts = x.has("POPC")  # each lane adds one: the hardware counts lanes
+    cast = x.has("CAST")
+    wide = x.has("64")
+    kind = x.one_of(*TYPES, "F16x4", default="U64" if wide else "U32")
+    x.has("32")
+    operation = "CAS" if cast else x.one_of(*OPERATIONS)
+    if kind not in TYPES or (counts and operation != "INC"):
+        raise x.refuse("this kind of atomic")
+    width = _BYTES.get(kind, 8 if wide else 4)
+    rows = width // 4
+    if kind in ("F16x2", "BF16x2", "F32", "F64") and operation not in ("ADD", "EXCH", "CAS"):
+        raise x.refuse("this operation on floats")
+    if root in ("ATOMG", "ATOMS"):
+        if x.next_is("P"):
+            x.predicate_result(0)
+            if x.fields[at.PD] & 0xFF != at.NOWHERE:
+                raise x.refuse("a predicate result")
+        x.result(rows=rows)
+    if shared:
+        x.address(wide=False)
+    else:
+        _wide_address(x)
+    if counts:
+        operation = "ADD"
+        x.set(at.C, x.kernel.rows.offset((-1, 1)))
+    else:
+        x.source(at.C, "bits", rows=rows)
+    if operation == "CAS":
+        x.source(at.E, "bits", rows=rows)
+    x.set(at.I2, width | OPERATIONS.index(operation) << 8 | TYPES.index(kind) << 16)
+    x.emit("ATOMS" if shared else "ATOMG")
+
+
+def _wide_address(x: Case) -> None:
+    """Of global atomics the register is a pair even where `.64` is not written."""
+    from tileprobe.targets.simgpu.operands import read
+
+    text = x.take().text
+    head, bracket, rest = text.rpartition("[")
+    first, plus, more = rest.partition("+")
+    name = first.rstrip("]")
+    if name.startswith("R") and "." not in name and name != "RZ":
+        text = f"{head}{bracket}{name}.64{plus}{more}" + ("" if plus else "]")
+    x.operands.insert(0, read(text))
+    x.address(wide=True)
