@@ -49,6 +49,7 @@ class Image:
     table: np.ndarray
     functions: dict[int, str]
     keep: list[Any] = field(default_factory=list)
+    searches: bool = False  # whether an unknown address may be one of a tensor that was not given
 
     @property
     def warps(self) -> int:
@@ -143,7 +144,9 @@ class Worker:
         self.local_bytes = local_bytes(program)
         self.local = aligned(made.warps * self.local_bytes * at.LANES) if program.local else aligned(64)
         self.copies = aligned(made.warps * RING * COPY if program.copies else 64)
+        self.bulk = aligned(at.ASYNC * (at.ASYNC_ROOM + 1))
         self.shared = aligned(max(made.shared_bytes, 1))
+        self.shadow = aligned(max(made.shared_bytes, 1))
         self.scratch = aligned(at.CTA_SCRATCH_BYTES)
         self.cta = aligned(at.CTA_BYTES)
         self.template = self._template()
@@ -170,7 +173,9 @@ class Worker:
             at.CTA_SHARED_BASE: _SHARED_BASE[made.program.arch], at.CTA_SHARED_BYTES: made.shared_bytes,
             at.CTA_RANGES: address(made.ranges), at.CTA_RANGE_COUNT: len(made.ranges),
             at.CTA_BANKS: address(made.bank_table), at.CTA_SCRATCH: address(self.scratch),
-            at.CTA_TABLE: address(made.table), at.CTA_CLUSTER_SIZE: 1, at.CTA_CHECKS: checks,
+            at.CTA_TABLE: address(made.table), at.CTA_ASYNC: address(self.bulk),
+            at.CTA_SHADOW: address(self.shadow),
+            at.CTA_CLUSTER_SIZE: 1, at.CTA_CHECKS: checks,
         })  # fmt: skip
 
     def _template(self) -> np.ndarray:
@@ -202,6 +207,11 @@ class Worker:
             for name, value in special.items():
                 rows[at.SPECIAL.index(name)] = value
         return blocks.reshape(-1)
+
+    def allow(self, span: tuple[int, int]) -> None:
+        """More memory that the kernel may touch."""
+        self.ranges = np.vstack([getattr(self, "ranges", self.image.ranges), np.array([span], np.int64)])
+        self._set(self.cta, {at.CTA_RANGES: address(self.ranges), at.CTA_RANGE_COUNT: len(self.ranges)})
 
     def get(self, place: int) -> int:
         """A field of the program's block."""

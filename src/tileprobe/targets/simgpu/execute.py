@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 
-from tileprobe.targets.simgpu import report, system
+from tileprobe.targets.simgpu import memory, report, system
 from tileprobe.targets.simgpu.blocks import Image, Worker, address
 from tileprobe.targets.simgpu.engine import layout as at
 from tileprobe.targets.simgpu.engine.loop import run
@@ -45,7 +45,21 @@ def _drive(worker: Worker, step_limit: int) -> None:
             if worker.get(at.CTA_STEPS) > step_limit:
                 raise report.endless(worker, step_limit)
             continue
+        if how == at.FAULT and _found(worker):
+            continue
         if how == at.SYSTEM_CALL:
             system.call(worker)
             continue
         raise report.fault(worker) if how == at.FAULT else report.deadlock(worker)
+
+
+def _found(worker: Worker) -> bool:
+    """Whether the address that the kernel may not touch belongs to a tensor after all; the instruction runs again."""
+    if worker.get(at.CTA_ERROR) != at.OUT_OF_BOUNDS or not worker.image.searches:
+        return False
+    span = memory.find(worker.get(at.CTA_ERROR_ADDRESS))
+    if span is None:
+        return False
+    worker.allow(span)
+    worker.set(at.CTA_ERROR, at.OK)
+    return True

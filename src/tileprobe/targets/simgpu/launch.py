@@ -11,10 +11,11 @@ import numpy as np
 from triton.backends.driver import expand_signature
 
 from tileprobe.errors import TileProbeError
-from tileprobe.targets.simgpu import arguments
+from tileprobe.targets.simgpu import arguments, tensormap
 from tileprobe.targets.simgpu.blocks import aligned, image
 from tileprobe.targets.simgpu.device import Counter
 from tileprobe.targets.simgpu.execute import execute
+from tileprobe.targets.simgpu.memory import holds_addresses
 from tileprobe.targets.simgpu.program import Program
 from tileprobe.targets.simgpu.settings import settings
 
@@ -56,7 +57,13 @@ class Launcher:
         values += [("scratch", "*i8", None if held is None else _Held(held)) for held in scratch]
         parameters = arguments.pack(self.kernel, values, program.cubin.parameters)
         ranges = [span for _, _, value in values if (span := arguments.memory(value)) is not None]
+        ranges += [
+            span
+            for kind, value in zip(self.signature, args)
+            if _is_descriptor(kind) and (span := arguments.memory(value.base)) is not None
+        ]
         made = image(program, grid, self.threads(program), self.metadata.shared, parameters, ranges)
+        made.searches = holds_addresses(values)
         issued = execute(made, grid, settings.wanted_threads(), settings.step_limit, int(settings.check))
         Counter.issued += issued
         return issued
@@ -65,11 +72,22 @@ class Launcher:
         return program.cubin.threads or self.metadata.num_warps * 32
 
     def _values(self, args: Any) -> list[tuple[str, str, Any]]:
-        if any(_is_descriptor(kind) for kind in self.signature):
-            raise TileProbeError(
-                f"kernel {self.kernel}: tensor descriptors from the host are not simulated yet"
-            )
-        return arguments.flatten(self.signature, args, self.names)
+        if not any(map(_is_descriptor, self.signature)):
+            return arguments.flatten(self.signature, args, self.names)
+        expanded, names = self._expanded(args)
+        return arguments.flatten(self.expanded, expanded, names)
+
+    def _expanded(self, args: Any) -> tuple[list[Any], list[str]]:
+        """Arguments with host descriptors taken apart, as `self.expanded` has them, and their names."""
+        metas = iter(self.descriptors or [])
+        values, names = [], []
+        for kind, value, name in zip(self.signature, args, self.names):
+            parts = [value]
+            if _is_descriptor(kind):
+                parts = tensormap.arguments(value, next(metas, None))
+            values += parts
+            names += [name] * len(parts)
+        return values, names
 
     def _scratch(self, kind: str, programs: int) -> np.ndarray | None:
         size = getattr(self.metadata, f"{kind}_scratch_size", 0) or 0

@@ -6,6 +6,7 @@ import numpy as np
 
 from tileprobe.targets.simgpu.blocks import Worker
 from tileprobe.targets.simgpu.engine import layout as at
+from tileprobe.targets.simgpu.engine.copies import COPY, RING
 from tileprobe.targets.simgpu.errors import KernelFault
 
 
@@ -50,7 +51,27 @@ def fault(worker: Worker) -> KernelFault:
         at.BAD_MBARRIER: f"there is no barrier in shared memory at {address:#x}",
         at.BAD_DESCRIPTOR: f"the tensor descriptor at {address:#x} makes no sense",
     }.get(code, f"fault {code}")
+    if code == at.TOO_EARLY:
+        said += _copies(worker, address)
     return KernelFault(f"{where}: {said}")
+
+
+def _copies(worker: Worker, offset: int) -> str:
+    """Where the copies that are under way to a byte of shared memory were issued."""
+    found: set[int] = set()
+    shared = worker.shared.ctypes.data
+    for n in range(worker.image.warps if worker.image.program.copies else 0):
+        words = worker.warp(n).view(np.int32)
+        done, made = (int(words[place // 4]) for place in (at.W_COPIES_DONE, at.W_COPIES_MADE))
+        for k in range(done, made):
+            entry = worker.copies[(n * RING + k % RING) * COPY :][:COPY]
+            size, mask = int(entry[8:12].view(np.int32)[0]), int(entry[0:4].view(np.uint32)[0])
+            targets = entry[272:528].view(np.int64) - shared
+            if any(mask >> lane & 1 and 0 <= offset - target < size for lane, target in enumerate(targets)):
+                found.add(int(entry[528:532].view(np.int32)[0]))
+    for n in range(worker.get(at.CTA_ASYNC_COUNT)):
+        found.add(int(worker.bulk[at.ASYNC * n + at.ASYNC_PC :][:4].view(np.int32)[0]))
+    return "".join(f"; issued at {_where(worker, pc)}" for pc in sorted(found))
 
 
 def _near(worker: Worker, address: int) -> str:

@@ -6,7 +6,7 @@ import numpy as np
 
 from tileprobe.targets.jit import part
 from tileprobe.targets.simgpu.engine import layout as at
-from tileprobe.targets.simgpu.engine import raw
+from tileprobe.targets.simgpu.engine import raw, shadow
 from tileprobe.targets.simgpu.engine.addresses import check_global, global_addresses, shared_addresses
 from tileprobe.targets.simgpu.engine.fields import field, row
 from tileprobe.targets.simgpu.engine.lanes_address import BYTES
@@ -142,6 +142,8 @@ def atomics(op, uop, warp, cta, constants, mask, pc):
         shared_addresses(uop, warp, cta, constants, mask, out)
         own_shared(cta, out)
         wrong = check_shared(cta, out, mask, size)
+        if wrong == at.OK:
+            wrong = shadow.lanes_look(cta, out, mask, size)
         base = raw.i64(cta + at.CTA_SHARED) - raw.i64(cta + at.CTA_SHARED_BASE)
     else:
         global_addresses(uop, warp, cta, constants, mask, out)

@@ -258,7 +258,8 @@ def control(op, uop, warp, cta, constants, mask, pc):
         return _call_register(uop, warp, cta, constants, mask, pc)
     if op == _LEPC:
         target = row(uop, at.D, warp, constants)
-        splat_where(target, 16 * pc, mask)
+        place = field(uop, _I0)
+        splat_where(target, 16 * (pc if place < 0 else place), mask)
         splat_where(target + at.ROW, at.CODE_WINDOW >> 32, mask)
         return at.OK
     return at.TRAP

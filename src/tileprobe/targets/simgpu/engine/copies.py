@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tileprobe.targets.jit import part
 from tileprobe.targets.simgpu.engine import layout as at
-from tileprobe.targets.simgpu.engine import raw
+from tileprobe.targets.simgpu.engine import raw, shadow
 from tileprobe.targets.simgpu.engine.addresses import (
     check_global,
     second_addresses,
@@ -22,20 +22,22 @@ from tileprobe.targets.simgpu.engine.numbers import NUMBERS, family
 _LDGSTS, _LDGDEPBAR, _DEPBAR, _LDSM, _STSM = (
     NUMBERS[n] for n in ("LDGSTS", "LDGDEPBAR", "DEPBAR", "LDSM", "STSM")
 )
-# A copy in the ring: mask, mask of those that become zeros, bytes, group; then addresses of the lanes
-_MASK, _ZEROS, _SIZE, _GROUP_OF, _FROM, _TO = 0, 4, 8, 12, 16, 272
+# A copy in the ring: mask, mask of those that become zeros, bytes, group; addresses of the lanes; place in the code
+_MASK, _ZEROS, _SIZE, _GROUP_OF, _FROM, _TO, _PC = 0, 4, 8, 12, 16, 272, 528
 COPY = 544
 RING = 64
 _MADE, _DONE, _GROUP, _RING = at.W_COPIES_MADE, at.W_COPIES_DONE, at.W_GROUP, at.W_COPIES
 
 
 @part
-def _do(place):
+def _do(cta, place):
     """Copies what one entry says."""
     mask, zeros, size = raw.u32(place + _MASK), raw.u32(place + _ZEROS), raw.i32(place + _SIZE)
+    shared = raw.i64(cta + at.CTA_SHARED)
     for lane in range(32):
         if (mask >> lane) & 1:
             target = raw.i64(place + _TO + 8 * lane)
+            shadow.mark(cta, target - shared, size, at.WRITTEN)
             if (zeros >> lane) & 1:
                 raw.fill(target, 0, size)
             else:
@@ -43,7 +45,7 @@ def _do(place):
 
 
 @part
-def complete(warp, pending):
+def complete(cta, warp, pending):
     """Does copies, the oldest first, until only the newest `pending` groups are left."""
     ring, made, done = raw.i64(warp + _RING), raw.i32(warp + _MADE), raw.i32(warp + _DONE)
     last = raw.i32(warp + _GROUP) - pending
@@ -51,13 +53,13 @@ def complete(warp, pending):
         place = ring + COPY * (done % RING)
         if raw.i32(place + _GROUP_OF) >= last:
             break
-        _do(place)
+        _do(cta, place)
         done += 1
     raw.put32(warp + _DONE, done)
 
 
 @part
-def _copy(uop, warp, cta, constants, mask):
+def _copy(uop, warp, cta, constants, mask, pc):
     """LDGSTS: where the predicate does not hold, zeros."""
     out = raw.i64(cta + at.CTA_SCRATCH)
     other = out + 512
@@ -76,8 +78,10 @@ def _copy(uop, warp, cta, constants, mask):
     made = raw.i32(warp + _MADE)
     place = raw.i64(warp + _RING) + COPY * (made % RING)
     if made - raw.i32(warp + _DONE) >= RING:
-        _do(place)
+        _do(cta, place)
         raw.put32(warp + _DONE, raw.i32(warp + _DONE) + 1)
+    shadow.lanes_mark(cta, out, mask, size, at.UNDER_WAY)
+    raw.put32(place + _PC, pc)
     raw.put32(place + _MASK, mask)
     raw.put32(place + _ZEROS, mask & ~loaded)
     raw.put32(place + _SIZE, size)
@@ -92,7 +96,7 @@ def _copy(uop, warp, cta, constants, mask):
 
 @part
 def _matrices(uop, warp, cta, constants, mask, load):
-    """I2: how many 8 x 8 matrices of halves; I3 in C: whether rows and columns are exchanged. Lanes 8n to 8n + 7 have
+    """I2: how many 8 x 8 matrices of halves; bit 8: whether rows and columns are exchanged. Lanes 8n to 8n + 7 have
     the addresses of the rows of matrix n. In a register a matrix stands as it does in memory."""
     out = raw.i64(cta + at.CTA_SCRATCH)
     how = field(uop, at.I2)
@@ -108,6 +112,12 @@ def _matrices(uop, warp, cta, constants, mask, load):
                 return _wrong(cta, at.MISALIGNED, lane, address, 16)
             if address < start or address + 16 > start + room:
                 return _wrong(cta, at.SHARED_BOUNDS, lane, address - start, room)
+            if load:
+                wrong = shadow.look(cta, lane, address - start, 16)
+                if wrong:
+                    return wrong
+            else:
+                shadow.mark(cta, address - start, 16, at.WRITTEN)
     base = raw.i64(cta + at.CTA_SHARED) - start
     register = row(uop, at.D, warp, constants) if load else row(uop, at.E, warp, constants)
     for matrix in range(count):
@@ -142,11 +152,11 @@ def copies(op, uop, warp, cta, constants, mask, pc):
     if mask == 0:
         return at.OK
     if op == _LDGSTS:
-        return _copy(uop, warp, cta, constants, mask)
+        return _copy(uop, warp, cta, constants, mask, pc)
     if op == _LDGDEPBAR:  # what was issued up to here is a group
         raw.put32(warp + _GROUP, raw.i32(warp + _GROUP) + 1)
         return at.OK
     if op == _DEPBAR:
-        complete(warp, field(uop, at.I0))
+        complete(cta, warp, field(uop, at.I0))
         return at.OK
     return _matrices(uop, warp, cta, constants, mask, op == _LDSM)

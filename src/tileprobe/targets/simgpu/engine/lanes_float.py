@@ -69,7 +69,7 @@ def _exact(k: Lanes, op: str, flush: bool) -> tuple[Any, Any]:
     """A sum, product or fused product in doubles: the rounded value, and what the rounding lost of it."""
     b = k.b
     x, y = (b.fpext(k.float(source, True, flush), vector(F64)) for source in (A, B))
-    first, second = (x, y) if op == "fadd" else (b.fmul(x, y), k.splat(0.0, F64))  # a product is exact
+    first, second = (x, y) if op == "fadd" else (b.fmul(x, y), k.splat(-0.0, F64))  # a product is exact
     if op == "ffma":
         second = b.fpext(k.float(C, True, flush), vector(F64))
     total = b.fadd(first, second)

@@ -11,8 +11,10 @@ from tileprobe.targets.jit import borrowing, part
 from tileprobe.targets.simgpu.engine import layout as at
 from tileprobe.targets.simgpu.engine import raw
 from tileprobe.targets.simgpu.engine.barriers import one_less
+from tileprobe.targets.simgpu.engine.bulk import complete_all
 from tileprobe.targets.simgpu.engine.control import rotate
 from tileprobe.targets.simgpu.engine.fields import ALL, decoded, splat
+from tileprobe.targets.simgpu.engine.mbarriers import passed
 from tileprobe.targets.simgpu.engine.numbers import FIRST, LEAVE, STAY, SYSTEM
 from tileprobe.targets.simgpu.engine.vectors import call, execute
 
@@ -82,6 +84,10 @@ def _run(cta, budget):
         before = raw.i64(cta + at.CTA_PROGRESS)
         for n in range(number):
             warp = warps + n * size
+            if raw.i32(warp + _STATUS) == at.AT_MBARRIER and passed(
+                cta, raw.i32(warp + at.W_WAIT_AT), raw.i32(warp + at.W_WAIT_VALUE)
+            ):
+                raw.put32(warp + _STATUS, _RUNNING)
             if raw.i32(warp + _STATUS) != _RUNNING:
                 continue
             why = _turn(cta, warp, constants, TURN)
@@ -94,6 +100,12 @@ def _run(cta, budget):
                 raw.put64(cta + at.CTA_ERROR_WARP, n)
                 raw.put64(cta + at.CTA_ERROR_PC, raw.i32(warp + _PC))
                 return at.SYSTEM_CALL if why == SYSTEM else at.FAULT
+        if raw.i64(cta + at.CTA_ASYNC_COUNT):
+            why = complete_all(cta)
+            if why:
+                raw.put64(cta + at.CTA_ERROR, why)
+                raw.put64(cta + at.CTA_ERROR_WARP, -1)
+                return at.FAULT
         if raw.i64(cta + at.CTA_PROGRESS) == before:
             return at.DEADLOCK
         if raw.i64(cta + at.CTA_STEPS) >= end:
@@ -131,6 +143,8 @@ def _start(worker, cta):
     for n in range(16 * at.BARRIER // 8):
         raw.put64(cta + at.CTA_BARRIERS + 8 * n, 0)
     raw.fill(raw.i64(cta + at.CTA_SHARED), at.POISON, raw.i64(cta + at.CTA_SHARED_BYTES))
+    if raw.i64(cta + at.CTA_CHECKS):
+        raw.fill(raw.i64(cta + at.CTA_SHADOW), at.UNWRITTEN, raw.i64(cta + at.CTA_SHARED_BYTES))
 
 
 @borrowing

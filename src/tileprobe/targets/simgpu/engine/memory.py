@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from tileprobe.targets.jit import part
 from tileprobe.targets.simgpu.engine import layout as at
-from tileprobe.targets.simgpu.engine import raw
+from tileprobe.targets.simgpu.engine import raw, shadow
 from tileprobe.targets.simgpu.engine.addresses import check_global, fault, global_addresses, shared_addresses
 from tileprobe.targets.simgpu.engine.fields import field, row
 from tileprobe.targets.simgpu.engine.lanes_address import (
@@ -130,9 +130,14 @@ def shared_access(uop, warp, cta, constants, mask, load):
     out = raw.i64(cta + _SCRATCH)
     shared_addresses(uop, warp, cta, constants, mask, out)
     own_shared(cta, out)
-    wrong = check_shared(cta, out, mask, field(uop, _I2) & BYTES)
+    size = field(uop, _I2) & BYTES
+    wrong = check_shared(cta, out, mask, size)
+    if wrong == _OK and load:
+        wrong = shadow.lanes_look(cta, out, mask, size)
     if wrong:
         return wrong
+    if not load:
+        shadow.lanes_mark(cta, out, mask, size, at.WRITTEN)
     base = raw.i64(cta + _SHARED) - raw.i64(cta + _SHARED_BASE)
     register = row(uop, _D, warp, constants) if load else row(uop, _E, warp, constants)
     _move(uop, out, base, register, mask, load)

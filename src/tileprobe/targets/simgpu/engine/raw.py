@@ -63,6 +63,25 @@ def _bits(source: Any, target: Any, arg: Any, result: Any, extend: str = "") -> 
     return intrinsic(cast)
 
 
+def _half(typing: Any, value: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        half = builder.bitcast(builder.trunc(args[0], I16), ir.HalfType())
+        return builder.fpext(half, ir.FloatType())
+
+    return types.float32(types.int64), generate
+
+
+def _store_half(typing: Any, address: Any, value: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        half = builder.fptrunc(args[1], ir.HalfType())
+        builder.store(half, builder.inttoptr(args[0], _POINTER), align=2)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.float32), generate
+
+
+half_of = intrinsic(_half)  # 16 bits as a float
+put_half = intrinsic(_store_half)  # a float as 16 bits, rounded to the nearest
 float_of = _bits(I32, ir.FloatType(), types.int64, types.float32)
 double_of = _bits(I64, ir.DoubleType(), types.int64, types.float64)
 bits_of = _bits(ir.FloatType(), I32, types.float32, types.int64, "zext")

@@ -15,8 +15,8 @@ from tileprobe.targets.simgpu.engine import raw
 from tileprobe.targets.simgpu.engine.fields import field, row
 from tileprobe.targets.simgpu.engine.numbers import NUMBERS, family
 
-_CS2R, _FRND, _F2I, _I2F, _MUFU, _DIRECTED = (
-    NUMBERS[n] for n in ("CS2R", "FRND", "F2I", "I2F_ANY", "MUFU_SLOW", "DIRECTED_64")
+_CS2R, _FRND, _F2I, _I2F, _MUFU, _DIRECTED, _PACK, _UNPACK = (
+    NUMBERS[n] for n in ("CS2R", "FRND", "F2I", "I2F_ANY", "MUFU_SLOW", "DIRECTED_64", "PACK_F8", "UNPACK_F8")
 )
 NEAREST, TRUNCATED, FLOOR, CEILING = range(4)
 ZERO, DOWN, UP = 1, 2, 3  # directions of rounding
@@ -248,6 +248,76 @@ def _directed(uop, target, first, second, third):
 
 
 @part
+def to_f8(value, exponents, mantissa, highest):
+    """A float to eight bits, to the nearest, ties to even; above `highest` it stays there. NaN is 0x7f."""
+    if value != value:
+        return 0x7F
+    sign = 0x80 if raw.bits_of_double(value) < 0 else 0
+    size = min(abs(value), highest)
+    bias = (1 << (exponents - 1)) - 1
+    exponent = ((raw.bits_of_double(size) >> 52) & 2047) - 1023
+    if exponent < 1 - bias:
+        return sign | np.int64(np.rint(size * 2.0 ** (bias - 1 + mantissa)))
+    units = np.int64(np.rint(size * 2.0 ** (mantissa - exponent)))
+    return sign | (((exponent + bias - 1) << mantissa) + units)
+
+
+@part
+def from_f8(bits, kind):
+    """Kind 0: e5m2, the upper half of a half; 1: e4m3."""
+    if kind == 0:
+        return raw.half_of(bits << 8)
+    sign = np.float32(-1.0) if bits & 0x80 else np.float32(1.0)
+    exponent, fraction = (bits >> 3) & 15, bits & 7
+    if bits & 0x7F == 0x7F:
+        return np.float32(np.nan)
+    if exponent == 0:
+        return sign * np.float32(fraction * 2.0**-9)
+    return sign * np.float32((8 + fraction) * 2.0 ** (exponent - 10))
+
+
+@part
+def _pack_f8(uop, target, first, second, third):
+    """B into the lowest byte, A into the next, the low half of C above. I0: the kind; I1: A holds two halves."""
+    kind = field(uop, at.I0)
+    if field(uop, at.I1):
+        pair = raw.u32(first)
+        high, low = np.float64(raw.half_of(pair >> 16)), np.float64(raw.half_of(pair))
+    else:
+        high, low = _float(uop, first, 0, 0), _float(uop, second, 1, 0)
+    if kind == 0:
+        packed = (to_f8(high, 5, 2, 57344.0) << 8) | to_f8(low, 5, 2, 57344.0)
+    else:
+        packed = (to_f8(high, 4, 3, 448.0) << 8) | to_f8(low, 4, 3, 448.0)
+    raw.put32(target, packed | (raw.u32(third) << 16))
+
+
+@part
+def _unpack_f8(uop, target, source):
+    """Two bytes to two halves: every such number is a half."""
+    kind, bits = field(uop, at.I0), raw.u32(source)
+    if kind == 0:
+        raw.put32(target, ((bits & 0xFF) << 8) | ((bits & 0xFF00) << 16))
+        return
+    low, high = _half_bits(from_f8(bits & 0xFF, 1)), _half_bits(from_f8((bits >> 8) & 0xFF, 1))
+    raw.put32(target, low | (high << 16))
+
+
+@part
+def _half_bits(value):
+    """A float that is a half, as its 16 bits."""
+    bits = raw.bits_of(value)
+    sign, exponent, fraction = (bits >> 16) & 0x8000, (bits >> 23) & 255, bits & 0x7FFFFF
+    if exponent == 255:
+        return sign | 0x7FFF
+    if exponent == 0:
+        return sign
+    if exponent < 113:
+        return sign | ((fraction | 0x800000) >> (126 - exponent))
+    return sign | ((exponent - 112) << 10) | (fraction >> 13)
+
+
+@part
 def _clock(uop, warp, constants, mask):
     """Instructions issued so far. I0: 0 and 2 the low words of the clocks, 1 and 3 the high ones; I1: both words."""
     now = raw.i64(warp + at.W_CYCLE)
@@ -260,7 +330,7 @@ def _clock(uop, warp, constants, mask):
                 raw.put32(target + _ROW + 4 * lane, now >> 32)
 
 
-@family("CS2R", "FRND", "F2I", "I2F_ANY", "MUFU_SLOW", "DIRECTED_64")
+@family("CS2R", "FRND", "F2I", "I2F_ANY", "MUFU_SLOW", "DIRECTED_64", "PACK_F8", "UNPACK_F8")
 def scalar(op, uop, warp, cta, constants, mask, pc):
     if op == _CS2R:
         _clock(uop, warp, constants, mask)
@@ -279,6 +349,10 @@ def scalar(op, uop, warp, cta, constants, mask, pc):
             _frnd(uop, target + here, first + here)
         elif op == _MUFU:
             _mufu(uop, target + here, first + here)
+        elif op == _PACK:
+            _pack_f8(uop, target + here, first + here, second + here, third + here)
+        elif op == _UNPACK:
+            _unpack_f8(uop, target + here, first + here)
         else:
             _directed(uop, target + here, first + here, second + here, third + here)
     return at.OK

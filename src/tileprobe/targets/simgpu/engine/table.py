@@ -9,9 +9,12 @@ import numpy as np
 
 from tileprobe.targets.simgpu.engine import (
     atomics,
+    bulk,
     control,
     copies,
     exchange,
+    groups,
+    mbarriers,
     memory,
     numbers,
     scalar,
@@ -19,7 +22,17 @@ from tileprobe.targets.simgpu.engine import (
 )
 from tileprobe.targets.simgpu.engine.loop import run
 
-MODULES = (atomics, control, copies, exchange, memory, scalar)  # importing them registers their families
+MODULES = (
+    atomics,
+    bulk,
+    control,
+    copies,
+    exchange,
+    groups,
+    mbarriers,
+    memory,
+    scalar,
+)  # importing them registers their families
 
 
 @lru_cache(maxsize=1)

@@ -10,6 +10,7 @@ from tileprobe.targets.simgpu.lower import (  # noqa: F401  they register
     control,
     exchange,
     floats,
+    hopper,
     integer,
     memory,
     shared,

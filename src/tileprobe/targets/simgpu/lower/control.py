@@ -8,10 +8,11 @@ from tileprobe.targets.simgpu.operands import read
 
 
 @lowers(
-    "NOP", "ERRBAR", "CCTL", "CGAERRBAR", "YIELD", "UTMACCTL", "ACQBULK", "CCTLL", "PREEXIT", "DEPBAR_NONE"
-)
+    "NOP", "ERRBAR", "CCTL", "CGAERRBAR", "YIELD", "UTMACCTL", "ACQBULK", "CCTLL", "PREEXIT", "FENCE", "UTMACMDFLUSH",
+    "WARPGROUP", "UTMAPF",
+)  # fmt: skip
 def nothing(x: Case) -> None:
-    """Order and caches of memory: what is written here is seen by everybody at once."""
+    """Order and caches of memory, and waits for what is done at once here: what is written is seen by everybody."""
     x.mods.clear()
     x.operands.clear()
     x.emit("NOP")
@@ -61,6 +62,7 @@ def back(x: Case) -> None:
 @lowers("LEPC")
 def lepc(x: Case) -> None:
     x.result(rows=2)
+    x.set(at.I0, x.label() if x.operands else -1)
     x.emit("LEPC")
 
 

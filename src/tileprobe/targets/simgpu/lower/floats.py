@@ -169,8 +169,34 @@ def hset2(x: Case) -> None:
 # -- conversions ---------------------------------------------------------------------------------------------------
 
 
+_F8 = ("E5M2", "E4M3")
+
+
+def _eight_bits(x: Case) -> None:
+    """Packing into, and unpacking of, eight bits a number."""
+    kind = _F8.index(x.one_of(*_F8))
+    x.set(at.I0, kind)
+    if x.has("UNPACK_B"):
+        x.one_of("F16")
+        x.result()
+        x.source(at.A, "bits")
+        x.emit("UNPACK_F8")
+        return
+    if not (x.has("PACK_AB_MERGE_C") and x.has("SATFINITE")):
+        raise x.refuse("this packing")
+    x.one_of("F32")
+    x.result()
+    x.source(at.A, "float")
+    x.source(at.B, "float")
+    x.source(at.C, "bits")
+    x.emit("PACK_F8")
+
+
 @lowers("F2FP")
 def f2fp(x: Case) -> None:
+    if any(kind in x.mods for kind in _F8):
+        _eight_bits(x)
+        return
     if not x.has("PACK_AB"):
         raise x.refuse("not a packing of two floats")
     down, relu = x.has("RZ"), x.has("RELU")

@@ -1,0 +1,187 @@
+"""Bulk copies of tiles (TMA): a descriptor says how a tensor lies in global memory, coordinates which tile.
+
+A load is put into the program's queue when it is issued and done when every warp has had a turn, so that what does not
+wait for it sees what was there before; then its bytes arrive at its barrier. A store is done at once.
+
+The descriptor, 128 bytes, is in the form that ptxas itself writes when a kernel makes one (`tensormap.replace`):
+address at 0; at 8 rank - 1 (bits 4 to 6), element type (7 to 10), swizzle (13, 14) and what stands outside (15: NaN);
+from 12 on strides in units of 16 bytes, their upper four bits from 28 on; from 32 on sizes - 1; at 55 to 59 the tile's
+sizes - 1.
+"""
+
+from __future__ import annotations
+
+from tileprobe.targets.jit import part
+from tileprobe.targets.simgpu.engine import layout as at
+from tileprobe.targets.simgpu.engine import raw, shadow
+from tileprobe.targets.simgpu.engine.addresses import fault, inside
+from tileprobe.targets.simgpu.engine.fields import field, row
+from tileprobe.targets.simgpu.engine.mbarriers import change
+from tileprobe.targets.simgpu.engine.numbers import NUMBERS, family
+
+_LOAD, _STORE = NUMBERS["UTMALDG"], NUMBERS["UTMASTG"]
+DESCRIPTOR_BYTES = 128
+
+
+@part
+def element_bytes(kind):
+    """Of the element types: u8, u16, u32, s32, u64, s64, f16, f32, f32 flushed, f64, bf16, tf32, tf32 flushed."""
+    if kind == 0:
+        return 1
+    if kind in (1, 6, 10):
+        return 2
+    if kind in (4, 5, 9):
+        return 8
+    if kind <= 12:
+        return 4
+    return 0
+
+
+@part
+def _stride(place, n):
+    """In bytes, of the dimension n + 1."""
+    low = raw.u32(place + 12 + 4 * n)
+    high = (raw.u32(place + 28) >> (4 * n)) & 15
+    return ((high << 32) | low) << 4
+
+
+@part
+def _swizzled(address, kind):
+    """Kind 1, 2, 3: within 32, 64, 128 bytes; pieces of 16 bytes change places."""
+    if kind == 0:
+        return address
+    return address ^ (((address >> 7) & ((1 << kind) - 1)) << 4)
+
+
+@part
+def _move(cta, place, shared, base, element, swizzle, tile, start, load, fill):
+    """One line of the inner dimension. `tile`: how many elements; `start`: the first one's coordinate. `base`: the
+    address of coordinate 0 of the line, or 0 where the whole line is outside."""
+    size = raw.u32(place + 32) + 1
+    memory = raw.i64(cta + at.CTA_SHARED) - raw.i64(cta + at.CTA_SHARED_BASE)
+    piece = 16 // element
+    for n in range(0, tile, piece):
+        here = memory + _swizzled(shared + n * element, swizzle)
+        count = min(piece, tile - n)
+        first = start + n
+        if base and first >= 0 and first + count <= size:
+            if load:
+                raw.copy(here, base + first * element, count * element)
+            else:
+                raw.copy(base + first * element, here, count * element)
+            continue
+        for k in range(count):
+            where = first + k
+            good = base != 0 and 0 <= where < size
+            if load and not good:
+                raw.fill(here + k * element, fill, element)
+            elif good and load:
+                raw.copy(here + k * element, base + where * element, element)
+            elif good:
+                raw.copy(base + where * element, here + k * element, element)
+
+
+@part
+def transfer(cta, entry, load):
+    """Moves the tile of an entry of the queue. OK or a fault."""
+    place = raw.i64(entry + at.ASYNC_DESCRIPTOR)
+    rank = raw.i32(entry + at.ASYNC_RANK)
+    head = raw.u32(place + 8)
+    element, swizzle = element_bytes((head >> 7) & 15), (head >> 13) & 3
+    if ((head >> 4) & 7) + 1 != rank or element == 0:
+        return fault(cta, at.BAD_DESCRIPTOR, 0, place, rank)
+    tile = raw.u8(place + 55) + 1
+    lines, reach = 1, raw.u32(place + 32) * element + element
+    for n in range(1, rank):
+        lines *= raw.u8(place + 55 + n) + 1
+        reach += _stride(place, n - 1) * raw.u32(place + 32 + 4 * n)
+    origin = raw.i64(place)
+    shared = raw.u32(entry + at.ASYNC_SHARED) & 0xFFFFFF
+    start, room = raw.i64(cta + at.CTA_SHARED_BASE), raw.i64(cta + at.CTA_SHARED_BYTES)
+    if shared < start or shared + lines * tile * element > start + room:
+        return fault(cta, at.SHARED_BOUNDS, 0, shared - start, room)
+    if load:
+        shadow.mark(cta, shared - start, lines * tile * element, at.WRITTEN)
+    else:
+        wrong = shadow.look(cta, 0, shared - start, lines * tile * element)
+        if wrong:
+            return wrong
+    if not inside(cta, origin, origin + reach):
+        return fault(cta, at.OUT_OF_BOUNDS, 0, origin, reach)
+    fill = 0xFF if (head >> 15) & 1 else 0
+    for line in range(lines):
+        rest, base = line, origin
+        for n in range(1, rank):
+            width = raw.u8(place + 55 + n) + 1
+            where = raw.i32(entry + at.ASYNC_AT + 4 * n) + rest % width
+            rest //= width
+            if where < 0 or where > raw.u32(place + 32 + 4 * n):
+                base = 0
+                break
+            base += where * _stride(place, n - 1)
+        at_line = shared + line * tile * element
+        first = raw.i32(entry + at.ASYNC_AT)
+        _move(cta, place, at_line, base, element, swizzle, tile, first, load, fill)
+    return at.OK
+
+
+@part
+def tile_bytes(place):
+    head = raw.u32(place + 8)
+    size = element_bytes((head >> 7) & 15)
+    for n in range(((head >> 4) & 7) + 1):
+        size *= raw.u8(place + 55 + n) + 1
+    return size
+
+
+@part
+def complete_all(cta):
+    """Does all loads that are under way. OK or a fault."""
+    queue, count = raw.i64(cta + at.CTA_ASYNC), raw.i64(cta + at.CTA_ASYNC_COUNT)
+    raw.put64(cta + at.CTA_ASYNC_COUNT, 0)
+    for n in range(count):
+        entry = queue + at.ASYNC * n
+        wrong = transfer(cta, entry, True)
+        barrier = raw.u32(entry + at.ASYNC_BARRIER)
+        if wrong == at.OK and not change(cta, barrier, 0, -tile_bytes(raw.i64(entry + at.ASYNC_DESCRIPTOR))):
+            wrong = fault(cta, at.BAD_MBARRIER, 0, barrier, 0)
+        if wrong:
+            raw.put64(cta + at.CTA_ERROR_PC, raw.i32(entry + at.ASYNC_PC))
+            return wrong
+    return at.OK
+
+
+@family("UTMALDG", "UTMASTG")
+def bulk(op, uop, warp, cta, constants, mask, pc):
+    """A: shared address, [barrier,] coordinates in uniform registers; B: the descriptor's address; I0: the rank."""
+    if mask == 0:
+        return at.OK
+    what, rank = row(uop, at.A, warp, constants), field(uop, at.I0)
+    place = row(uop, at.B, warp, constants)
+    descriptor = raw.u32(place) | (raw.u32(place + at.ROW) << 32)
+    if descriptor & 63 or not inside(cta, descriptor, descriptor + DESCRIPTOR_BYTES):
+        return fault(cta, at.BAD_DESCRIPTOR, 0, descriptor, 0)
+    if op == _LOAD and raw.i64(cta + at.CTA_ASYNC_COUNT) >= at.ASYNC_ROOM:
+        wrong = complete_all(cta)
+        if wrong:
+            return wrong
+    entry = raw.i64(cta + at.CTA_ASYNC) + at.ASYNC * raw.i64(cta + at.CTA_ASYNC_COUNT)
+    raw.put32(entry + at.ASYNC_SHARED, raw.u32(what))
+    following = 1
+    if op == _LOAD:
+        raw.put32(entry + at.ASYNC_BARRIER, raw.u32(what + at.ROW))
+        following = 2
+    for n in range(rank):
+        raw.put32(entry + at.ASYNC_AT + 4 * n, raw.u32(what + at.ROW * (following + n)))
+    raw.put32(entry + at.ASYNC_RANK, rank)
+    raw.put32(entry + at.ASYNC_PC, pc)
+    raw.put64(entry + at.ASYNC_DESCRIPTOR, descriptor)
+    if op == _STORE:
+        return transfer(cta, entry, False)
+    offset = (raw.u32(what) & 0xFFFFFF) - raw.i64(cta + at.CTA_SHARED_BASE)
+    size = tile_bytes(descriptor)
+    if offset < 0 or offset + size > raw.i64(cta + at.CTA_SHARED_BYTES):
+        return fault(cta, at.SHARED_BOUNDS, 0, offset, raw.i64(cta + at.CTA_SHARED_BYTES))
+    shadow.mark(cta, offset, size, at.UNDER_WAY)
+    raw.put64(cta + at.CTA_ASYNC_COUNT, raw.i64(cta + at.CTA_ASYNC_COUNT) + 1)
+    return at.OK

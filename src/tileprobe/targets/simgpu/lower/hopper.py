@@ -1,0 +1,126 @@
+"""What sm_90 brings: barriers in shared memory, bulk copies, products of warp groups."""
+
+from __future__ import annotations
+
+import re
+
+from tileprobe.targets.simgpu.engine import layout as at
+from tileprobe.targets.simgpu.engine.groups import EXCHANGED_A, EXCHANGED_B, FORMS, HALF_SUMS, REGISTERS
+from tileprobe.targets.simgpu.lower.case import Case, lowers
+
+_ARRIVALS = {
+    "A1TR": 1 | 4, "A1T0": 1, "A0TR": 4, "ART0": 2,
+}  # arrivals and bytes: none, one, or what the register says  # fmt: skip
+_DESCRIPTOR = re.compile(r"gdesc\[UR(\d+)\]((?:\.\w+)*)")
+_SHAPE = re.compile(r"64x(\d+)x(\d+)")
+
+
+@lowers("SYNCS")
+def syncs(x: Case) -> None:
+    kind = x.one_of("EXCH", "ARRIVE", "PHASECHK", "CCTL")
+    x.has("64", "TRANS64")
+    if kind == "EXCH":
+        if x.take().text != "URZ":
+            raise x.refuse("the value before")
+        x.address(wide=False)
+        x.source(at.C, "bits", rows=2)
+        x.emit("SYNCS_EXCH")
+    elif kind == "CCTL":
+        x.one_of("IV")
+        x.address(wide=False)
+        x.emit("SYNCS_CCTL")
+    elif kind == "ARRIVE":
+        x.has("RED")
+        x.set(at.I2, _ARRIVALS[x.one_of(*_ARRIVALS, default="A1TR")])
+        if x.take().text != "RZ":
+            raise x.refuse("a result")
+        x.address(wide=False)
+        x.source(at.C, "bits")
+        x.emit("SYNCS_ARRIVE")
+    else:
+        x.set(at.I2, int(x.has("TRYWAIT")))
+        x.predicate_result(0)
+        x.address(wide=False)
+        x.source(at.C, "bits")
+        x.emit("SYNCS_PHASE")
+
+
+def _uniform(x: Case, rows: int) -> int:
+    """Takes `[UR4]`: so many registers from it on."""
+    found = re.fullmatch(r"\[UR(\d+)\]", x.take().text)
+    if not found:
+        raise x.refuse("an address in uniform registers is missing")
+    return x.register("UR", int(found[1]), rows, writing=False)
+
+
+@lowers("UTMALDG", "UTMASTG")
+def bulk(x: Case) -> None:
+    rank = int(x.one_of("1D", "2D", "3D", "4D", "5D")[0])
+    load = x.instruction.root == "UTMALDG"
+    x.set(at.I0, rank)
+    x.set(at.A, _uniform(x, rank + (2 if load else 1)))
+    x.set(at.B, _uniform(x, 2))
+    x.emit(x.instruction.root)
+
+
+@lowers("USETMAXREG")
+def setmaxreg(x: Case) -> None:
+    """Registers are there for all: an allocation succeeds."""
+    x.has("CTAPOOL")
+    kind = x.one_of("TRY_ALLOC", "DEALLOC")
+    if kind == "DEALLOC":
+        x.operands.clear()
+        x.emit("NOP")
+        return
+    x.predicate_result(0)
+    x.take()
+    # all three sources are true: the table of their conjunction
+    x.fields[at.C] = at.PT
+    x.set(at.I0, 0x80)
+    x.emit("plop3")
+
+
+_TYPES = {"HGMMA": ("F16", "BF16", "TF32"), "QGMMA": ("E4M3", "E5M2"), "IGMMA": ("S8", "U8")}
+
+
+@lowers("HGMMA", "QGMMA", "IGMMA")
+def product(x: Case) -> None:
+    root = x.instruction.root
+    shape = _SHAPE.fullmatch(x.mods.pop(0)) if x.mods else None
+    if shape is None:
+        raise x.refuse("this shape")
+    how = 0
+    if root != "IGMMA" and x.one_of("F32", "F16") == "F16":
+        how |= HALF_SUMS
+    kinds = [mod for mod in x.mods if mod in _TYPES[root]]
+    x.mods = [mod for mod in x.mods if mod not in _TYPES[root]]
+    if len(set(kinds)) > 1 or (root == "HGMMA" and len(kinds) > 1):
+        raise x.refuse("A and B of different types")
+    form = (kinds[0] if kinds else "F16").lower()
+    if how & HALF_SUMS and form != "f16":
+        raise x.refuse("sums in half precision")
+    columns, depth = int(shape[1]), int(shape[2])
+    if depth != {"f16": 16, "bf16": 16, "tf32": 8}.get(form, 32) or columns % 8 or not 8 <= columns <= 256:
+        raise x.refuse("this shape")
+    rows = columns // (4 if how & HALF_SUMS else 2)
+    x.result(rows=rows)
+    if x.next_is("R"):
+        how |= REGISTERS
+        x.source(at.A, "bits", rows=4)
+    found = _DESCRIPTOR.fullmatch(x.take().text)
+    if not found:
+        raise x.refuse("a descriptor is missing")
+    for suffix in found[2].split(".")[1:]:
+        if suffix not in ("tnspA", "tnspB"):
+            raise x.refuse(f"the modifier {suffix}")
+        how |= EXCHANGED_A if suffix == "tnspA" else EXCHANGED_B
+    x.set(at.E, x.register("UR", int(found[1]), 4, writing=False))
+    x.source(at.C, "bits", rows=rows)
+    while x.operands:  # a scoreboard, and whether there are sums to add to
+        if x.next_is("UP", "P"):
+            x.predicate(0)
+        elif x.take().text not in ("gsb0", "gsb1"):
+            raise x.refuse("an operand")
+    x.set(at.I0, columns)
+    x.set(at.I1, FORMS.index(form) | how)
+    x.emit("HGMMA")

@@ -1,0 +1,139 @@
+"""Inputs for handlers: ordinary numbers and those at the edges, with every modifier and every predicate."""
+
+from __future__ import annotations
+
+import numpy as np
+from lane_machine import Given
+from lane_references import FLOATS, SPECIAL
+
+from tileprobe.targets.simgpu.engine import layout as at
+from tileprobe.targets.simgpu.engine.lanes_float import FLOAT_COMPARE
+from tileprobe.targets.simgpu.engine.lanes_integer import COMPARE, UNSIGNED
+
+MASKS = (0xFFFFFFFF, 0x0F0F3C01)
+
+
+def _mixed(random, edge, make):
+    rows = make(random, (4, 32)).astype(np.uint32)
+    chosen = random.random((4, 32)) < 0.4
+    rows[chosen] = random.choice(np.array(edge, np.uint32), chosen.sum())
+    return rows
+
+
+def _any(random, shape):
+    return random.integers(0, 1 << 32, shape, np.uint64)
+
+
+def _near(random, shape):
+    """Floats of similar size, so that sums cancel and round."""
+    return (
+        (random.standard_normal(shape) * 2.0 ** random.integers(-14, 14, shape))
+        .astype(np.float32)
+        .view(np.uint32)
+    )
+
+
+def _pairs(random, shape):
+    low, high = (random.standard_normal(shape).astype(np.float16).view(np.uint16) for _ in range(2))
+    return low.astype(np.uint32) | high.astype(np.uint32) << 16
+
+
+def _doubles(random):
+    values = random.standard_normal((2, 32)) * 2.0 ** random.integers(-40, 40, (2, 32))
+    values[0, :6] = [0.0, -0.0, np.inf, -np.inf, 1e-310, 1.0]
+    values[1, :6] = [-0.0, 1.0, np.inf, 2.0, -1e-310, 1.0]
+    rows = np.zeros((4, 32), np.uint32)
+    bits = values.view(np.uint64)
+    rows[0], rows[1] = bits[0] & 0xFFFFFFFF, bits[0] >> np.uint64(32)
+    rows[2], rows[3] = bits[1] & 0xFFFFFFFF, bits[1] >> np.uint64(32)
+    return rows
+
+
+_HALF_EDGES = [
+    0x7C00,
+    0xFC00,
+    0x7E00,
+    0x8000,
+    0x0001,
+    0x03FF,
+    0x0400,
+    0x7BFF,
+    0x3C00,
+    0xBC00,
+    0x3C003C00,
+    0x7F80FF80,
+]
+
+
+def _sources(kind, random):
+    if "double" in kind:
+        return [_doubles(random) for _ in range(3)]
+    if "half" in kind or kind == "halves":
+        return [_mixed(random, _HALF_EDGES, _pairs) for _ in range(3)]
+    if kind == "finite":
+        edges = [w for w in FLOATS if w & 0x7F800000 != 0x7F800000 and w & 0x7FFFFFFF < 0x7F000000]
+        return [_mixed(random, edges, _near) for _ in range(3)]
+    if kind == "ordinary":
+        return [_mixed(random, [w for w in FLOATS if w & 0x7FFFFFFF <= 0x7F800000], _near) for _ in range(3)]
+    if kind == "floats" or kind == "float_comparisons":
+        return [_mixed(random, FLOATS, _near) for _ in range(3)]
+    rows = [_mixed(random, SPECIAL, _any) for _ in range(3)]
+    if kind in ("amounts", "both_amounts"):
+        rows[1] = random.choice(
+            np.array([0, 1, 5, 31, 32, 33, 63, 64, 65, 200, 0xFFFFFFFF], np.uint32), (4, 32)
+        )
+    if kind == "both_amounts":
+        rows[0] = random.choice(np.array([0, 1, 7, 31, 32, 33, 1000], np.uint32), (4, 32))
+    return rows
+
+
+def _fields(kind, random):
+    """Fields of the micro-op, and modifiers."""
+    pick = random.choice
+    signs = int(random.integers(0, 8))
+    sizes = int(random.integers(0, 8)) << at.ABSOLUTE
+    if kind in ("integers", "amounts", "both_amounts"):
+        return {}
+    if kind == "negated":
+        return {"mods": int(pick([0, signs, signs << at.INVERT]))}
+    if kind == "negated_c":
+        return {"mods": int(pick([0, 4]))}
+    if kind == "shift31":
+        return {"i0": int(random.integers(0, 32)), "mods": int(pick([0, 2, 2 << at.INVERT]))}
+    if kind in ("table", "tables"):
+        return {"i0": int(random.integers(0, 256)), "i1": int(random.integers(0, 256))}
+    if kind == "selector":
+        return {"i0": int(random.integers(0, 0x8000)) & 0x7777}
+    if kind == "comparisons":
+        compare = COMPARE[pick(list(COMPARE))] & 7
+        return {
+            "i0": int(pick([0, 1, 2])),
+            "i1": compare | int(pick([0, UNSIGNED])),
+            "mods": int(pick([0, signs])),
+        }
+    if kind == "predicates":
+        slots = random.random((7, 32)) < 0.5
+        return {"i0": int(random.integers(1, 128)), "i1": int(pick([0, 8, 16, 24])), "slots": slots}
+    mods = signs | sizes
+    if "half" in kind or kind == "halves":
+        mods |= sum(int(random.integers(0, 3)) << at.HALVES + 2 * n for n in range(3))
+    more = {"mods": mods}
+    if kind.endswith("comparisons"):
+        compare = FLOAT_COMPARE[pick(list(FLOAT_COMPARE))]
+        more |= {"i0": int(pick([0, 1, 2])), "i1": compare, "i2": int(pick([0x3C00, 0x3F80, 0xFFFF]))}
+    return more
+
+
+def cases(kind, count=12, seed=0):
+    """Inputs of a kind; the last ones with some lanes only."""
+    random = np.random.default_rng(seed)
+    for n in range(count):
+        sources = _sources(kind, random)
+        if kind == "comparisons" or kind.endswith("comparisons"):  # some lanes have equal numbers
+            same = random.random(32) < 0.3
+            sources[1][:, same] = sources[0][:, same]
+        predicates = {f"p{k}": random.random(32) < 0.5 for k in range(3)}
+        fields = _fields(kind, random)
+        if "slots" in fields:
+            predicates = {}
+        yield Given(*sources, **fields, **predicates, mask=MASKS[n == count - 1])

@@ -1,0 +1,154 @@
+"""What goes wrong is said, with the source line: bounds, endless loops, deadlocks, asserts, bad cubins."""
+
+import re
+
+import numpy as np
+import pytest
+import triton
+import triton.language as tl
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+
+import tileprobe
+from tileprobe.errors import TileProbeError
+from tileprobe.targets.simgpu import cubin, listing, program
+from tileprobe.targets.simgpu.errors import BadCubin, KernelFault, UnknownInstruction
+from tileprobe.targets.simgpu.lower.all import lower
+
+
+@triton.jit
+def off_by_one(x, out, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    v = tl.load(x + i, mask=i < n, other=0.0)
+    tl.store(out + i, v, mask=i <= n)  # one too many
+
+
+def test_a_mask_that_is_off_by_one():
+    with tileprobe.use("sim:a100"):
+        x, out = (tileprobe.array(np.zeros(100, np.float32)) for _ in range(2))
+        with pytest.raises(
+            KernelFault, match=r"test_simgpu_faults\.py:\d+ .*STG.*0 bytes behind the end.* 400 bytes"
+        ) as said:
+            off_by_one[(1,)](x, out, 100, 128)
+    line = int(re.search(r"faults\.py:(\d+)", str(said.value))[1])
+    with open(__file__) as file:
+        assert "one too many" in file.read().splitlines()[line - 1]
+
+
+@triton.jit
+def endless(out, n):
+    while tl.load(out, volatile=True) < n:
+        tl.store(out + 1, 1)
+
+
+def test_an_endless_loop_ends():
+    with tileprobe.use("sim:a100", step_limit=10_000):
+        out = tileprobe.array(np.zeros(2, np.int32))
+        with pytest.raises(KernelFault, match=r"endless[\s\S]*warp 0 runs, .*test_simgpu_faults.py"):
+            endless[(1,)](out, 5)
+
+
+@triton.jit
+def two_barriers(out, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    tl.inline_asm_elementwise(
+        "{ .reg .pred p; setp.lt.s32 p, $1, 32; @p bar.sync 1, 128; @!p bar.sync 2, 128; mov.b32 $0, $1; }",
+        "=r,r", [i], dtype=tl.int32, is_pure=False, pack=1,
+    )  # fmt: skip
+    tl.store(out + i, i)
+
+
+def test_warps_that_wait_for_each_other():
+    with tileprobe.use("sim:a100"):
+        out = tileprobe.array(np.zeros(128, np.int32))
+        with pytest.raises(KernelFault) as said:
+            two_barriers[(1,)](out, 128)
+    text = str(said.value)
+    assert "deadlock" in text
+    assert "warp 0 waits at barrier 1 with 32 of 128 threads" in text
+    assert "warp 3 waits at barrier 2 with 96 of 128 threads" in text
+
+
+@triton.jit
+def checked(x, BLOCK: tl.constexpr):
+    v = tl.load(x + tl.arange(0, BLOCK))
+    tl.device_assert(v < 100, "too large")
+    tl.device_print("value", v)
+
+
+def test_asserts_and_prints(capsys):
+    with tileprobe.use("sim:a100"):
+        x = tileprobe.array(np.arange(32, dtype=np.int32))
+        checked[(1,)](x, 32, num_warps=1, debug=True)
+        printed = capsys.readouterr().out
+        x.numpy()[7] = 1000
+        with pytest.raises(AssertionError, match=r"lane 7.*too large"):
+            checked[(1,)](x, 32, num_warps=1, debug=True)
+    assert len(printed.splitlines()) == 32
+    assert re.search(r"\(0, 0, 0\).*value.* 31$", printed, re.MULTILINE)
+
+
+@triton.jit
+def greedy(x, N: tl.constexpr):
+    i = tl.arange(0, N)
+    a = tl.load(x + i[:, None] * N + i[None, :])
+    tl.store(x + i[:, None] * N + i[None, :], tl.dot(a, a).to(tl.float16))
+
+
+def test_too_much_shared_memory():
+    with tileprobe.use("sim:a100"):
+        x = tileprobe.array(np.zeros((512, 512), np.float16))
+        with pytest.raises(triton.runtime.errors.OutOfResources, match="shared memory"):
+            greedy[(1,)](x, 512)
+
+
+# -- cubins --------------------------------------------------------------------------------------------------------
+
+
+def compiled(arch):
+    source = ASTSource(off_by_one, {"x": "*fp32", "out": "*fp32", "n": "i32"}, {"BLOCK": 128})
+    return triton.compile(source, target=GPUTarget("cuda", arch, 32)).asm["cubin"]
+
+
+def test_a_cubin_of_another_architecture():
+    with pytest.raises(BadCubin, match=r"sm_86; code for sm_80, sm_90"):
+        program.decode(compiled(86))
+    with pytest.raises(BadCubin, match=r"compiled for sm_80, and this machine is sm_90"):
+        program.decode(compiled(80), arch=90)
+
+
+def test_what_is_no_cubin():
+    for data in (b"", b"not a cubin", b"\x7fELF", b"\x7fELF" + bytes(100)):
+        with pytest.raises(BadCubin):
+            cubin.read(data)
+
+
+def test_damaged_cubins_are_refused_or_read():
+    """Nothing but the errors that are for it comes out."""
+    data, random = compiled(80), np.random.default_rng(0)
+    refused = 0
+    for n in range(60):
+        damaged = bytearray(data if n % 2 else data[: random.integers(1, len(data))])
+        for place in random.integers(0, len(damaged), 8):
+            damaged[place] = random.integers(0, 256)
+        try:
+            cubin.read(bytes(damaged))
+        except TileProbeError:
+            refused += 1
+    assert refused >= 30
+
+
+def test_an_unknown_variant_is_refused_with_its_text_and_line():
+    text = '\t.section\t.text.k,"ax",@progbits\n\t//## File "/a/b.py", line 12\n'
+    text += "        /*0000*/  {0} ;  /* 0x0000000000000000 */\n  /* 0x0000000000000000 */\n"
+    for instruction, why in {
+        "FROB R0, R1": "",
+        "IADD3.FAST R0, R1, R2, R3": "FAST",
+        "FADD R0, R1, R2, R3": "R3",
+        "MUFU.GAMMA R0, R1": "",
+        "LDG.E R0, [R2.64+R4.X3]": "address",
+    }.items():
+        with pytest.raises(UnknownInstruction) as said:
+            lower(listing.parse(text.replace("{0}", instruction), "k"), 80)
+        assert f"b.py:12: the simulated GPU does not know the instruction `{instruction}`" in str(said.value)
+        assert why in str(said.value)

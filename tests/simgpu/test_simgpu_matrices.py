@@ -1,0 +1,164 @@
+"""Tensor cores against sums in fractions: each product aligned and cut off as the hardware is known to do it."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from exact_floats import BF16, F16, F32, NAN, encoded, read, write
+from lane_machine import Given, Machine
+
+from tileprobe.targets.simgpu.engine import vectors
+
+TF32 = "tf32"
+FORMS = {"f16": F16, "bf16": BF16, "tf32": F32}
+# (products in a group, bits below the largest exponent) by machine and by elements in a row of a fragment
+GROUPS = {"a100": lambda width: (width, 24), "h100": lambda width: (2 * width, 25)}
+
+
+def exponent(value, lowest):
+    if value == 0:
+        return -126
+    size, n = abs(value), 0
+    n = size.numerator.bit_length() - size.denominator.bit_length()
+    n -= Fraction(2) ** n > size
+    return max(n, lowest)
+
+
+def summed(products, total, fraction):
+    """`products`: pairs of (value, exponent). The sum cut off to single precision."""
+    largest = max([exponent(total, -126), *(e for _, e in products)])
+    unit = Fraction(2) ** (largest - fraction)
+    cut = [int(v / unit) for v in (total, *(v for v, _ in products))]  # towards zero
+    return read(write(sum(cut) * unit, 0, F32, "rz"), F32)[1]
+
+
+def elements(rows, form):
+    """Of a register row, in the order of memory."""
+    words = rows.astype(np.uint32)
+    if form == "tf32":
+        return [read(int(w) & 0xFFFFE000, F32)[1] for w in words]
+    return [read(int(h), FORMS[form])[1] for h in words.view(np.uint16)]
+
+
+def product(given, form, machine):
+    """D as a 16 x 8 matrix of fractions."""
+    width = 4 if form == "tf32" else 8
+    a = [[Fraction(0)] * (2 * width) for _ in range(16)]
+    b = [[Fraction(0)] * 8 for _ in range(2 * width)]
+    for n in range(4):
+        for place, value in enumerate(elements(given.a[n], form)):
+            a[8 * (n % 2) + place // width][width * (n // 2) + place % width] = value
+    for n in range(2):
+        for place, value in enumerate(elements(given.b[n], form)):
+            b[width * n + place % width][place // width] = value
+    lowest = {"f16": -14, "bf16": -126, "tf32": -126}[form]
+    size, fraction = GROUPS[machine](width)
+    d = np.zeros((16, 8), np.uint32)
+    for i in range(16):
+        for j in range(8):
+            lane, register = 4 * (i % 8) + j // 2, 2 * (i // 8) + j % 2
+            total = read(int(given.c[register, lane]), F32)[1]
+            for first in range(0, 2 * width, size):
+                products = [
+                    (a[i][k] * b[k][j], exponent(a[i][k], lowest) + exponent(b[k][j], lowest))
+                    for k in range(first, first + size)
+                ]
+                total = summed(products, total, fraction)
+            d[i, j] = write(total, 0, F32)
+    return d
+
+
+def inputs(form, seed):
+    random = np.random.default_rng(seed)
+    values = random.standard_normal((2, 4, 32, 2)) * 2.0 ** random.integers(-9, 5, (2, 4, 32, 2))
+    values[random.random(values.shape) < 0.1] = 0
+    if form == "f16":
+        rows = values.astype(np.float16).view(np.uint16)
+    else:
+        rows = (values.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
+    rows = rows[..., 0].astype(np.uint32) | rows[..., 1].astype(np.uint32) << 16
+    if form == "tf32":
+        rows = values[..., 0].astype(np.float32).view(np.uint32)
+    sums = (random.standard_normal((4, 32)) * 2.0 ** random.integers(-20, 8, (4, 32))).astype(np.float32)
+    return Given(rows[0], rows[1], sums.view(np.uint32))
+
+
+def as_matrix(rows):
+    found = np.zeros((16, 8), np.uint32)
+    for register in range(4):
+        for lane in range(32):
+            found[lane // 4 + 8 * (register // 2), 2 * (lane % 4) + register % 2] = rows[register, lane]
+    return found
+
+
+def run(name, given):
+    _, table = vectors.handlers()
+    return Machine().run(int(table[vectors.NUMBERS[name]]), given)["D"]
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("machine", GROUPS)
+def test_sums_are_cut_off_as_in_hardware(form, machine):
+    for seed in range(2):
+        given = inputs(form, seed)
+        np.testing.assert_array_equal(
+            as_matrix(run(f"hmma_{form}_{machine}", given)), product(given, form, machine)
+        )
+
+
+def test_the_machines_differ():
+    """So that the test above can tell them apart."""
+    given = inputs("f16", 0)
+    assert (run("hmma_f16_a100", given) != run("hmma_f16_h100", given)).any()
+    near = run("hmma_f16_fast", given).view(np.float32)
+    np.testing.assert_allclose(run("hmma_f16_a100", given).view(np.float32), near, rtol=1e-4, atol=1e-4)
+
+
+def test_what_is_no_number_stays_none():
+    given = inputs("f16", 1)
+    given.a[0, 0] = 0x7C00  # infinite, in row 0
+    given.b[0, :4] = 0x3C003C00  # ones: column 0
+    given.b[0, 4:8] = 0  # zeros: column 1
+    found = as_matrix(run("hmma_f16_a100", given))
+    assert found[0, 0] == 0x7F800000
+    assert found[0, 1] == encoded((0, NAN), F32)
+
+
+@pytest.mark.parametrize("kinds", ["ss", "su", "us", "uu"])
+def test_integers(kinds):
+    random = np.random.default_rng(3)
+    given = Given(*(random.integers(0, 1 << 32, (4, 32), np.uint64).astype(np.uint32) for _ in range(3)))
+    given.c[:] = random.integers(-(2**20), 2**20, (4, 32)).astype(np.int32).view(np.uint32)
+    types = {"s": np.int8, "u": np.uint8}
+    a, b = np.zeros((16, 32), np.int64), np.zeros((32, 8), np.int64)
+    for n in range(4):
+        block = given.a[n].copy().view(types[kinds[0]]).reshape(8, 16)
+        a[8 * (n % 2) : 8 * (n % 2) + 8, 16 * (n // 2) : 16 * (n // 2) + 16] = block
+    for n in range(2):
+        b[16 * n : 16 * n + 16] = given.b[n].copy().view(types[kinds[1]]).reshape(8, 16).T
+    wanted = a @ b + as_matrix(given.c).view(np.int32)
+    np.testing.assert_array_equal(as_matrix(run(f"imma_{kinds}", given)).view(np.int32), wanted)
+    given.c[:] = 0x7FFFFFFF
+    found = as_matrix(run(f"imma_{kinds}_sat", given)).view(np.int32)
+    np.testing.assert_array_equal(found, np.minimum(a @ b + 0x7FFFFFFF, 0x7FFFFFFF))
+
+
+def test_doubles():
+    random = np.random.default_rng(4)
+    a, b, c = random.standard_normal((8, 4)), random.standard_normal((4, 8)), random.standard_normal((8, 8))
+
+    def rows(values):
+        bits = np.asarray(values).view(np.uint64)
+        return bits & 0xFFFFFFFF, bits >> np.uint64(32)
+
+    g, t = np.arange(32) // 4, np.arange(32) % 4
+    given = Given(*(np.zeros((4, 32), np.uint32) for _ in range(3)))
+    given.a[0], given.a[1] = rows(a[g, t])
+    given.b[0], given.b[1] = rows(b[t, g])
+    for n in (0, 1):
+        given.c[2 * n], given.c[2 * n + 1] = rows(c[g, 2 * t + n])
+    found = run("dmma", given).astype(np.uint64)
+    result = np.zeros((8, 8))
+    for n in (0, 1):
+        result[g, 2 * t + n] = (found[2 * n] | found[2 * n + 1] << np.uint64(32)).view(np.float64)
+    np.testing.assert_allclose(result, a @ b + c, rtol=1e-14, atol=1e-14)
