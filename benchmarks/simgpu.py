@@ -1,7 +1,7 @@
 """How fast simulated GPUs execute: warp instructions a second, and FLOP/s of matrix products.
 
-`python -m benchmarks simgpu` runs an elementwise kernel, a softmax and matrix products with one thread and with all, and
-prints rates. The first run of each kernel (compiling, decoding) is not measured.
+`python -m benchmarks simgpu` runs an elementwise kernel, a softmax and matrix products with one thread and with all,
+and prints rates. The first run of each kernel (compiling, decoding) is not measured.
 """
 
 from __future__ import annotations

@@ -108,6 +108,8 @@ def read_address(text: str) -> Address | None:
         if not found:
             return None
         suffixes = [s for s in found[3].split(".") if s and s != "reuse"]
+        if ("uniform" if found[1] == "UR" else "register") in made:  # one of each at most
+            return None
         if found[1] == "UR":
             made["uniform"] = _number(found[2], URZ)
             made["uniform_wide"] = "64" in suffixes
@@ -115,7 +117,7 @@ def read_address(text: str) -> Address | None:
         else:
             made["register"] = _number(found[2], RZ)
             made["wide"], made["unsigned"] = "64" in suffixes, "U32" in suffixes
-            scales = [s for s in suffixes if re.fullmatch(r"X\d+", s)]
+            scales = [s for s in suffixes if re.fullmatch(r"X(4|8|16)", s)]
             made["scale"] = int(scales[0][1:]) if scales else 1
             rest = [s for s in suffixes if s not in ("64", "U32", *scales)]
         if rest:
