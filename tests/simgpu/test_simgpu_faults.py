@@ -89,17 +89,23 @@ def test_asserts_and_prints(capsys):
 
 
 @triton.jit
-def greedy(x, N: tl.constexpr):
+def greedy(x, out, n, N: tl.constexpr):
     i = tl.arange(0, N)
-    a = tl.load(x + i[:, None] * N + i[None, :])
-    tl.store(x + i[:, None] * N + i[None, :], tl.dot(a, a).to(tl.float16))
+    total = tl.zeros((N, N), tl.float32)
+    for k in range(0, n, N):
+        a = tl.load(x + i[:, None] * n + k + i[None, :])
+        total += tl.dot(a, a)
+    tl.store(out + i[:, None] * N + i[None, :], total)
 
 
 def test_too_much_shared_memory():
     with tileprobe.use("sim:a100"):
-        x = tileprobe.array(np.zeros((512, 512), np.float16))
+        x, out = (
+            tileprobe.array(np.zeros((64, 1024), np.float16)),
+            tileprobe.array(np.zeros((64, 64), np.float32)),
+        )
         with pytest.raises(triton.runtime.errors.OutOfResources, match="shared memory"):
-            greedy[(1,)](x, 512)
+            greedy[(1,)](x, out, 1024, 64, num_stages=32)
 
 
 # -- cubins --------------------------------------------------------------------------------------------------------
