@@ -340,3 +340,10 @@ def test_a_kernel_without_text_has_no_lines():
     trace = helped()
     trace.kernels[0] = replace(trace.kernels[0], source="")
     assert Source().read(trace).tables == []
+
+
+def test_a_machine_that_changes_its_pace_is_noise():
+    """Half of A's launches ran while the machine was slower by a tenth: two such runs may differ by a twentieth."""
+    row = dot_row(trace_of([1000, 1002] * 10 + [1100, 1102] * 10), trace_of([1100, 1102] * 20))
+    assert row["noise"] > 0.04
+    assert dot_row(trace_of([1000, 1002] * 20), trace_of([1100, 1102] * 20))["noise"] < 0.01

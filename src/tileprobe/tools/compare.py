@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 
 from tileprobe.tools.accounting import interrupted
+from tileprobe.tools.figures import BATCHES, DRIFTS
 from tileprobe.tools.matching import Matched, code_of, match_kernels, match_regions
 from tileprobe.tools.result import Column, Finding, Result, Table
 from tileprobe.tools.signatures import labels
@@ -201,8 +202,18 @@ def _spread_ns(a: np.ndarray, b: np.ndarray) -> float | None:
         return None
     if min(len(a), len(b)) < MANY:
         return float(max(np.ptp(a), np.ptp(b)))
-    errors = [1.4826 * np.median(np.abs(x - np.median(x))) * np.sqrt(np.pi / 2 / len(x)) for x in (a, b)]
-    return float(SIGMAS * np.hypot(*errors))
+    return float(SIGMAS * np.hypot(*(_error_of_median(x) for x in (a, b))))
+
+
+def _error_of_median(samples: np.ndarray) -> float:
+    """From the spread of launches; from that of batches of neighbours where they differ by more than independent ones
+    would, because the machine changed its pace."""
+    error = 1.4826 * np.median(np.abs(samples - np.median(samples))) * np.sqrt(np.pi / 2 / len(samples))
+    if len(samples) < 2 * BATCHES:
+        return float(error)
+    batches = np.median(samples[: len(samples) // BATCHES * BATCHES].reshape(BATCHES, -1), axis=1)
+    slow = batches.std(ddof=1) / np.sqrt(BATCHES)
+    return float(slow if slow**2 > DRIFTS * error**2 else error)
 
 
 def _verdict(change: float, noise: float | None) -> str:
@@ -234,6 +245,12 @@ def _remarks(name: str, pair: _Pair, regions: Matched[Region]) -> list[Finding]:
         found.append(Finding(f"{name}: A ran on {pair.a.target}, B on {pair.b.target}", "warning"))
     if code_of(pair.a.source) != code_of(pair.b.source):
         found.append(Finding(f"{name}: the code differs; regions that did not change are matched first"))
+    elif pair.a.ir and pair.a.signature == pair.b.signature and pair.same_work:
+        found.append(
+            Finding(
+                f"{name}: code and work are the same in both: a change is the machine's, or that of the data"
+            )
+        )
     if not pair.same_work and pair.runs_a and pair.runs_b:
         found.append(
             Finding(
