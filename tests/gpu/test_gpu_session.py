@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import triton
-from fake_gpu import Tensor, fake_gpu, library
+from fake_gpu import Tensor, fake_gpu, library, whole
 from kernels_session import add, described, pairs
 from triton.runtime import _allocation
 from triton.tools.tensor_descriptor import TensorDescriptor
@@ -297,6 +297,20 @@ def test_a_launch_that_fails_leaves_nothing_and_the_next_one_works(gpu, tensors)
         add[(3,)](*tensors, N, BLOCK=BLOCK)
     assert len(session.trace.launches) == 1
     check_times(session, gpu)
+
+
+def test_a_kernel_that_cannot_be_loaded_with_probes_runs_without(gpu, tensors, monkeypatch):
+    load = gpu.driver.utils.load_binary
+
+    def refuse(name, kernel, *rest):
+        if whole(kernel) in gpu.variants:
+            raise RuntimeError("too many resources")
+        return load(name, kernel, *rest)
+
+    monkeypatch.setattr(gpu.driver.utils, "load_binary", refuse)
+    session = launch(tensors, times=2)
+    assert [one.probed for one in gpu.launches] == [False, False]
+    assert any("too many resources" in text for text in session.problems.values())
 
 
 def test_an_empty_grid_is_triton_s_business(gpu, tensors):

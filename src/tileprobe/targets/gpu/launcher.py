@@ -73,6 +73,10 @@ class GpuLauncher:
         if watch is None:
             self.run(*plain)
             return
+        if not self._loads(watch):
+            watch.abort()
+            self.run(*plain)
+            return
         try:
             self._timed(watch, taken, plain)
             watch.stop()
@@ -81,6 +85,17 @@ class GpuLauncher:
                 device.synchronise(stream)
             watch.abort()
             raise
+
+    def _loads(self, watch: Watch) -> bool:
+        """Whether the kernel with probes can be put on the GPU; if not, the user's own launch goes on without."""
+        if watch.variant is None or watch.variant.layout is None:
+            return True
+        try:
+            loaded(watch.variant.code.kernel)
+        except Exception as error:
+            launches.say(self.shown.name, f"cannot be loaded with probes: {error}")
+            return False
+        return True
 
     def _timed(self, watch: Watch, taken: list[Any], plain: tuple[Any, ...]) -> None:
         device, stream = self.target.device(), plain[3]
