@@ -3,6 +3,7 @@
 import pytest
 from gpu_cases import DENSE, plain
 
+from tileprobe.targets.catalog import find
 from tileprobe.targets.gpu import thinned
 from tileprobe.targets.gpu.evidence import side
 from tileprobe.targets.gpu.kernel import GpuKernel
@@ -50,7 +51,7 @@ def test_probes_go_until_nothing_spills_and_it_is_said(spilling):
 
 
 def test_every_dose_has_the_same_probes(spilling):
-    shown = GpuKernel(plain("matmul", "sm80"), type("Target", (), {"name": "cuda"})())
+    shown = GpuKernel(plain("matmul", "sm80"), find("cuda")[0])
     once = shown.compile(PIPELINE)
     thrice = shown.compile(PIPELINE.replace("copies=1", "copies=3"))
     assert len(thrice.layout.slots) == len(once.layout.slots)

@@ -24,7 +24,7 @@ class GpuKernel:
         self.target: Target = target
         function = getattr(compiled.src, "fn", None)
         self.name: str = getattr(function, "__name__", None) or compiled.name
-        self.machine = f"{target.name}:{compiled.metadata.target.arch}"
+        self.machine: str = target.called(compiled)
         self.source = Source(
             getattr(function, "file_name", ""),
             getattr(function, "starting_line_number", 0),

@@ -85,6 +85,10 @@ class GpuTarget(CommonTarget):
 
         return isinstance(driver, backends[self.backend].driver)
 
+    def called(self, kernel: Any) -> str:
+        """The machine that a compiled kernel runs on, as a trace names it."""
+        return f"{self.name}:{kernel.metadata.target.arch}"
+
     def launcher(self, kernel: Any, run: Any) -> Any:
         """What stands in the place of Triton's launcher of a kernel while somebody looks at launches; None if the
         kernel does not run here."""
