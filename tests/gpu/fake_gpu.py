@@ -11,6 +11,7 @@ import ctypes
 import hashlib
 import os
 import re
+import shutil
 import struct
 import subprocess
 import sys
@@ -23,6 +24,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+import pytest
 import triton
 from gpu_machine import Gpu
 from triton._C.libtriton import ir
@@ -51,6 +53,8 @@ LOADED = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
 @cache
 def library(backend: str) -> tuple[ctypes.CDLL, str]:
     """The fake driver, built once a process, and where it is."""
+    if shutil.which("gcc") is None:
+        pytest.skip("Triton's drivers and the library behind them are compiled with gcc")
     source = HERE / "driver" / "fake_gpu.c"
     name = hashlib.sha256(source.read_bytes()).hexdigest()[:16]
     folder = Path(tempfile.gettempdir()) / f"tileprobe-fake-{os.getuid()}-{name}-{backend}"
