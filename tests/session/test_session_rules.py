@@ -86,7 +86,7 @@ def test_a_trace_says_how_it_came_to_be():
             "records have no 'size'; they have granularity, buffer, strategy, clock_bits",
         ),
         ({"records": {"buffer": "x"}}, "the buffer of records is one of private, shared, global, not 'x'"),
-        ({"records": {"clock_bits": "x"}}, "clock_bits is a number, not 'x'"),
+        ({"records": {"clock_bits": "x"}}, "64 bits or up to 32, not clock_bits=x"),
     ],
 )
 def test_what_a_session_cannot_be_made_of(options, text):
