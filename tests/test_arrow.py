@@ -81,8 +81,9 @@ def test_every_part_has_its_place():
     "target", sorted(p.name for p in (ROOT / "targets").iterdir() if (p / "target.py").exists())
 )
 def test_a_target_is_imported_by_its_own_package_alone(target):
-    """And by the command that is its own: `tileprobe llm` runs models on Cambricon-LLM."""
-    own = {("targets", target)} | ({("cli", "llm.py")} if target == "cambricon" else set())
+    """And by what is its own: `tileprobe llm` runs models on Cambricon-LLM, a simulated GPU is a GPU to sessions."""
+    more = {"cambricon": ("cli", "llm.py"), "gpu": ("targets", "simgpu")}
+    own = {("targets", target), *filter(None, [more.get(target)])}
     others = {
         str(file)
         for file, words in imports()

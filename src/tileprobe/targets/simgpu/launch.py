@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from triton.backends.driver import expand_signature
+from triton.runtime import _allocation
 
 from tileprobe.errors import TileProbeError
 from tileprobe.targets.simgpu import arguments, tensormap
@@ -52,9 +53,9 @@ class Launcher:
                 f"kernel {self.kernel}: clusters of {clusters} programs are not simulated yet"
             )
         programs = grid[0] * grid[1] * grid[2]
-        scratch = [self._scratch(kind, programs) for kind in ("global", "profile")]
+        scratch = [self._scratch("global", programs), self._profile_scratch(programs)]
         values = self._values(args)
-        values += [("scratch", "*i8", None if held is None else _Held(held)) for held in scratch]
+        values += [("scratch", "*i8", held) for held in scratch]
         parameters = arguments.pack(self.kernel, values, program.cubin.parameters)
         ranges = [span for _, _, value in values if (span := arguments.memory(value)) is not None]
         ranges += [
@@ -62,6 +63,7 @@ class Launcher:
             for kind, value in zip(self.signature, args)
             if _is_descriptor(kind) and (span := arguments.memory(value.base)) is not None
         ]
+        ranges += _records()
         made = image(program, grid, self.threads(program), self.metadata.shared, parameters, ranges)
         made.searches = holds_addresses(values)
         issued = execute(made, grid, settings.wanted_threads(), settings.step_limit, int(settings.check))
@@ -89,9 +91,23 @@ class Launcher:
             names += [name] * len(parts)
         return values, names
 
-    def _scratch(self, kind: str, programs: int) -> np.ndarray | None:
+    def _scratch(self, kind: str, programs: int) -> Any:
         size = getattr(self.metadata, f"{kind}_scratch_size", 0) or 0
-        return aligned(size * programs) if size else None
+        return _Held(aligned(size * programs)) if size else None
+
+    def _profile_scratch(self, programs: int) -> Any:
+        """That of a profiler, if one provides it."""
+        size = getattr(self.metadata, "profile_scratch_size", 0) or 0
+        if not size or not _allocation.has_profile_allocator():
+            return self._scratch("profile", programs)
+        return _allocation._profile_allocator(size * programs, self.metadata.profile_scratch_align, 0)
+
+
+def _records() -> list[tuple[int, int]]:
+    """Memory of a session, which kernels with records write to."""
+    from tileprobe.targets.catalog import find
+
+    return find("sim")[0].device().spans()  # type: ignore[attr-defined]
 
 
 def _is_descriptor(kind: Any) -> bool:

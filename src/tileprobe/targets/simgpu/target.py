@@ -2,28 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
-from tileprobe.ir.layout import Capabilities
-from tileprobe.ir.machine import Unit
-from tileprobe.targets.base import CommonTarget, CudaProperties, FixedClock, Level, NoRecords
+from tileprobe.ir.machine import GlobalTimer
+from tileprobe.targets.base import CudaProperties
+from tileprobe.targets.gpu.target import CudaTarget, GpuTarget
 
 _DEFAULT = "a100"
 
 
-class SimTarget(CommonTarget):
+class SimTarget(GpuTarget):
     name = "sim"
     about = (
         "an NVIDIA GPU made of software: the machine code that Triton makes for it is executed, with no GPU"
     )
-    structure = "ttgir"
-    takes = "record"
-    doses = ()
-    levels = (Level("ttir", "Triton's"), Level("ttgir", "Triton's for GPUs", shown=True), Level("ptx", "PTX"))
-    capabilities = Capabilities((), (), (), (), 0)
-    memory = NoRecords()
-    clock = FixedClock("simulated", 1e9)
+    backend = "nvidia"
+    levels = CudaTarget.levels
+    capabilities = CudaTarget.capabilities
+    stated_timer = GlobalTimer(1e9, 1.0)
+
+    def present(self) -> bool:
+        return False  # it is everywhere, and chosen by name
+
+    def owns(self, driver: Any) -> bool:
+        from tileprobe.targets.simgpu.driver import SimDriver
+
+        return isinstance(driver, SimDriver)
+
+    def called(self, kernel: Any) -> str:
+        from triton.runtime import driver
+
+        active: Any = driver.active
+        return f"{self.name}:{active.name}"
+
+    def make_device(self) -> Any:
+        from tileprobe.targets.simgpu.session_device import SimDevice
+
+        return SimDevice()
 
     def machines(self) -> tuple[str, ...]:
         from tileprobe.targets.simgpu.machine import names
@@ -53,9 +68,6 @@ class SimTarget(CommonTarget):
         from tileprobe.targets.catalog import DEFAULT, find
 
         return find(DEFAULT)[0].array(data, dtype)  # memory of this machine, as the CPU's
-
-    def units(self, numbers: Sequence[int]) -> list[Unit]:
-        return [Unit(int(n), f"SM {n}", "sm") for n in numbers]
 
     def cuda_properties(self, machine: str = "") -> CudaProperties:
         from tileprobe.targets.simgpu.machine import machine as load
