@@ -146,6 +146,13 @@ def test_the_drift_is_that_of_the_quickest_quarter():
     assert few.drift_points == 0.0
 
 
+def test_a_quarter_of_twelve_launches_is_three():
+    """Three quick launches with a fifth in the dot, one a little slower with all of it, eight slow ones with a half."""
+    times = [(1000, 200)] * 3 + [(1100, 1100)] + [(2000, 1000)] * 8
+    everything = (600 + 1100 + 8000) / (3000 + 1100 + 16_000)
+    assert found(trace_of(times, waited={})).drift_points == pytest.approx(100 * (everything - 0.2))
+
+
 def test_the_drift_looks_at_each_work_by_itself():
     """Quick launches of the short work and of the long one; together they would all be of the short one."""
     short = [(100, 50)] * 8

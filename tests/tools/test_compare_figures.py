@@ -130,6 +130,7 @@ def test_the_verdict_is_about_the_whole_kernel():
     assert texts(a, clear)[0] == "k: B is 25.0 % slower than A, noise 1.0 %"
     assert compare(a, clear).findings[0].data == {"change": 0.25, "noise": pytest.approx(0.01)}
     assert texts(clear, a)[0] == "k: B is 20.0 % faster than A, noise 0.8 %"
+    assert texts(a, trace_of([900, 1400, 900]))[0] == "k: no change beyond the noise of 50.0 %"
     assert texts(a, trace_of([900, 910, 900]))[0] == "k: no change beyond the noise of 1.0 %"
 
 
@@ -142,6 +143,7 @@ def test_what_else_differs_is_said():
         "k: the code differs; regions that did not change are matched first",
     ]
     assert [f.level for f in compare(a, b).findings] == ["info", "info", "warning", "info"]
+    assert "k: A ran on sim:a100, B on cpu" in texts(b, a)
     unknown = trace_of([100] * 3, signature="", source="def k():\n    dot()  # the same\n")
     assert len(texts(a, unknown)) == 1
 
@@ -347,3 +349,17 @@ def test_a_machine_that_changes_its_pace_is_noise():
     row = dot_row(trace_of([1000, 1002] * 10 + [1100, 1102] * 10), trace_of([1100, 1102] * 20))
     assert row["noise"] > 0.04
     assert dot_row(trace_of([1000, 1002] * 20), trace_of([1100, 1102] * 20))["noise"] < 0.01
+
+
+def test_a_kernel_whose_place_is_not_known_counts_its_lines_from_one():
+    trace = helped()
+    trace.kernels[0] = replace(trace.kernels[0], first_line=0)
+    assert line_times(trace, trace.kernels[0])["line"].to_list()[:7] == list(range(1, 8))
+
+
+def test_regions_are_told_apart_by_their_numbers_on_each_side():
+    """Region 1 of A is region 2 of B and the other way round; a third one of A has nobody."""
+    a, b = staged("load", "dot", "exp"), staged("dot", "load")
+    names, matching = matched(a, b)
+    assert sorted(names) == [("dot @ 3", "dot @ 2"), ("load @ 2", "load @ 3")]
+    assert ([r.name for r in matching.only_a], matching.only_b) == (["exp @ 4"], [])

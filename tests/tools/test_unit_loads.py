@@ -279,7 +279,10 @@ def test_many_iterations_are_put_together_in_at_most_twelve_rows():
     assert twelve["iteration"].to_list() == [str(n) for n in range(12)]
 
 
-@pytest.mark.parametrize(("lasted", "said"), [([149, 100, 100], 0), ([150, 100, 100], 1), ([900, 100], 0)])
+@pytest.mark.parametrize(
+    ("lasted", "said"),
+    [([149, 100, 100], 0), ([150, 100, 100], 1), ([150, 100, 100, 100], 1), ([900, 100], 0), ([0, 0, 0], 0)],
+)
 def test_a_first_iteration_half_as_long_again_is_a_warm_up(lasted, said):
     found = Iterations().read(loop_of([lasted])).findings
     assert len(found) == said

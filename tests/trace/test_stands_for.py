@@ -75,6 +75,27 @@ def test_a_phase_leaves_the_beginning_in_the_loop():
     assert (weight, fit) == (4.0, pytest.approx(850 * 2 / (8 * 160)))
 
 
+def test_two_neighbours_are_enough_to_know_what_is_between():
+    """Room for two of four: 160 of 180 ticks are iterations."""
+    layout = allocate([Stamp(0), Body(0, 2, (Stamp(1), Stamp(2))), Stamp(3)], spans=SPANS)
+    words = block(4, range(2), end=1460, layout=layout)
+    found = decode(words, layout, epochs=[1], programs=1).columns
+    inner = found["region"] == 1
+    assert found["weight"][inner].tolist() == [2.0, 2.0]
+    assert found["fit"][inner] == pytest.approx(450 * 160 / 180 * 2 / (4 * 160))
+
+
+def test_a_single_recorded_iteration_is_the_first_as_well():
+    """One of three: what came before it is no iteration, and there is no neighbour to tell what is between."""
+    layout = allocate([Stamp(0), Body(0, 1, (Stamp(1), Stamp(2))), Stamp(3)], spans=SPANS)
+    found = decode(block(3, range(1), end=1370, layout=layout), layout, epochs=[1], programs=1).columns
+    inner = found["region"] == 1
+    assert (found["weight"][inner].tolist(), found["fit"][inner].tolist()) == (
+        [3.0],
+        [pytest.approx(360 / 240)],
+    )
+
+
 def test_iterations_take_no_less_than_what_was_recorded_of_them():
     """A loop that ends right behind the fourth of five iterations has no time for a fifth."""
     assert stands([block(5, range(4), end=1390)])[0] == (1.25, pytest.approx(4 / 5))

@@ -288,3 +288,16 @@ def test_a_wait_that_found_all_done_swallows_nothing():
     """Ten ticks are what a record takes: nobody stood still."""
     assert asynchronous(10) == {0: 310.0 - 10 - 10 - 10, 1: 110.0 - 10, 2: 10.0}
     assert asynchronous(11) == {0: 311.0 - 10 - 10, 1: 111.0, 2: 11.0 + 10}
+
+
+def test_programs_are_kept_in_order_each_by_itself():
+    """Gaps of 100 and 4, and records of 5 ticks: one tick too much before slot 2 of the second program."""
+    calibration = Calibration(5.0)
+    lasted, found = corrected(words_of([(100, 100), (100, 100)]), THREE, calibration)
+    assert found.residual == Residual(20.0, 0.0, 0)
+    lasted, found = corrected(words_of([(100, 100), (100, 4)]), THREE, calibration)
+    assert found.residual == Residual(20.0, 1.0, 1)
+    assert Residual(20.0, 1.0, 1).to_json() == {"residual_share": 0.05, "residual_records": 1}
+    assert lasted[2] == 0.0
+    half = decode(words_of([(100, 4)]), THREE, epochs=[1], programs=1, calibration=Calibration(4.5))
+    assert half.residual == Residual(9.0, 0.5, 1)
