@@ -27,9 +27,9 @@ ALL = {"alternate": False, "programs": "all"}
 def test_all_three_sides_of_a_grid_count():
     x, out = K.arrays(2)
     with tileprobe.profile(**ALL) as session:
-        K.scale_kernel[(2, 3, 4)](x, out, 2.0, BLOCK=K.BLOCK)
+        K.scale_kernel[(2, 4, 3)](x, out, 2.0, BLOCK=K.BLOCK)
     (launch,) = session.trace.launches
-    assert launch.grid == (2, 3, 4)
+    assert launch.grid == (2, 4, 3)
     assert session.trace.intervals["program"].n_unique() == 24
     assert (session.trace.intervals["weight"] == 1).all()
 

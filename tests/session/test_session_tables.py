@@ -197,6 +197,24 @@ def test_a_simulated_launch_is_taken_as_it_is():
     assert [unit.name for unit in trace.units] == ["cpu"]
 
 
+def test_all_instances_of_a_stream_are_looked_at():
+    """The second warp's loop ran longer than the first one's."""
+    layout = allocate([StreamItems([Body(0, 4, (Stamp(0),))], "warp", 2)], granularity="warp")
+    places, blocks = Places(layout), np.zeros((1, layout.block_words), np.uint64)
+    stream, trip = layout.streams[0], layout.loops[0].trip_base
+    blocks[0, trip], blocks[0, stream.words + trip] = (7 << 32) | 2, (7 << 32) | 3
+    assert places.most(blocks) == [3]
+    assert places.least(blocks, layout.loops[0]) == 2
+
+
+def test_a_launch_at_the_first_nanosecond():
+    collected, kernel = Collected(), kernel_of(takes="probe")
+    for start in (0, 7):
+        run = Recorded((2,), start, exact=(simulated(),), work="w")
+        collected.add(kernel, Variant("v", None), run, False)  # type: ignore[arg-type]
+    assert [launch.start_ns for launch in build_trace(collected, {}).launches] == [0.0, 7.0]
+
+
 def test_parts_of_a_simulated_launch_are_kernels_of_their_own():
     trace = exact_trace((simulated("first"), simulated("second")), ())
     assert [(kernel.name, kernel.ir) for kernel in trace.kernels] == [("k: first", {}), ("k: second", {})]

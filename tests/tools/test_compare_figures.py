@@ -3,12 +3,14 @@
 import math
 from dataclasses import replace
 
+import polars as pl
 import pytest
 
 from tileprobe.ir.functions import Function
 from tileprobe.ir.parts import Part
 from tileprobe.tools.compare import compare
 from tileprobe.tools.matching import match_kernels, match_regions
+from tileprobe.tools.regions import region_tree
 from tileprobe.tools.source import Source, function_times, line_times
 from tileprobe.trace import Clock, Kernel, Launch, Region, Trace, Work
 
@@ -363,3 +365,25 @@ def test_regions_are_told_apart_by_their_numbers_on_each_side():
     names, matching = matched(a, b)
     assert sorted(names) == [("dot @ 3", "dot @ 2"), ("load @ 2", "load @ 3")]
     assert ([r.name for r in matching.only_a], matching.only_b) == (["exp @ 4"], [])
+
+
+def test_a_kernel_without_text_does_not_hide_the_next():
+    trace = helped()
+    trace.kernels = [replace(trace.kernels[0], source=""), replace(trace.kernels[0], id=1, name="j")]
+    trace.regions += [
+        replace(r, id=r.id + 4, kernel=1, parent=r.parent and r.parent + 4) for r in trace.regions
+    ]
+    trace.regions[5:7] = [replace(r, parent=4) for r in trace.regions[5:7]]
+    trace.launches.append(Launch(1, 1))
+    rows = trace.intervals
+    more = rows.with_columns(rows["launch"] + 1, rows["region"] + 4)
+    trace.frame = pl.concat([rows, more])
+    assert [table.title for table in Source().read(trace).tables][:1] == ["j"]
+
+
+def test_a_kernel_that_took_no_time_has_no_shares():
+    trace = lined(
+        [Region(0, "k", "kernel"), Region(1, "load @ 12", "load", 0, depth=1)], [(0, 5, 5), (1, 5, 5)]
+    )
+    assert region_tree(trace, trace.kernels[0])["share"].to_list() == [0.0, 0.0]
+    assert set(line_times(trace, trace.kernels[0])["share"]) == {0.0}

@@ -242,3 +242,20 @@ def test_a_single_first_iteration_counts_on_by_its_own_length():
 def test_without_regions_nobody_knows_how_long_a_while_loop_took():
     assert while_stands((0, 1), regions=[], end=1900, pushed=10, room=4)[0] == (2.5, 1.0)
     assert while_stands((0, 1), Every(count=2), regions=[], end=1690)[0] == (1.0, 1.0)
+
+
+def test_programs_count_on_each_by_itself():
+    """Two programs: behind iterations 0 and 1 there is room for two more in the first and for eight in the second."""
+    first, layout = while_block((0, 1), end=1390)
+    second, _ = while_block((0, 1), end=1990)
+    found = decode(
+        np.concatenate([first, second]),
+        layout,
+        epochs=[1],
+        programs=2,
+        sampling=Sampling(loops={0: Every(count=2)}),
+        regions=REGIONS,
+    ).columns
+    inner = found["region"] == 1
+    weights = dict(zip(found["program"][inner].tolist(), found["weight"][inner].tolist()))
+    assert weights == {0: 2.0, 1: 5.0}
