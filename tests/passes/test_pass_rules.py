@@ -10,7 +10,7 @@ from tileprobe.errors import TileProbeError, UnsupportedError
 from tileprobe.ir.accessors import attr_value, op_name
 from tileprobe.ir.layout import Layout, Span
 from tileprobe.ir.parts import Part
-from tileprobe.ir.record import OpenOp
+from tileprobe.ir.record import IndexOp, OpenOp, SlotOp
 from tileprobe.ir.regions import regions_of
 from tileprobe.ir.registry import context
 from tileprobe.passes import available, pipeline
@@ -292,7 +292,7 @@ def test_ends_that_never_meet_are_refused():
     with pytest.raises(
         TileProbeError, match='"A" is issued in loop 0 / 1 and awaited in no loop: such ends never'
     ):
-        asynchronous([end(0, loops=(0, 1))], [end(1, loops=())])
+        asynchronous([end(0, loops=(0, 1))], [end(1, loops=()), end(2, loops=(3,))])
 
 
 def test_of_several_waits_the_first_one_ends_it():
@@ -392,6 +392,25 @@ def test_the_stops_of_several_paths_are_one_in_a_cycle():
     assert len(layout.slots) == 2
 
 
+def test_copies_of_the_second_loop_are_its_own():
+    """Two pipelined loops, each with an issue before it for its iteration 0 and one ahead in it."""
+    parts = []
+    for number in (0, 1):
+        parts += [f"probe.issue {number} peeled {number}", '"my.copy"() : () -> ()']
+        body = (
+            f"probe.wait {number}",
+            '"my.wait"() : () -> ()',
+            f"probe.done {number}",
+            '"my.dot"() : () -> ()',
+        )
+        ahead = (f"probe.issue {number} ahead 1", '"my.copy"() : () -> ()')
+        parts.append(loop(*body, *ahead, more=f"{{probe.loop = #builtin.int<{number}>}}"))
+    layout, kernel = laid_out(program(*parts))
+    found = [(s.region, s.start_peeled, s.start_ahead) for s in layout.spans if s.kind == "async"]
+    assert found == [(0, 0, 0), (0, -1, 1), (1, 1, 0), (1, -1, 1)]
+    assert UNPAIRED not in kernel.attributes
+
+
 def test_what_is_left_alone_is_noted_on_the_kernel():
     _, kernel = laid_out(program("probe.issue 0", '"my.a"() : () -> ()'))
     assert attr_value(kernel, UNPAIRED) == ["region 0 is issued and never awaited"]
@@ -435,6 +454,33 @@ def test_partitions_are_lowered_each_with_its_own_block():
     assert text.count("record.store") == 4  # each record twice
     assert "streams = " in text
     assert "record.streams" not in text
+
+
+def test_a_kept_iteration_lies_within_that_of_the_loop_around():
+    """Three loops deep: each index has that of the next loop outside, and a record those of all three."""
+    inner = loop("probe.mark 0", index="z")
+    text = program(loop(loop(inner, index="b"), index="a"))
+    kernel = kernel_of(text, "assign-slots,probe-to-record")
+    indices = [op for op in kernel.walk() if isinstance(op, IndexOp)]
+    assert [op.within for op in indices] == [None, *(op.results[0] for op in indices[:2])]
+    (slot,) = [op for op in kernel.walk() if isinstance(op, SlotOp)]
+    assert list(slot.indices) == [op.results[0] for op in indices]
+
+
+def test_marks_of_a_kernel_with_several_paths_are_declared_at_its_start():
+    text = (
+        "func.func @k(%c: i1) {\ncf.cond_br %c, ^a, ^b\n^a:\nfunc.return\n^b:\n"
+        '"tt.print"() {prefix = " tileprobe.mark:here: "} : () -> ()\nfunc.return\n}'
+    )
+    kernel = kernel_of(text, "user-probes")
+    (region,) = regions_of(kernel)
+    assert (region.name, region.kind, region.file, region.first_line, region.last_line) == (
+        "here",
+        "mark",
+        "",
+        0,
+        0,
+    )
 
 
 def test_a_record_is_written_at_least_once():
