@@ -107,6 +107,7 @@ def test_a_loop_longer_than_its_room_is_covered_whole():
     assert sampled(iterations="first:8", trips={2: (4, 100, 50)}).loops[2] == Every(count=8)
     assert sampled(iterations="last:8", trips={2: (4, 100, 50)}).loops[2] == Every(phase=-8)
     assert sampled(iterations="every:4").loops[-1] == Every(4)
+    assert sampled(iterations="first:1").loops[-1] == Every(count=1)
 
 
 def test_what_is_drawn_anew():
@@ -268,6 +269,7 @@ def test_doses_of_a_work():
     first = work.next_dose(alternate=True)
     doses = [work.next_dose(alternate=True) for _ in range(6)]
     assert (first, sorted(doses)) == (PROBED, [PLAIN] * 3 + [PROBED] * 2 + [3])
+    assert work.count == 7
     work.dosed = 4  # enough of them
     assert sorted(work.next_dose(alternate=True) for _ in range(6)) == [PLAIN] * 3 + [PROBED] * 3
     assert [work_of().next_dose(alternate=False) for _ in range(5)] == [PROBED] * 5

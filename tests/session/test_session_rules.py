@@ -13,13 +13,14 @@ import tileprobe
 from tileprobe.errors import TileProbeError
 from tileprobe.ir.sampling import Every, Sampling
 from tileprobe.session import script
-from tileprobe.session.decoding import _unkept
+from tileprobe.session.decoding import _kernel_row, _unkept
 from tileprobe.session.manager import Manager, manager
 from tileprobe.session.recorded import Recorded, Watch
 from tileprobe.session.session import Session, check_records
 from tileprobe.session.waiting import Waiting
 from tileprobe.session.works import LEFT_OUT, PLAIN, PROBED
 from tileprobe.tools.plan import Plan
+from tileprobe.trace.replay import Calibration
 
 ALL = {"alternate": False, "programs": "all"}
 
@@ -310,3 +311,22 @@ def test_names_that_cannot_be_imported():
     assert not script._importable("no_such_module_here")
     assert not script._importable("")
     assert not script._importable("no_such_module_here.part")
+
+
+def test_executors_run_dry(tmp_path):
+    (tmp_path / "a.py").write_text(
+        "import time\nfrom concurrent.futures import ThreadPoolExecutor\nfrom pathlib import Path\n"
+        "def late():\n    time.sleep(0.1)\n    Path(__file__).with_name('done').touch()\n"
+        "ThreadPoolExecutor(1).submit(late)\n"
+    )
+    assert script.run([str(tmp_path / "a.py")]) == 0
+    assert (tmp_path / "done").exists()
+
+
+@pytest.mark.parametrize(("error", "cost"), [(5.0, 20.0), (4.9, 10.0), (0.0, 10.0)])
+def test_a_cost_that_is_not_told_from_nothing_is_the_least(error, cost):
+    """10 ticks that may be off by 5: then what a record takes at the least, 20, is as good a guess."""
+    variant = SimpleNamespace(layout=None, ir={}, regions=())
+    seen = SimpleNamespace(kernel=kernel_of(), variant=variant)
+    row = _kernel_row(3, seen, Calibration(10.0, error, {}, (1, 3)))  # type: ignore[arg-type]
+    assert (row.id, row.calibration["cost_ticks"], row.calibration["floor_ticks"]) == (3, cost, 20.0)

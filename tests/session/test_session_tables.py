@@ -283,6 +283,9 @@ def test_whose_a_launch_is():
     assert (probed.work.recorded, probed.work.dosed) == (1, 0)
     assert [work for _, work in flight.sharing()] == [plain.work, probed.work]
     assert [work for _, work in flight.borrowing()] == [other.work]
+    unasked = looking(PLAIN, "other")  # it was to run without probes
+    flight.looking.append(unasked)
+    assert [work for _, work in flight.borrowing()] == [other.work]
     other.work.recorded = 1
     assert flight.borrowing() == []
     alone = Flight(lambda *_: None, [left])

@@ -124,6 +124,11 @@ def test_what_waiting_does_not_explain_is_in_doubt():
     assert shown.doubtful_percent == pytest.approx(100 * 30 / 450)  # no more than it took longer
 
 
+def test_a_quick_launch_that_waited_has_lost_nothing():
+    shown = found(trace_of([(90, 50), (100, 50), (100, 50), (100, 50)], waited={0: 30.0}))
+    assert shown.doubtful_percent == 0.0
+
+
 def test_works_are_in_doubt_each_by_itself_and_for_what_they_stand_for():
     """The first work's launches stand for two each; the second was recorded once, so anything of it may be waiting."""
     times = [(100, 50), (100, 50), (100, 50), (140, 50), (1000, 10)]
@@ -174,7 +179,8 @@ def test_outliers_are_counted_where_nobody_knows_of_waiting():
 
 def test_the_error_is_that_of_the_least_certain_share():
     trace = trace_of([(100, 50), (100, 52), (100, 48)], waited={})
-    assert 0 < found(trace).error_points < 20
+    off = 4.303 * (3 * 4) ** 0.5 / 300  # shares of 0, 2 and -2 beside the mean, of three launches
+    assert found(trace).error_points == pytest.approx(100 * off)
     assert found(trace_of([(100, 50)], waited={})).error_points == float("inf")
 
 

@@ -241,6 +241,8 @@ def test_stages_that_do_half_the_same_are_the_same_changed():
     ]
     assert matched(staged("load+exp"), staged("load+exp+max+sum+mul"))[0] == []
     assert matched(staged("load"), staged("dot"))[0] == []  # single kinds are the same, or not
+    one = matched(staged("load+exp", "load+max"), staged("load+exp+max"))[0]
+    assert one == [("load+exp @ 2", "load+exp+max @ 2")]  # nobody is taken twice
     names, found = matched(staged("load+exp", "dot+mul"), staged("max", "dot+mul+add", "load+exp+sum"))
     assert names == [("load+exp @ 2", "load+exp+sum @ 4")]  # in order, so the second has none left
     assert [r.name for r in found.only_a] == ["dot+mul @ 3"]

@@ -60,6 +60,11 @@ def test_a_rest_of_less_than_a_hundredth_is_not_named():
     assert said(trace_of(stages)).text.endswith("a 29 %, b 28 %, c 22 %, d 20 %, the rest 1 %")
 
 
+def test_a_large_rest_is_said_as_it_is():
+    stages = [(f"{n}", f"kind{n}", 100) for n in range(10)]
+    assert said(trace_of(stages)).text.endswith("kind3 10 %, the rest 60 %")
+
+
 def test_copies_of_a_stage_are_one():
     """An unrolled loop leaves three copies of 150 ns each; a load of 200 has less."""
     stages = [("dot @ 3", "dot", 150)] * 3 + [("load @ 2", "load", 200)]

@@ -59,6 +59,12 @@ def test_a_twentieth_is_where_unevenness_begins(longer, said):
     assert len(found) == 2 * said
 
 
+def test_a_long_tail_is_said_as_it_is():
+    """990 of 2000 ns."""
+    found = Programs().read(programs_of([(0, 0, 0, 0, 10), (0, 1, 1, 0, 1000)])).findings
+    assert found[1].text == "k: at the end of a launch units stand idle for 50 % of their time"
+
+
 def test_one_unit_cannot_be_uneven():
     assert Programs().read(programs_of([(0, 0, 0, 0, 100), (0, 1, 0, 100, 900)])).findings == []
 
@@ -123,6 +129,7 @@ def slow(*lasted):
 
 def test_slow_is_more_than_twice_the_median_of_three_programs_or_more():
     assert slow([100, 100, 200]) == []
+    assert slow([0, 0, 5]) == []
     (found,) = slow([100, 100, 201])
     assert found.text == "k: the slowest program, 2, takes 2.0 times the median"
     assert found.data == {"program": 2, "median_ns": 100.0, "worst_ns": 201.0}
@@ -281,7 +288,14 @@ def test_many_iterations_are_put_together_in_at_most_twelve_rows():
 
 @pytest.mark.parametrize(
     ("lasted", "said"),
-    [([149, 100, 100], 0), ([150, 100, 100], 1), ([150, 100, 100, 100], 1), ([900, 100], 0), ([0, 0, 0], 0)],
+    [
+        ([149, 100, 100], 0),
+        ([150, 100, 100], 1),
+        ([150, 100, 100, 100], 1),
+        ([900, 100], 0),
+        ([0, 0, 0], 0),
+        ([5, 0, 0], 0),
+    ],
 )
 def test_a_first_iteration_half_as_long_again_is_a_warm_up(lasted, said):
     found = Iterations().read(loop_of([lasted])).findings

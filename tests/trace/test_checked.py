@@ -420,3 +420,25 @@ def test_values_of_both_kinds_are_read():
     words[0, 8:12] = 10, np.int64(-7).view(np.uint64), 20, np.float64(2.5).view(np.uint64)
     found = decode(words, layout, epochs=[1], programs=1).columns
     assert (found["value"].tolist(), found["start"].tolist()) == ([-7.0, 2.5], [10, 20])
+
+
+def test_kernels_of_two_clocks_are_each_timed_by_their_own():
+    kernels = [
+        Kernel(0, "a", "cpu", Clock(1e9)),
+        Kernel(1, "b", "sim", Clock(2e9)),
+        Kernel(2, "c", "x", Clock(4e9)),
+    ]
+    for count in (2, 3):
+        trace = Trace.build(
+            {"launch": range(count), "region": [0] * count, "start": [0] * count, "stop": [100] * count},
+            kernels=kernels[:count],
+            launches=[Launch(n, n) for n in range(count)],
+            regions=[Region(0, "k")],
+        )
+        assert trace.intervals["stop_ns"].to_list() == [100.0, 50.0, 25.0][:count]
+
+
+def test_an_empty_trace_takes_no_time_when_merged():
+    empty = simple(1)
+    empty.frame = empty.intervals.clear()
+    assert merge([empty, simple(30)]).intervals["start_ns"].to_list() == [0.0]

@@ -197,6 +197,28 @@ def test_a_start_without_a_stop_is_left_out():
     assert found == [(1, 1, 20, 25), (1, 3, 30, 33)]
 
 
+@pytest.mark.parametrize(
+    ("strategy", "pushed", "left"),
+    [
+        ("exact", 9, [(0, 100), (1, 102)]),
+        ("circular", 2, [(0, 100)]),
+        ("circular", 3, [(0, 100)]),
+        ("circular", 4, [(0, 100), (1, 102)]),
+        ("circular", 9, [(3, 106)]),
+    ],
+)
+def test_a_cursor_that_overflowed_is_read_from_its_oldest_record(strategy, pushed, left):
+    """Two records an iteration, room for four. Of nine the exact strategy keeps the first four, the other 5 to 8."""
+    layout = while_loop(4, strategy)
+    block, base = Block(layout), layout.streams[0].cursor_base
+    for n in range(pushed):
+        if strategy == "circular" or n < 4:
+            at = base + 2 * (n % 4)
+            block.words[at : at + 2] = (n // 2 << 32) | (1 + n % 2), 100 + n
+    block.words[PUSHED] = pushed
+    assert [row[1:] for row in block.rows("region", "iteration", "start") if row[0] == 1] == left
+
+
 def test_runs_of_a_while_loop_are_told_apart():
     """Iterations 0, 1; then 0 again; then, behind a record from outside, another 1."""
     layout = allocate(

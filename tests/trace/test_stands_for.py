@@ -259,3 +259,13 @@ def test_programs_count_on_each_by_itself():
     inner = found["region"] == 1
     weights = dict(zip(found["program"][inner].tolist(), found["weight"][inner].tolist()))
     assert weights == {0: 2.0, 1: 5.0}
+
+
+def test_a_program_without_losses_stands_for_itself_beside_one_with():
+    """Both have room for four records; the first wrote ten, the second four in a loop of 900 ticks."""
+    first, layout = while_block((0, 1), end=1900, pushed=10, room=4)
+    second, _ = while_block((0, 1), end=1900, room=4)
+    words = np.concatenate([first, second])
+    found = decode(words, layout, epochs=[1], programs=2, regions=REGIONS).columns
+    mine = (found["region"] == 1) & (found["program"] == 1)
+    assert (set(found["weight"][mine]), set(found["fit"][mine])) == ({1.0}, {1.0})

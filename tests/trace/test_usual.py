@@ -204,6 +204,19 @@ def test_fewer_than_three_gaps_say_nothing():
     assert cost({1: [[(100, 100)] * 3], 3: [[(160, 160)] * 3]}).cost_ticks == pytest.approx(30.0)
 
 
+def test_a_slot_with_too_few_gaps_does_not_hide_the_next():
+    """Of three programs one did not reach slot 1: two gaps before it, three before slot 2."""
+    doses = {}
+    for dose in (1, 3):
+        words = words_of([(100, 40 + 30 * dose)] * 3)
+        words[0, THREE.slots[1].base] = 0
+        words[0, THREE.slots[2].base] = 1000 + 40 + 30 * dose
+        rows, _ = read_rows(words, THREE, epochs=[1], programs=3)
+        doses[dose] = rows
+    found = calibrate(doses)
+    assert found.slots == {2: pytest.approx(30.0)}
+
+
 def test_the_error_of_a_median_is_that_of_its_deviation():
     """Gaps 90, 100, 110, 100, 130: a median deviation of 10, which is 14.8 of a normal sample."""
     gaps = [(n, 500) for n in (90, 100, 110, 100, 130)]
