@@ -202,7 +202,7 @@ def _spread_ns(a: np.ndarray, b: np.ndarray) -> float | None:
         return None
     if min(len(a), len(b)) < MANY:
         return float(max(np.ptp(a), np.ptp(b)))
-    return float(SIGMAS * np.hypot(*(_error_of_median(x) for x in (a, b))))
+    return float(SIGMAS * np.hypot(_error_of_median(a), _error_of_median(b)))
 
 
 def _error_of_median(samples: np.ndarray) -> float:
