@@ -132,6 +132,8 @@ def cases(kind, count=12, seed=0):
         if kind == "comparisons" or kind.endswith("comparisons"):  # some lanes have equal numbers
             same = random.random(32) < 0.3
             sources[1][:, same] = sources[0][:, same]
+        if kind in ("floats", "halves"):  # zeros of both signs meet
+            sources[0][0, :4], sources[1][0, :4] = [0, 1 << 31, 0, 1 << 15], [1 << 31, 0, 1 << 15, 0]
         predicates = {f"p{k}": random.random(32) < 0.5 for k in range(3)}
         fields = _fields(kind, random)
         if "slots" in fields:

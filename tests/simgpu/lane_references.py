@@ -252,6 +252,18 @@ for _signed in (False, True):
         )
 
 
+def smaller_pairs(g, n, is_signed):
+    pick, found = (min if g.p0[n] else max), 0
+    for place in (0, 16):
+        x, y = (int(s[0, n]) >> place & 0xFFFF for s in (g.a, g.b))
+        found |= pick(x, y, key=lambda v: signed(v, 16) if is_signed else v) << place
+    return found
+
+
+known("imnmx_u16x2")(each(partial(smaller_pairs, is_signed=False)))
+known("imnmx_s16x2")(each(partial(smaller_pairs, is_signed=True)))
+
+
 def combine(how, x, y):
     return (x and y, x or y, x != y)[how]
 

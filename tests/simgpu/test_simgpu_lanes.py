@@ -32,7 +32,7 @@ def differences(machine, address, name, given):
         want = np.asarray(value).astype(np.uint32 if is_row else bool)
         before = given.before[key] if is_row else lanes({"P0": 0x5A5A5A5A, "P1": 0xA5A5A5A5}[key])
         bad = got != np.where(on, want, before)
-        wrong += [(key, int(n), hex(got[n]), hex(want[n])) for n in np.flatnonzero(bad)]
+        wrong += [(key, int(n), hex(int(got[n])), hex(int(want[n]))) for n in np.flatnonzero(bad)]
     return wrong
 
 

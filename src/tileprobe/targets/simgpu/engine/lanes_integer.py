@@ -376,6 +376,24 @@ for _signed in (False, True):
     handler("imnmx" + ("_s" if _signed else "_u"), partial(_extreme, signed=_signed, added=False))
     handler("iaddmnmx" + ("_s" if _signed else "_u"), partial(_extreme, signed=_signed, added=True))
 
+
+def _extreme_pairs(k: Lanes, signed: bool) -> None:
+    """The same for two halves a register."""
+    b = k.b
+    smaller, parts = k.vector_of(k.predicate(0)), []
+    for place in (0, 16):
+        up = k.splat(16 - place, I32)
+        shift = b.ashr if signed else b.lshr
+        x, y = (shift(b.shl(k.row(source), up), k.splat(16, I32)) for source in (A, B))
+        less = b.icmp_signed("<", x, y)
+        value = b.select(smaller, b.select(less, x, y), b.select(less, y, x))
+        parts.append(b.shl(b.and_(value, k.splat(0xFFFF, I32)), k.splat(place, I32)))
+    k.out(b.or_(*parts))
+
+
+handler("imnmx_u16x2", partial(_extreme_pairs, signed=False))
+handler("imnmx_s16x2", partial(_extreme_pairs, signed=True))
+
 # -- comparisons ---------------------------------------------------------------------------------------------------
 
 COMBINE = {"AND": 0, "OR": 1, "XOR": 2}  # how a comparison meets the predicate operand: I0

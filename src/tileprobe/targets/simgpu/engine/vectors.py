@@ -1,8 +1,8 @@
 """All handlers over lanes as one table of machine code, and `execute`, with which code that Numba compiles calls them.
 
 Handlers are LLVM functions without any of Numba's parts, so they are compiled apart, once, to an object file that is
-kept beside Numba's code. A handler's number is the place of its name in `NUMBERS`. `compiled` makes code of other
-handlers in the same way, which is how tests look at one handler, changed or not, without all the others.
+kept beside Numba's code. A handler's number is the place of its name in `NUMBERS`. `text` and `compiled` make code of
+some of them in the same way, which is how tests look at one handler, changed or not, without all the others.
 """
 
 from __future__ import annotations
@@ -45,7 +45,12 @@ def _module(handlers: Mapping[str, Emit]) -> ir.Module:
     return module
 
 
-def _object(handlers: Mapping[str, Emit]) -> bytes:
+def text(handlers: Mapping[str, Emit]) -> str:
+    """LLVM IR of these handlers."""
+    return str(_module(handlers))
+
+
+def _object(source: str) -> bytes:
     import llvmlite.binding as llvm
 
     llvm.initialize_native_target()
@@ -59,9 +64,8 @@ def _object(handlers: Mapping[str, Emit]) -> bytes:
         codemodel="small",
         jit=True,
     )
-    made = _module(handlers)
-    made.triple, made.data_layout = machine.triple, str(machine.target_data)
-    module = llvm.parse_assembly(str(made))
+    module = llvm.parse_assembly(source)
+    module.triple, module.data_layout = machine.triple, str(machine.target_data)
     options = llvm.create_pipeline_tuning_options(speed_level=2)
     builder = llvm.create_pass_builder(machine, options)
     builder.getModulePassManager().run(module, builder)
@@ -89,9 +93,9 @@ def _load(data: bytes, names: list[str]) -> tuple[Any, np.ndarray]:
     return library, np.array([library[name] for name in names], np.int64)
 
 
-def compiled(handlers: Mapping[str, Emit]) -> tuple[Any, np.ndarray]:
-    """Code of these handlers, in their order."""
-    return _load(_object(handlers), list(handlers))
+def compiled(source: str, names: list[str]) -> tuple[Any, np.ndarray]:
+    """Code of LLVM IR, and the addresses of these functions in it."""
+    return _load(_object(source), names)
 
 
 def kept() -> Path:
@@ -115,7 +119,7 @@ def handlers() -> tuple[Any, np.ndarray]:
     try:
         return _load(path.read_bytes(), names)
     except (OSError, RuntimeError):  # not there yet, or not whole
-        data = _object({name: HANDLERS[name] for name in names})
+        data = _object(text({name: HANDLERS[name] for name in names}))
     with contextlib.suppress(TileProbeError):  # nowhere to keep it: compile in each process
         write_file(path, data, make_folder=True)
     return _load(data, names)

@@ -208,13 +208,14 @@ def flo(x: Case) -> None:
 
 @lowers("IMNMX", "VIMNMX", "UIMNMX")
 def imnmx(x: Case) -> None:
+    pairs = x.one_of("U16x2", "S16x2", default="")
     unsigned = x.has("U32")
     x.has("S32")
     x.result()
-    x.source(at.A)
-    x.source(at.B)
+    x.source(at.A, "bits" if pairs else "integer")
+    x.source(at.B, "bits" if pairs else "integer")
     x.predicate(0)
-    x.emit("imnmx_u" if unsigned else "imnmx_s")
+    x.emit(f"imnmx_{pairs.lower()}" if pairs else "imnmx_u" if unsigned else "imnmx_s")
 
 
 @lowers("VIADDMNMX")
