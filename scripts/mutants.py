@@ -239,17 +239,24 @@ def _dumped(source: str) -> str:
 def found_again(old: list[Mutant]) -> tuple[list[Mutant], list[Mutant]]:
     """The same changes in the code as it is now, and those whose code is gone."""
     known = operators()
-    wanted: dict[str, set[str]] = defaultdict(set)
+    wanted: dict[str, set[tuple[str, str]]] = defaultdict(
+        set
+    )  # file -> operator and the line that it changed
     for mutant in old:
-        wanted[mutant.file].add(mutant.operator)
+        for line in mutant.diff.splitlines():
+            if line.startswith("-"):
+                wanted[mutant.file].add((mutant.operator, line[1:]))
     now: dict[tuple, list[Mutant]] = defaultdict(list)
-    for file, names in wanted.items():
-        if (PACKAGE / file).exists():
-            for mutant in mutants_of(
-                PACKAGE / file, {f"core/{name}": known[f"core/{name}"] for name in names}
-            ):
-                if changed(mutant, known) is not None:
-                    now[mutant.name].append(mutant)
+    for file, pairs in wanted.items():
+        path = PACKAGE / file
+        if not path.exists():
+            continue
+        lines = path.read_text().splitlines()
+        mine = {f"core/{operator}": known[f"core/{operator}"] for operator, _ in pairs}
+        for mutant in mutants_of(path, mine):
+            here = (mutant.operator, lines[mutant.line - 1]) in pairs
+            if here and changed(mutant, known) is not None:
+                now[mutant.name].append(mutant)
     moved, gone = [], []
     for mutant in old:
         if same := now[mutant.name]:

@@ -196,6 +196,7 @@ def test_plans_in_a_pipeline():
         "assign-slots{structure=tile capacity=7 cursor_capacity=0 max_words=16384 clock_bits=32},"
         "probe-to-record{structure=tile copies=3}"
     )
+    assert "capacity=256 dynamic=true}" in Plan().pipeline()
     assert (Plan(min_cost=3.0) | Plan(min_cost=2.0)).min_cost == 2.0
     assert (Plan(kernel=False) | Plan(kernel=False)).kernel is False
 
