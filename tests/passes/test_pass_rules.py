@@ -460,7 +460,7 @@ def test_a_kept_iteration_lies_within_that_of_the_loop_around():
     """Three loops deep: each index has that of the next loop outside, and a record those of all three."""
     inner = loop("probe.mark 0", index="z")
     text = program(loop(loop(inner, index="b"), index="a"))
-    kernel = kernel_of(text, "assign-slots,probe-to-record")
+    kernel = kernel_of(text, "assign-slots{capacity=4},probe-to-record")
     indices = [op for op in kernel.walk() if isinstance(op, IndexOp)]
     assert [op.within for op in indices] == [None, *(op.results[0] for op in indices[:2])]
     (slot,) = [op for op in kernel.walk() if isinstance(op, SlotOp)]
