@@ -34,7 +34,7 @@ def chosen():
                     yield machine, name, n
 
 
-@pytest.mark.parametrize(("machine", "name", "number"), chosen())
+@pytest.mark.parametrize(("machine", "name", "number"), list(chosen()))
 def test_example(machine, name, number):
     module = import_module(f"examples.kernels.{name}")
     with tileprobe.use(machine):

@@ -80,6 +80,10 @@ class AssignSlotsPass(ModulePass):
             _pushed(part.items, part.all_cursor, self.capacity if part.all_cursor else 1) for part in streams
         )
         while True:
+            while self._least_words(streams) > self.max_words and (largest := _largest(streams)) > 1:
+                streams = _shrunk(
+                    streams, largest
+                )  # laying out hundreds of millions of words would take a while
             layout = allocate(
                 streams,
                 spans=spans,
@@ -91,15 +95,44 @@ class AssignSlotsPass(ModulePass):
             )
             if layout.block_words <= self.max_words:
                 return layout
-            largest = max((loop.capacity for loop in layout.loops if not loop.cursor), default=1)
+            largest = _largest(streams)
             if largest == 1:
                 raise TileProbeError(
                     f"one program's records need {layout.block_words} words and may take {self.max_words}: "
                     "select fewer regions, or allow more"
                 )
-            streams = [
-                replace(stream, items=[_shrink(item, largest) for item in stream.items]) for stream in streams
-            ]
+            streams = _shrunk(streams, largest)
+
+    def _least_words(self, streams: list[StreamItems]) -> int:
+        """What records with places take at least."""
+        circular = self.strategy == "circular"
+        return sum(part.instances * _words(part.items, part.all_cursor, circular) for part in streams)
+
+
+def _words(items: Sequence[Stamp | Body], cursor: bool, circular: bool) -> int:
+    count = 0
+    for item in items:
+        if cursor or (circular and item.branch):  # it may go to the cursor's segment
+            continue
+        if isinstance(item, Stamp):
+            count += 2 if item.payload else 1
+        elif item.counted:
+            count += 1 + item.capacity * _words(item.items, cursor, circular)
+    return count
+
+
+def _largest(streams: Sequence[StreamItems]) -> int:
+    """The most room of a loop whose iterations have places."""
+
+    def most(items: Sequence[Stamp | Body]) -> int:
+        bodies = [item for item in items if isinstance(item, Body) and item.counted]
+        return max((max(body.capacity, most(body.items)) for body in bodies), default=1)
+
+    return max((most(part.items) for part in streams if not part.all_cursor), default=1)
+
+
+def _shrunk(streams: Sequence[StreamItems], largest: int) -> list[StreamItems]:
+    return [replace(part, items=[_shrink(item, largest) for item in part.items]) for part in streams]
 
 
 def _pushed(items: Sequence[Stamp | Body], cursor: bool, room: int) -> int:
