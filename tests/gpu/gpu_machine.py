@@ -154,7 +154,7 @@ class Gpu:
             self._store(far < 2**31 - 2, base + far.astype(np.int64), word)
         elif name == "tt.int_to_ptr":
             values[op.results[0]] = held[0]
-        elif name == "tt.load":
+        elif name == "tt.load" and held[0] is not None:  # of the table; what a kernel loads is not known
             values[op.results[0]] = int(self.table.view(np.int64).reshape(-1)[(held[0] - SCRATCH) // 8])
         elif name == "llvm.call_intrinsic":
             intrinsic = attr_value(op, "intrin")

@@ -44,7 +44,9 @@ class CpuKernel:
 
     @property
     def key(self) -> Any:
-        return self.launcher  # by identity: Triton makes one a compiled kernel
+        """By its code: threads that launch a kernel for the first time at the same moment each compile it."""
+        code = getattr(self.launcher.metadata, "hash", None)
+        return self.launcher if code is None else (code, self.source.file, self.source.first_line)
 
     def compile(self, pipeline: str) -> Variant:
         from tileprobe.ir.layout import Layout

@@ -8,6 +8,7 @@ from __future__ import annotations
 import glob
 import os
 from collections.abc import Callable, Mapping, Sequence
+from ctypes import ArgumentError
 from typing import TYPE_CHECKING, Any
 
 from tileprobe.errors import TileProbeError
@@ -138,7 +139,10 @@ class GpuTarget(CommonTarget):
         return [Unit(int(n), f"SM {n}", "sm") for n in numbers]
 
     def workers(self) -> int:
-        return self.device().properties().multiprocessors
+        try:
+            return self.device().properties().multiprocessors
+        except (AssertionError, ImportError, OSError, RuntimeError, ArgumentError, TileProbeError):
+            return 1  # no GPU, no driver, or another target's is the active one
 
     def structures(self) -> Mapping[str, Callable[[], Structure]]:
         from tileprobe.targets.gpu.structure import TtgirStructure
