@@ -1,4 +1,4 @@
-"""Products of warp groups on `sim:h100`: Triton makes wgmma of them (HGMMA, IGMMA, QGMMA), and their values are right."""
+"""Products of warp groups on `sim:h100`: Triton makes wgmma of them (HGMMA, IGMMA, QGMMA); their values are right."""
 
 import pytest
 import triton
