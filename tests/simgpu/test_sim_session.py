@@ -1,5 +1,8 @@
 """A session on a simulated GPU: machine code with records is executed, and what comes back is what the kernel did."""
 
+import io
+import re
+
 import numpy as np
 import pytest
 import triton
@@ -7,6 +10,12 @@ import triton.language as tl
 
 import tileprobe
 from tileprobe.session.session import Session
+from tileprobe.targets.simgpu.device import Counter
+from tileprobe.tools.regions import Regions
+from tileprobe.views.html import page
+from tileprobe.views.json_report import trace_to_json
+from tileprobe.views.screen import Screen
+from tileprobe.views.terminal import print_report
 
 
 @triton.jit
@@ -63,3 +72,33 @@ def test_doses_say_what_the_machine_code_says_of_a_record(profiled):
     session, _, _ = profiled
     (kernel,) = session.trace.kernels
     assert 2.0 <= kernel.calibration["cost_ticks"] <= 3.0
+
+
+def test_instructions_are_not_shown_as_time(profiled):
+    """The same unit in records and launches, printed as what it is, with a remark, in every form of the report."""
+    session, _, _ = profiled
+    trace = session.trace
+    (kernel,) = trace.kernels
+    assert (kernel.clock.name, kernel.clock.hz) == ("instructions", 1e9)
+    plain = [launch for launch in trace.launches if not launch.probed]
+    with tileprobe.use("sim:a100"):
+        before = Counter.issued
+        x = tileprobe.array(np.zeros(256, np.float32))
+        running_sum[(4,)](x, x, 7, BLOCK=64)
+        issued = Counter.issued - before
+    assert plain
+    assert min(launch.duration_ns for launch in plain) == issued
+    assert not trace.domains
+    out = io.StringIO()
+    print_report(trace, [Regions().read(trace)], Screen(out, width=150))
+    said = out.getvalue()
+    assert "no time is simulated" in said
+    assert "instr each" in said
+    assert "account for" not in said
+    assert not re.search(r"\d (ns|µs)\b(?! of Python)", said)
+    report = trace_to_json(trace)
+    assert report["unit"] == "instructions"
+    assert "no time is simulated" in report["remarks"][0]
+    html = page(trace)
+    assert "no time is simulated" in html
+    assert '"unit":"instructions"' in html

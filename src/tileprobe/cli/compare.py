@@ -31,6 +31,7 @@ def run(args: argparse.Namespace) -> int:
     from tileprobe.files import write_json
     from tileprobe.tools.compare import compare
     from tileprobe.trace import Trace
+    from tileprobe.views import text
     from tileprobe.views.terminal import make_console, print_findings, print_table
 
     _traces.check_apart([args.a, args.b], [args.html, args.json])
@@ -49,10 +50,11 @@ def run(args: argparse.Namespace) -> int:
     screen.say(f"A {args.a}", "dim")
     screen.say(f"B {args.b}", "dim")
     screen.print()
-    for table in result.tables:
-        screen.say(f"{table.title}, time in a program", "bold")
-        print_table(table, screen)
-        screen.print()
+    with text.units_of(b):
+        for table in result.tables:
+            screen.say(f"{table.title}, {'instructions' if text.counts(b) else 'time'} in a program", "bold")
+            print_table(table, screen)
+            screen.print()
     print_findings(result.findings, screen)
     if result.tables:
         screen.say(RUNS, "dim")

@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+INSTRUCTIONS = "instructions"  # the name of a clock that counts what a warp has executed: no time
+
 
 @dataclass(frozen=True)
 class Clock:
@@ -14,6 +16,10 @@ class Clock:
     hz: float
     name: str = "tsc"
     bits: int = 64
+
+    @property
+    def is_time(self) -> bool:
+        return self.name != INSTRUCTIONS
 
 
 @dataclass(frozen=True)

@@ -107,7 +107,9 @@ class Interrupted:
 
 
 def accounted(trace: Trace, kernel: Kernel) -> Accounted | None:
-    """None when no launch has a duration, or none was recorded."""
+    """None when no launch has a duration, or none was recorded, or what is counted is no time."""
+    if not kernel.clock.is_time:
+        return None
     runs = program_times(trace, kernel)
     durations = {x.id: x.duration_ns for x in trace.kernel_launches(kernel.id) if x.probed and x.duration_ns}
     if not runs.height or not durations:

@@ -47,6 +47,10 @@ def compare(a: Trace, b: Trace) -> Result:
     result = Result("compare")
     left, right = _Side(a), _Side(b)
     kernels = match_kernels(left.trace, right.trace)
+    if any(mine.clock.is_time != other.clock.is_time for mine, other in kernels.pairs):
+        result.findings.append(
+            Finding("one side counts time, the other instructions: they do not compare", "warning")
+        )
     for mine, other in kernels.pairs:
         _compare_kernels(result, left, mine, right, other)
     for side, alone, letter in ((left, kernels.only_a, "A"), (right, kernels.only_b, "B")):

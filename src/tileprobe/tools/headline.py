@@ -30,7 +30,8 @@ def headline(trace: Trace, kernel: Kernel, tree: pl.DataFrame, name: str) -> lis
     data = {"region": top["region"], "share": share, "made_of": found}
     if share < DOMINATES or (top["kind"] in RANGES and len(found) > 1 and not _dominates(found)):
         return [Finding(f"{name}: {_mixture(found)}", data=data, kernel=kernel.id)]
-    text = f"{name}: {100 * share:.0f} % of the time is in {_where(trace, top, found)}"
+    what = "time" if kernel.clock.is_time else "instructions"
+    text = f"{name}: {100 * share:.0f} % of the {what} is in {_where(trace, top, found)}"
     return [Finding(text, data=data, kernel=kernel.id)]
 
 
@@ -97,7 +98,8 @@ def short_regions(kernel: Kernel, tree: pl.DataFrame, name: str) -> list[Finding
     if not short.height:
         return []
     names = ", ".join(short["name"].to_list()[:3]) + (" ..." if short.height > 3 else "")
-    text = f"{name}: {names}: shorter than four records ({4 * cost:.0f} ns), so read the times as rough"
+    unit = "ns" if kernel.clock.is_time else "instructions"
+    text = f"{name}: {names}: shorter than four records ({4 * cost:.0f} {unit}), so read the times as rough"
     return [Finding(text, "warning", {"regions": short["region"].to_list()}, kernel.id)]
 
 

@@ -35,7 +35,9 @@ def print_source(frame: pl.DataFrame, screen: Screen, full: bool = False) -> set
     for n, row in enumerate(rows):
         if n in hidden:
             if n - 1 not in hidden:
-                screen.print(_gap(rows, n, hidden, (LEFT if bars else NARROW) + digits, screen))
+                screen.print(
+                    _gap(rows, n, hidden, (LEFT if bars else NARROW) + text.wider() + digits, screen)
+                )
             continue
         out = _left(row, hottest, bars, screen, used)
         out.append_text(screen.words(f"{row['line']:>{digits}} │ ", "dim"))
@@ -47,12 +49,14 @@ def print_source(frame: pl.DataFrame, screen: Screen, full: bool = False) -> set
 def _left(row: dict, hottest: float, bars: bool, screen: Screen, used: set[str]) -> Text:
     """The time of a line, its share and a bar."""
     if row["ns"] is None:
-        return Text(" " * (LEFT if bars else NARROW))
+        return Text(" " * ((LEFT if bars else NARROW) + text.wider()))
     mark = ">" if row["called_ns"] > 0.5 * row["ns"] else "~" if row["estimate"] else " "
     used.add(mark)
     if row["estimate"]:
         used.add("~")
-    out = screen.words(f"{mark}{text.duration(row['ns']):>8} {text.percent(row['share']):>6} ")
+    out = screen.words(
+        f"{mark}{text.duration(row['ns']):>{8 + text.wider()}} {text.percent(row['share']):>6} "
+    )
     if bars:
         length = row["share"] / hottest if hottest else 0.0
         out.append(f"{text.bar(length, BAR, screen.plain):<{BAR}} ", style=heat(row["share"]))

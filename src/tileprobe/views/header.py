@@ -34,6 +34,8 @@ def print_header(trace: Trace, kernel: Kernel, screen: Screen, times: Times | No
     screen.print(title)
     if kernel.signature:
         screen.say(kernel.signature, "dim")
+    if not kernel.clock.is_time:
+        screen.say(f"! {text.NO_TIME}", "yellow")
     screen.say(_launches(launches, works))
     for line in work_lines(launches, works):
         screen.say(line, "dim")
@@ -113,11 +115,18 @@ def _cost(trace: Trace, kernel: Kernel) -> str:
         line = f"what probes cost is not measurable here: {cost.why}" + (f"; {estimate}" if estimate else "")
     else:
         line = f"probes cost {estimate}" if estimate else ""
-    line += f", {cost.record_cost_ns:.1f} ns a record" if cost.record_cost_ns is not None else ""
+    unit = "ns" if kernel.clock.is_time else "instructions"
+    if not kernel.clock.is_time:
+        line = (
+            line.replace("probes cost", "probes add")
+            .replace(" %", " % instructions", 1)
+            .replace("measured", "counted")
+        )
+    line += f", {cost.record_cost_ns:.1f} {unit} a record" if cost.record_cost_ns is not None else ""
     mine = [work for work in trace.works if work.kernel == kernel.id and work.session_us is not None]
     often = max(mine, key=lambda work: work.probed, default=None)
     if often is not None and often.session_us is not None and often.probed >= ENOUGH:
-        line += f", and {text.duration(1e3 * often.session_us)} of Python a recorded launch"
+        line += f", and {text.real(1e3 * often.session_us)} of Python a recorded launch"
     return line
 
 

@@ -16,6 +16,7 @@ from tileprobe.tools.signatures import labels
 from tileprobe.tools.times import Times, region_times
 from tileprobe.trace import Kernel, Losses, Trace, Work
 from tileprobe.trace.works import with_works
+from tileprobe.views import text
 
 SCHEMA = 2
 REGION_KEYS = (
@@ -33,6 +34,8 @@ def trace_to_json(trace: Trace) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
         "target": targets[0] if len(targets) == 1 else targets,
+        "unit": "instructions" if text.counts(trace) else "ns",
+        "remarks": [text.NO_TIME] if not all(kernel.clock.is_time for kernel in trace.kernels) else [],
         "budget": {"spent": bool(budget.get("spent")), "not_recorded": budget.get("not_recorded", [])},
         "problems": list((trace.meta.get("problems") or {}).values()),
         "kernels": [_kernel(trace, kernel, times) for kernel in trace.kernels],

@@ -31,6 +31,11 @@ FULL = "--full shows all"
 
 def print_report(trace: Trace, results: list[Result], screen: Screen, full: bool = False) -> None:
     """Everything about one kernel together, the longest first, then what is about none."""
+    with text.units_of(trace):
+        _print_all(trace, results, screen, full)
+
+
+def _print_all(trace: Trace, results: list[Result], screen: Screen, full: bool) -> None:
     if not trace.kernels:
         screen.say("the trace holds no kernel", "yellow")
         print_findings([finding for result in results for finding in result.findings], screen)

@@ -39,6 +39,13 @@ class Letter:
 
 def print_timeline(trace: Trace, screen: Screen) -> None:
     """Every kernel of which something was recorded."""
+    with text.units_of(trace):
+        _print_kernels(trace, screen)
+
+
+def _print_kernels(trace: Trace, screen: Screen) -> None:
+    if text.counts(trace):
+        screen.say(f"! {text.NO_TIME}", "yellow")
     names = labels(trace.kernels)
     for kernel in trace.kernels:
         mine = trace.filter(launches=[launch.id for launch in trace.kernel_launches(kernel.id)])

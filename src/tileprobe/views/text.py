@@ -5,8 +5,20 @@ Also what may not reach a terminal: names come from files of others, and a termi
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from tileprobe.trace import Trace
+
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
-_UNITS = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns"))
+_TIME = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns"))
+_COUNTED = ((1e9, "G instr"), (1e6, "M instr"), (1e3, "k instr"), (1.0, "instr"))  # where there is no time
+_units: ContextVar[tuple[tuple[float, str], ...]] = ContextVar("units", default=_TIME)
+NO_TIME = (
+    "no time is simulated: figures are warp instructions executed (a launch: of all its warps, a region: of the warp "
+    "that records)"
+)
 # What a terminal without Unicode shows for the characters that views use.
 _PLAIN = str.maketrans(
     {
@@ -44,13 +56,39 @@ def ascii_only(text: str) -> str:
     )
 
 
-def duration(ns: float | None) -> str:
+def counts(trace: Trace) -> bool:
+    """Whether what a trace calls nanoseconds are instructions, of all its kernels."""
+    return bool(trace.kernels) and not any(kernel.clock.is_time for kernel in trace.kernels)
+
+
+@contextmanager
+def units_of(trace: Trace) -> Iterator[None]:
+    """Durations are written in what the trace's clocks count."""
+    before = _units.set(_COUNTED if counts(trace) else _TIME)
+    try:
+        yield
+    finally:
+        _units.reset(before)
+
+
+def wider() -> int:
+    """How many more characters a duration has than one of time."""
+    return len(_units.get()[1][1]) - len(_TIME[1][1])
+
+
+def real(ns: float) -> str:
+    """A duration of this machine's own, whatever the trace counts."""
+    return duration(ns, _TIME)
+
+
+def duration(ns: float | None, units: tuple[tuple[float, str], ...] | None = None) -> str:
     """Three digits and a unit: `1.23 ms`, `45.6 µs`, `789 ns`."""
     if ns is None:
         return ""
     if abs(ns) < 0.005:
         return "0"
-    size, unit = next(((s, u) for s, u in _UNITS if abs(ns) >= 0.9995 * s), _UNITS[-1])
+    units = units or _units.get()
+    size, unit = next(((s, u) for s, u in units if abs(ns) >= 0.9995 * s), units[-1])
     value = ns / size
     digits = 0 if abs(value) >= 99.95 else 1 if abs(value) >= 9.995 else 2
     return f"{value:.{digits}f} {unit}"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tileprobe.ir.machine import GlobalTimer
 from tileprobe.targets.base import CudaProperties
 from tileprobe.targets.gpu.target import CudaTarget, GpuTarget
+from tileprobe.targets.simgpu.instruction_clock import InstructionClock
 
 _DEFAULT = "a100"
 
@@ -19,7 +19,10 @@ class SimTarget(GpuTarget):
     backend = "nvidia"
     levels = CudaTarget.levels
     capabilities = CudaTarget.capabilities
-    stated_timer = GlobalTimer(1e9, 1.0)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.clock = InstructionClock()
 
     def present(self) -> bool:
         return False  # it is everywhere, and chosen by name

@@ -22,6 +22,7 @@ from tileprobe.tools.regions import region_times
 from tileprobe.tools.signatures import labels
 from tileprobe.trace import Kernel, Trace
 from tileprobe.trace.works import with_works
+from tileprobe.views import text
 from tileprobe.views.encodable import encodable
 from tileprobe.views.html import figures
 from tileprobe.views.html.distributions import distributions
@@ -59,7 +60,8 @@ def page(trace: Trace, *, source: bool = True, ir: bool = True, limit: int = LIM
         trace = replace(trace, kernels=[replace(kernel, ir={}) for kernel in trace.kernels])
     trace = with_works(encodable(trace if source else without_source(trace)))
     drawn = timeline(trace, limit)
-    data = {**_data(trace), "timeline": drawn.about, "tracks": drawn.tracks, "source": source}
+    with text.units_of(trace):
+        data = {**_data(trace), "timeline": drawn.about, "tracks": drawn.tracks, "source": source}
     blocks = {
         "data": embedded(data),
         "numbers": base64.b64encode(drawn.packed).decode("ascii"),
@@ -141,6 +143,7 @@ def _data(trace: Trace) -> dict[str, Any]:
         )
     return {
         "title": _title(trace),
+        "unit": "instructions" if text.counts(trace) else "ns",
         "kernels": kernels,
         "regions": regions,
         "launches": figures.launches(trace),

@@ -18,6 +18,7 @@ from tileprobe.tools.matching import match_kernels
 from tileprobe.tools.result import Result, Table
 from tileprobe.tools.source import line_times
 from tileprobe.trace import Kernel, Trace
+from tileprobe.views import text
 from tileprobe.views.encodable import encodable
 from tileprobe.views.html import assemble, embedded
 from tileprobe.views.html.listing import highlight
@@ -38,6 +39,7 @@ def comparison(a: Trace, b: Trace, names: tuple[str, str] = ("A", "B")) -> str:
     result = compare(a, b)
     data = {
         "names": [os.path.basename(name) for name in names],
+        "unit": "instructions" if text.counts(a) and text.counts(b) else "ns",
         "findings": [{"text": finding.text, "level": finding.level} for finding in result.findings],
         "kernels": _kernels(result, a, b),
     }

@@ -77,7 +77,8 @@ def _fact(name: str, value: str, note: str = "", warning: bool = False) -> dict[
 
 def _cost(trace: Trace, kernel: Kernel) -> dict[str, Any]:
     cost = overhead(trace, kernel)
-    each = f"{cost.record_cost_ns:.1f} ns a record" if cost.record_cost_ns is not None else ""
+    unit = "ns" if kernel.clock.is_time else "instructions"
+    each = f"{cost.record_cost_ns:.1f} {unit} a record" if cost.record_cost_ns is not None else ""
     if cost.measurable and cost.percent is not None:
         return _fact("probes cost", f"{cost.percent:.1f} %", f"{cost.low:.1f} to {cost.high:.1f} %")
     if cost.estimated_percent is not None:
@@ -104,14 +105,15 @@ def notes(trace: Trace, kernel: Kernel, times: Times) -> list[dict[str, str]]:
     """What a reader of the times must know: warnings, the works, and whether the times add up."""
     works = [work for work in trace.works if work.kernel == kernel.id]
     disturbed = interrupted(trace, kernel, times)
-    careful = header.warnings(kernel, works, disturbed)
+    careful = [] if kernel.clock.is_time else [text.NO_TIME]
+    careful += header.warnings(kernel, works, disturbed)
     said = [
         *header.work_lines(trace.kernel_launches(kernel.id), works),
         *header.notes(trace, kernel, disturbed),
     ]
     return [
-        *({"text": text.strip(), "level": "warning"} for text in careful),
-        *({"text": text.strip(), "level": "note"} for text in said),
+        *({"text": one.strip(), "level": "warning"} for one in careful),
+        *({"text": one.strip(), "level": "note"} for one in said),
     ]
 
 

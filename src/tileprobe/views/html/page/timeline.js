@@ -130,7 +130,7 @@ function drawRuler(pen, x, width, height) {
     const px = x(at + origin);
     pen.fillStyle = css("--line");
     pen.fillRect(px, RULER - 6, 1, 5);
-    label(pen, step >= 1 || at === 0 ? tick(at, step) : `${at.toFixed(2)} ns`, px + 4, 14);
+    label(pen, step >= 1 || at === 0 ? tick(at, step) : `${at.toFixed(2)} ${units()[3][1]}`, px + 4, 14);
   }
   if (range.from === null) return;
   const a = clamp(x(Math.min(range.from, range.to)), LABELS, width), b = clamp(x(Math.max(range.from, range.to)), LABELS, width);
@@ -143,7 +143,7 @@ function drawRuler(pen, x, width, height) {
 }
 
 function tick(ns, step) {
-  const [size, unit] = [[1e9, "s"], [1e6, "ms"], [1e3, "µs"], [1, "ns"]].find(([s]) => Math.max(Math.abs(ns), step) >= s) || [1, "ns"];
+  const [size, unit] = units().find(([s]) => Math.max(Math.abs(ns), step) >= s) || units()[3];
   const digits = Math.max(0, Math.ceil(-Math.log10(step / size) - 1e-9));
   return `${(ns / size).toFixed(Math.min(digits, 6))} ${unit}`;
 }

@@ -1,9 +1,14 @@
 // Numbers as people read them, and elements whose content is always text, never markup.
 
+// Where no time is simulated, a nanosecond is an instruction.
+const units = () => (data.unit === "instructions"
+  ? [[1e9, "G instr"], [1e6, "M instr"], [1e3, "k instr"], [1, "instr"]]
+  : [[1e9, "s"], [1e6, "ms"], [1e3, "µs"], [1, "ns"]]);
+
 function duration(ns) {
   if (ns === null || ns === undefined || Number.isNaN(ns)) return "";
   if (ns === 0) return "0";
-  const [size, unit] = [[1e9, "s"], [1e6, "ms"], [1e3, "µs"], [1, "ns"]].find(([s]) => Math.abs(ns) >= 0.9995 * s) || [1, "ns"];
+  const [size, unit] = units().find(([s]) => Math.abs(ns) >= 0.9995 * s) || units()[3];
   const value = ns / size;
   const digits = Math.abs(value) >= 99.95 ? 0 : Math.abs(value) >= 9.995 ? 1 : 2;
   return `${value.toFixed(digits)} ${unit}`;
