@@ -210,6 +210,8 @@ def test_what_is_usual_is_learnt_from_those_that_waited_least():
     assert learnt(many, many[0]) == [20, *range(15)]  # sixteen of them
     still = waiting([0.5, 0.0, 0.002, 0.001, 0.0, 0.0021])
     assert learnt(still, still[0]) == [1, 4, 3, 2]  # four that were left alone are enough
+    unknown = waiting([0.5, None, 0.3])  # nobody knows how long the second waited
+    assert learnt(unknown, unknown[0]) == [2, 0]
 
 
 def test_a_work_with_few_launches_learns_from_all_of_the_kernel():

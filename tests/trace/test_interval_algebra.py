@@ -133,3 +133,9 @@ def test_a_million_intervals_that_do_not_overlap(place, monkeypatch):
     n = 1_000_000
     start = np.arange(n, dtype=np.float64) * 10
     assert not place(np.arange(n) % 64, start, start + 640).any()
+
+
+def test_what_has_ended_makes_room_inside_what_has_not():
+    """Three deep: behind the inner interval there is room in the outer one, on the same lane."""
+    assert iv._first_that_holds([0, 0, 60], [100, 50, 90]) == [0, 0, 0]
+    assert iv._first_that_holds([0, 0, 40], [100, 50, 90]) == [0, 0, 1]

@@ -5,6 +5,8 @@ import os
 
 import polars as pl
 import pytest
+from made import attention
+from made_streams import warp_specialised
 
 from tileprobe.errors import TileProbeError
 from tileprobe.trace import Clock, Kernel, Launch, Losses, Region, Trace, Unit
@@ -178,3 +180,10 @@ def test_read_only_folder_and_failed_write_leave_nothing(tmp_path):
     with pytest.raises(TileProbeError, match="cannot write"):
         small().save(target)
     assert os.listdir(tmp_path) == ["folder.parquet"]
+
+
+def test_what_a_trace_says_about_itself():
+    """Two events on two clocks may be as far apart as both clocks are off."""
+    assert warp_specialised().clock_error_ns == 12.0 + 30.0
+    assert attention().clock_error_ns is None
+    assert attention(launches=3).losses == Losses(3 * 8 * 40, 0, 0)

@@ -133,3 +133,18 @@ func.func @pipelined() {
   "ttg.async_wait"() : () -> ()
   func.return
 }
+// -----
+// PASSES: select{scopes="soft@6-7" loops=false iterations=false kernel=false},instrument
+// A stage outside the scope cuts it in two pieces, also where loops have no regions of their own.
+// CHECK:      probe.region 0 "soft" kind "scope"
+// CHECK:      probe.start 0
+// CHECK-NEXT: probe.start
+// CHECK-NEXT: "my.stage"() {kinds = "load"
+// CHECK-NEXT: probe.stop
+// CHECK-NEXT: probe.stop 0
+func.func @k() {
+  "my.stage"() {kinds = "load", lines = "a.py:6"} : () -> ()
+  "my.stage"() {kinds = "exp", lines = "a.py:9"} : () -> ()
+  "my.stage"() {kinds = "dot", lines = "a.py:7"} : () -> ()
+  func.return
+}
