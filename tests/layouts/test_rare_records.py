@@ -1,4 +1,4 @@
-"""Records as they come seldom: peeled copies of later loops, nests that differ from program to program, halves of pairs."""
+"""Records as they come seldom: copies of later loops, nests that differ between programs, halves of pairs."""
 
 from types import SimpleNamespace
 

@@ -1,4 +1,4 @@
-"""Parts of a session in cases that come seldom: launches of others under way, kernels without records, names unknown."""
+"""Parts of a session as they come seldom: launches of others under way, kernels without records, no names."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
