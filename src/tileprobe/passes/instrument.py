@@ -216,7 +216,9 @@ class _Instrumenter:
         self, name: str, kind: str, parent: int | None, lines: Lines | None, op: Operation | None = None
     ) -> int:
         if kind == "scope" and (parent, name) in self.named:
-            return self.named[parent, name]  # a scope in pieces is one region
+            known = self.named[parent, name]  # a scope in pieces is one region
+            _widen(self.regions[known], lines)
+            return known
         number = len(self.regions)
         self.named[parent, name] = number
         where = (lines.file, lines.first, lines.last) if lines else ("", 0, 0)
@@ -258,6 +260,15 @@ def _union(a: Lines | None, b: Lines | None) -> Lines | None:
     if a is None or b is None or a.file != b.file:
         return a or b
     return Lines(a.file, a.numbers | b.numbers)
+
+
+def _widen(region: RegionOp, lines: Lines | None) -> None:
+    """Lines of one more piece of it."""
+    if lines is None or region.file is None or region.first_line is None or region.last_line is None:
+        return
+    if region.file.data == lines.file:
+        region.first_line = IntAttr(min(region.first_line.data, lines.first))
+        region.last_line = IntAttr(max(region.last_line.data, lines.last))
 
 
 def _suffix(lines: Lines | None) -> str:

@@ -135,8 +135,8 @@ func.func @pipelined() {
 }
 // -----
 // PASSES: select{scopes="soft@6-7" loops=false iterations=false kernel=false},instrument
-// A stage outside the scope cuts it in two pieces, also where loops have no regions of their own.
-// CHECK:      probe.region 0 "soft" kind "scope"
+// A stage outside the scope cuts it in two pieces, also where loops have no regions of their own; its lines are those of both.
+// CHECK:      probe.region 0 "soft" kind "scope" at "a.py":6:7
 // CHECK:      probe.start 0
 // CHECK-NEXT: probe.start
 // CHECK-NEXT: "my.stage"() {kinds = "load"
