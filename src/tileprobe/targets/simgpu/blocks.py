@@ -15,6 +15,7 @@ from tileprobe.targets.simgpu.engine import layout as at
 from tileprobe.targets.simgpu.engine.copies import COPY, RING
 from tileprobe.targets.simgpu.errors import BadCubin
 from tileprobe.targets.simgpu.program import Program
+from tileprobe.targets.simgpu.watching import Watch
 
 # Where the driver leaves what every kernel may ask for, in constant bank 0.
 _BLOCK, _GRID, _LOCAL_WINDOW, _STACK = 0x0, 0xC, 0x20, 0x28
@@ -49,6 +50,7 @@ class Image:
     table: np.ndarray
     functions: dict[int, str]
     keep: list[Any] = field(default_factory=list)
+    watch: Watch | None = None  # the checks of races
     searches: bool = False  # whether an unknown address may be one of a tensor that was not given
 
     @property
@@ -177,6 +179,8 @@ class Worker:
             at.CTA_SHADOW: address(self.shadow),
             at.CTA_CLUSTER_SIZE: 1, at.CTA_CHECKS: checks,
         })  # fmt: skip
+        if made.watch is not None:
+            self.set(at.CTA_RACES, made.watch.block().address)
 
     def _template(self) -> np.ndarray:
         """The warps of a program before its first instruction."""

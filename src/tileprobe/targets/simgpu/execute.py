@@ -6,12 +6,15 @@ others are dealt out. Either way the result is the same bits whatever the number
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
-from tileprobe.targets.simgpu import memory, report, system
+from tileprobe.targets.simgpu import memory, race_report, report, system
 from tileprobe.targets.simgpu.blocks import Image, Worker, address
 from tileprobe.targets.simgpu.engine import layout as at
 from tileprobe.targets.simgpu.engine.loop import run
+from tileprobe.targets.simgpu.errors import KernelFault
 
 _QUANTUM = 20_000_000  # instructions between two looks at Ctrl-C
 STEP_LIMIT = 2_000_000_000  # of one program, before it is taken for endless
@@ -26,13 +29,35 @@ def execute(
         return 0
     count = 1 if made.program.atomic else max(1, min(threads, programs))
     workers = [Worker(made, grid, n, count, checks) for n in range(count)]
-    if count == 1:
-        _drive(workers[0], step_limit)
-    else:
-        with ThreadPoolExecutor(count) as pool:
-            for done in [pool.submit(_drive, worker, step_limit) for worker in workers]:
-                done.result()
+    with _watched(made, grid):
+        if count == 1:
+            _drive(workers[0], step_limit)
+        else:
+            with ThreadPoolExecutor(count) as pool:
+                for done in [pool.submit(_drive, worker, step_limit) for worker in workers]:
+                    done.result()
     return sum(worker.worker_field(at.WORKER_STEPS) for worker in workers)
+
+
+@contextmanager
+def _watched(made: Image, grid: tuple[int, int, int]) -> Iterator[None]:
+    """Raises what the checks of races have found, behind what stopped the kernel, if anything did."""
+    watch = made.watch
+    if watch is None:
+        yield
+        return
+    try:
+        yield
+        said = race_report.text_of(watch, grid)
+    except KernelFault as error:
+        said = race_report.text_of(watch, grid)
+        if said:
+            error.args = (f"{error}\n{said}",)
+        raise
+    finally:
+        watch.close()
+    if said:
+        raise race_report.RaceFault(said)
 
 
 def _drive(worker: Worker, step_limit: int) -> None:

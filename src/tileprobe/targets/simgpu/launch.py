@@ -19,6 +19,7 @@ from tileprobe.targets.simgpu.execute import execute
 from tileprobe.targets.simgpu.memory import holds_addresses
 from tileprobe.targets.simgpu.program import Program
 from tileprobe.targets.simgpu.settings import settings
+from tileprobe.targets.simgpu.watching import Watch
 
 
 class Launcher:
@@ -63,10 +64,16 @@ class Launcher:
             for kind, value in zip(self.signature, args)
             if _is_descriptor(kind) and (span := arguments.memory(value.base)) is not None
         ]
+        given = list(ranges)
         ranges += _records()
         made = image(program, grid, self.threads(program), self.metadata.shared, parameters, ranges)
         made.searches = holds_addresses(values)
-        issued = execute(made, grid, settings.wanted_threads(), settings.step_limit, int(settings.check))
+        level = settings.level()
+        if level:
+            fresh = [span for held in scratch[:1] if (span := arguments.memory(held)) is not None]
+            known = [span for span in given if span not in fresh]
+            made.watch = Watch(program, programs, made.warps, made.shared_bytes, level, known, fresh)
+        issued = execute(made, grid, settings.wanted_threads(), settings.step_limit, level)
         Counter.issued += issued
         return issued
 

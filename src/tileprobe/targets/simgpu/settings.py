@@ -11,10 +11,16 @@ from tileprobe.targets.simgpu.execute import STEP_LIMIT
 @dataclass
 class Settings:
     threads: int = 0  # 0: all that the process may use
-    check: bool = True
+    check: bool | str = True  # False, True, or "all": what takes much memory, too, and one thread
     step_limit: int = STEP_LIMIT
 
+    def level(self) -> int:
+        """How thorough the checks are: 0, 1, 2."""
+        return 2 if self.check == "all" else int(bool(self.check))
+
     def wanted_threads(self) -> int:
+        if self.check == "all" and not self.threads:
+            return 1  # reports are the same in every run then
         return self.threads or len(os.sched_getaffinity(0))
 
 

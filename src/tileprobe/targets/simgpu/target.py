@@ -53,7 +53,7 @@ class SimTarget(GpuTarget):
         machine: str = "",
         *,
         threads: int | None = None,
-        check: bool | None = None,
+        check: bool | str | None = None,
         step_limit: int | None = None,
     ) -> Any:
         from tileprobe.targets.simgpu.driver import SimDriver

@@ -143,11 +143,13 @@ def atomics(op, uop, warp, cta, constants, mask, pc):
         own_shared(cta, out)
         wrong = check_shared(cta, out, mask, size)
         if wrong == at.OK:
-            wrong = shadow.lanes_look(cta, out, mask, size)
+            wrong = shadow.atomics(cta, warp, out, mask, size)
         base = raw.i64(cta + at.CTA_SHARED) - raw.i64(cta + at.CTA_SHARED_BASE)
     else:
         global_addresses(uop, warp, cta, constants, mask, out)
         wrong = check_global(cta, out, mask, size)
+        if wrong == at.OK:
+            shadow.touch(cta, warp, out, mask, size, shadow.ATOMIC, 0)
     if wrong:
         return wrong
     # All sources are read before a lane writes: a result may be in the place of a source.

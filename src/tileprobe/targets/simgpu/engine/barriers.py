@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tileprobe.targets.jit import part
+from tileprobe.targets.simgpu.engine import clocks, raw
 from tileprobe.targets.simgpu.engine import layout as at
-from tileprobe.targets.simgpu.engine import raw
 
 _BARRIERS, _BARRIER = at.CTA_BARRIERS, at.BARRIER
 _WARPS, _WARP_BYTES, _LIVE, _COUNT = at.CTA_WARPS, at.CTA_WARP_BYTES, at.CTA_LIVE, at.CTA_WARP_COUNT
@@ -16,6 +16,9 @@ _PROGRESS, _EPOCH = at.CTA_PROGRESS, at.CTA_EPOCH
 def arrive(cta, warp, number, threads, waits):
     """A warp comes to a barrier that waits for so many threads (0: for all that live). Whether it can go on."""
     place = cta + _BARRIERS + _BARRIER * number
+    block = clocks.block_of(cta)
+    if block:
+        clocks.release(cta, warp, clocks.named(block, number))
     raw.put64(place, threads)
     raw.put64(place + 8, raw.i64(place + 8) + 32)
     if waits:
@@ -23,25 +26,30 @@ def arrive(cta, warp, number, threads, waits):
         raw.put64(place + 16, raw.i64(place + 16) | (1 << own))
         raw.put32(warp + _STATUS, _WAITING)
         raw.put32(warp + at.W_WAIT_AT, number)
-    _open(cta, place)
+    _open(cta, number)
     return raw.i32(warp + _STATUS) == _RUNNING
 
 
 @part
-def _open(cta, place):
+def _open(cta, number):
     """Lets everybody go if all are there."""
+    place = cta + _BARRIERS + _BARRIER * number
     expected = raw.i64(place)
     if expected == 0:
         expected = 32 * raw.i64(cta + _LIVE)
     if raw.i64(place + 8) < expected:
         return
-    waiting = raw.i64(place + 16)
+    waiting, block = raw.i64(place + 16), clocks.block_of(cta)
     raw.put64(place + 8, 0)
     raw.put64(place + 16, 0)
     warps, size = raw.i64(cta + _WARPS), raw.i64(cta + _WARP_BYTES)
     for n in range(raw.i64(cta + _COUNT)):
         if (waiting >> n) & 1:
             raw.put32(warps + n * size + _STATUS, _RUNNING)
+            if block:
+                clocks.acquire(cta, n, clocks.named(block, number))
+    if block:
+        clocks.forget(cta, clocks.named(block, number))
     raw.put64(cta + _PROGRESS, raw.i64(cta + _PROGRESS) + 1)
     raw.put64(cta + _EPOCH, raw.i64(cta + _EPOCH) + 1)
 
@@ -53,4 +61,4 @@ def one_less(cta):
     for number in range(16):
         place = cta + _BARRIERS + _BARRIER * number
         if raw.i64(place + 16) and raw.i64(place) == 0 and raw.i64(cta + _LIVE) > 0:
-            _open(cta, place)
+            _open(cta, number)

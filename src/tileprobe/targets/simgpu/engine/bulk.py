@@ -12,14 +12,14 @@ sizes - 1.
 from __future__ import annotations
 
 from tileprobe.targets.jit import part
+from tileprobe.targets.simgpu.engine import clocks, raw, shadow
 from tileprobe.targets.simgpu.engine import layout as at
-from tileprobe.targets.simgpu.engine import raw, shadow
 from tileprobe.targets.simgpu.engine.addresses import fault, inside
 from tileprobe.targets.simgpu.engine.fields import field, row
 from tileprobe.targets.simgpu.engine.mbarriers import change
 from tileprobe.targets.simgpu.engine.numbers import NUMBERS, family
 
-_LOAD, _STORE = NUMBERS["UTMALDG"], NUMBERS["UTMASTG"]
+_LOAD, _STORE, _FLUSH, _FENCE = (NUMBERS[n] for n in ("UTMALDG", "UTMASTG", "UTMACMDFLUSH", "FENCE"))
 DESCRIPTOR_BYTES = 128
 
 
@@ -54,12 +54,32 @@ def _swizzled(address, kind):
 
 
 @part
-def _move(cta, place, shared, base, element, swizzle, tile, start, load, fill):
+def _watch(cta, pc, memory, shared, base, element, swizzle, tile, start, size, load):
+    """Tells the checks which elements of a line are touched, and whether a store changes them."""
+    if raw.i64(cta + at.CTA_RACES) == 0:
+        return
+    piece = 16 // element
+    for n in range(0, tile, piece):
+        low, high = max(start + n, 0), min(start + min(n + piece, tile), size)
+        if low >= high:
+            continue
+        here, there = memory + _swizzled(shared + n * element, swizzle), base + low * element
+        here += (low - start - n) * element
+        same = True
+        for k in range((high - low) * element):
+            same = same and raw.u8(here + k) == raw.u8(there + k)
+        shadow.line(cta, pc, there, (high - low) * element, load, same)
+
+
+@part
+def _move(cta, pc, place, shared, base, element, swizzle, tile, start, load, fill):
     """One line of the inner dimension. `tile`: how many elements; `start`: the first one's coordinate. `base`: the
     address of coordinate 0 of the line, or 0 where the whole line is outside."""
     size = raw.u32(place + 32) + 1
     memory = raw.i64(cta + at.CTA_SHARED) - raw.i64(cta + at.CTA_SHARED_BASE)
     piece = 16 // element
+    if base:
+        _watch(cta, pc, memory, shared, base, element, swizzle, tile, start, size, load)
     for n in range(0, tile, piece):
         here = memory + _swizzled(shared + n * element, swizzle)
         count = min(piece, tile - n)
@@ -101,11 +121,8 @@ def transfer(cta, entry, load):
     if shared < start or shared + lines * tile * element > start + room:
         return fault(cta, at.SHARED_BOUNDS, 0, shared - start, room)
     if load:
-        shadow.mark(cta, shared - start, lines * tile * element, at.WRITTEN)
-    else:
-        wrong = shadow.look(cta, 0, shared - start, lines * tile * element)
-        if wrong:
-            return wrong
+        barrier, pc = raw.u32(entry + at.ASYNC_BARRIER), raw.i32(entry + at.ASYNC_PC)
+        shadow.loaded(cta, barrier, shared - start, lines * tile * element, pc)
     if not inside(cta, origin, origin + reach):
         return fault(cta, at.OUT_OF_BOUNDS, 0, origin, reach)
     fill = 0xFF if (head >> 15) & 1 else 0
@@ -121,7 +138,9 @@ def transfer(cta, entry, load):
             base += where * _stride(place, n - 1)
         at_line = shared + line * tile * element
         first = raw.i32(entry + at.ASYNC_AT)
-        _move(cta, place, at_line, base, element, swizzle, tile, first, load, fill)
+        _move(
+            cta, raw.i32(entry + at.ASYNC_PC), place, at_line, base, element, swizzle, tile, first, load, fill
+        )
     return at.OK
 
 
@@ -151,10 +170,16 @@ def complete_all(cta):
     return at.OK
 
 
-@family("UTMALDG", "UTMASTG")
+@family("UTMALDG", "UTMASTG", "UTMACMDFLUSH", "FENCE")
 def bulk(op, uop, warp, cta, constants, mask, pc):
     """A: shared address, [barrier,] coordinates in uniform registers; B: the descriptor's address; I0: the rank."""
     if mask == 0:
+        return at.OK
+    if op == _FLUSH:  # stores up to here are a group; they are done already
+        clocks.close_group(cta, warp, clocks.STORES)
+        return at.OK
+    if op == _FENCE:
+        clocks.fence(cta, warp)
         return at.OK
     what, rank = row(uop, at.A, warp, constants), field(uop, at.I0)
     place = row(uop, at.B, warp, constants)
@@ -176,12 +201,13 @@ def bulk(op, uop, warp, cta, constants, mask, pc):
     raw.put32(entry + at.ASYNC_RANK, rank)
     raw.put32(entry + at.ASYNC_PC, pc)
     raw.put64(entry + at.ASYNC_DESCRIPTOR, descriptor)
-    if op == _STORE:
-        return transfer(cta, entry, False)
     offset = (raw.u32(what) & 0xFFFFFF) - raw.i64(cta + at.CTA_SHARED_BASE)
     size = tile_bytes(descriptor)
     if offset < 0 or offset + size > raw.i64(cta + at.CTA_SHARED_BYTES):
         return fault(cta, at.SHARED_BOUNDS, 0, offset, raw.i64(cta + at.CTA_SHARED_BYTES))
-    shadow.mark(cta, offset, size, at.UNDER_WAY)
+    if op == _STORE:
+        wrong = shadow.engine_reads(cta, warp, clocks.STORES, offset, size)
+        return wrong if wrong else transfer(cta, entry, False)
+    shadow.copies(cta, warp, 0, offset, size)
     raw.put64(cta + at.CTA_ASYNC_COUNT, raw.i64(cta + at.CTA_ASYNC_COUNT) + 1)
     return at.OK

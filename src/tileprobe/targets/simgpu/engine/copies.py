@@ -7,8 +7,8 @@ was there before. Copies of a warp stand in a ring in its block's memory; when i
 from __future__ import annotations
 
 from tileprobe.targets.jit import part
+from tileprobe.targets.simgpu.engine import clocks, raw, shadow
 from tileprobe.targets.simgpu.engine import layout as at
-from tileprobe.targets.simgpu.engine import raw, shadow
 from tileprobe.targets.simgpu.engine.addresses import (
     check_global,
     second_addresses,
@@ -30,14 +30,14 @@ _MADE, _DONE, _GROUP, _RING = at.W_COPIES_MADE, at.W_COPIES_DONE, at.W_GROUP, at
 
 
 @part
-def _do(cta, place):
+def _do(cta, warp, place):
     """Copies what one entry says."""
     mask, zeros, size = raw.u32(place + _MASK), raw.u32(place + _ZEROS), raw.i32(place + _SIZE)
     shared = raw.i64(cta + at.CTA_SHARED)
     for lane in range(32):
         if (mask >> lane) & 1:
             target = raw.i64(place + _TO + 8 * lane)
-            shadow.mark(cta, target - shared, size, at.WRITTEN)
+            shadow.copied(cta, warp, target - shared, size, raw.i32(place + _PC))
             if (zeros >> lane) & 1:
                 raw.fill(target, 0, size)
             else:
@@ -53,7 +53,7 @@ def complete(cta, warp, pending):
         place = ring + COPY * (done % RING)
         if raw.i32(place + _GROUP_OF) >= last:
             break
-        _do(cta, place)
+        _do(cta, warp, place)
         done += 1
     raw.put32(warp + _DONE, done)
 
@@ -75,12 +75,16 @@ def _copy(uop, warp, cta, constants, mask, pc):
         wrong = check_global(cta, other, loaded, size)
         if wrong:
             return wrong
+        shadow.touch(cta, warp, other, loaded, size, shadow.READ, 0)
     made = raw.i32(warp + _MADE)
     place = raw.i64(warp + _RING) + COPY * (made % RING)
     if made - raw.i32(warp + _DONE) >= RING:
-        _do(cta, place)
+        _do(cta, warp, place)
         raw.put32(warp + _DONE, raw.i32(warp + _DONE) + 1)
-    shadow.lanes_mark(cta, out, mask, size, at.UNDER_WAY)
+    start = raw.i64(cta + at.CTA_SHARED_BASE)
+    for lane in range(32):
+        if (mask >> lane) & 1:
+            shadow.copies(cta, warp, lane, raw.i64(out + 8 * lane) - start, size)
     raw.put32(place + _PC, pc)
     raw.put32(place + _MASK, mask)
     raw.put32(place + _ZEROS, mask & ~loaded)
@@ -113,30 +117,38 @@ def _matrices(uop, warp, cta, constants, mask, load):
             if address < start or address + 16 > start + room:
                 return _wrong(cta, at.SHARED_BOUNDS, lane, address - start, room)
             if load:
-                wrong = shadow.look(cta, lane, address - start, 16)
+                wrong = shadow.load(cta, warp, lane, address - start, 16)
                 if wrong:
                     return wrong
-            else:
-                shadow.mark(cta, address - start, 16, at.WRITTEN)
     base = raw.i64(cta + at.CTA_SHARED) - start
     register = row(uop, at.D, warp, constants) if load else row(uop, at.E, warp, constants)
     for matrix in range(count):
         mine = register + at.ROW * matrix
         for n in range(8):
             place = base + raw.i64(out + 8 * (8 * matrix + n))
-            if not exchanged:
-                if load:
-                    raw.copy(mine + 16 * n, place, 16)
-                else:
-                    raw.copy(place, mine + 16 * n, 16)
-                continue
-            for column in range(8):
-                inside = mine + 2 * (8 * column + n)
-                if load:
-                    raw.put16(inside, raw.u16(place + 2 * column))
-                else:
-                    raw.put16(place + 2 * column, raw.u16(inside))
+            low, high = raw.i64(place), raw.i64(place + 8)
+            _row(mine, place, n, exchanged, load)
+            if not load:
+                same = low == raw.i64(place) and high == raw.i64(place + 8)
+                shadow.store(cta, warp, 8 * matrix + n, place - base - start, 16, same)
     return at.OK
+
+
+@part
+def _row(matrix, place, n, exchanged, load):
+    """Row n of a matrix between shared memory and a register."""
+    if not exchanged:
+        if load:
+            raw.copy(matrix + 16 * n, place, 16)
+        else:
+            raw.copy(place, matrix + 16 * n, 16)
+        return
+    for column in range(8):
+        inside = matrix + 2 * (8 * column + n)
+        if load:
+            raw.put16(inside, raw.u16(place + 2 * column))
+        else:
+            raw.put16(place + 2 * column, raw.u16(inside))
 
 
 @part
@@ -158,5 +170,6 @@ def copies(op, uop, warp, cta, constants, mask, pc):
         return at.OK
     if op == _DEPBAR:
         complete(cta, warp, field(uop, at.I0))
+        clocks.wait_groups(cta, warp, clocks.STORES, field(uop, at.I0))
         return at.OK
     return _matrices(uop, warp, cta, constants, mask, op == _LDSM)

@@ -8,11 +8,11 @@ groups of eight rows >> 4 (32 to 45), and swizzling within 128, 64 or 32 bytes (
 from __future__ import annotations
 
 from tileprobe.targets.jit import part
+from tileprobe.targets.simgpu.engine import clocks, raw, shadow
 from tileprobe.targets.simgpu.engine import layout as at
-from tileprobe.targets.simgpu.engine import raw
 from tileprobe.targets.simgpu.engine.fields import field, predicate, row
 from tileprobe.targets.simgpu.engine.lanes_matrix import M_A, M_B, M_C
-from tileprobe.targets.simgpu.engine.numbers import family
+from tileprobe.targets.simgpu.engine.numbers import NUMBERS, family
 from tileprobe.targets.simgpu.engine.scalar import from_f8
 from tileprobe.targets.simgpu.engine.vectors import NUMBERS as HANDLERS
 from tileprobe.targets.simgpu.engine.vectors import execute
@@ -22,6 +22,7 @@ from tileprobe.targets.simgpu.engine.vectors import execute
 FORMS = ("f16", "bf16", "tf32", "e4m3", "e5m2", "s8", "u8")
 _F16, _BF16, _TF32, _E4M3, _E5M2, _S8, _U8 = range(7)
 EXCHANGED_A, EXCHANGED_B, REGISTERS, HALF_SUMS = 16, 32, 64, 128
+LAST_OF_GROUP = 256  # what was issued up to here is waited for together
 _ENTRIES = tuple(
     8 * HANDLERS[name]
     for name in (
@@ -30,6 +31,7 @@ _ENTRIES = tuple(
     )
 )  # fmt: skip
 _NONE, _ROW = at.BAD_DESCRIPTOR, at.ROW
+_WAIT = NUMBERS["WARPGROUP"]
 
 
 @part
@@ -122,6 +124,22 @@ def _fits(cta, descriptor, lines, depth, size, exchanged):
 
 
 @part
+def _look(cta, warp, descriptor, first, lines, depth, size, exchanged):
+    """What the checks say about a matrix, in pieces of 16 bytes."""
+    if raw.i64(cta + at.CTA_CHECKS) == 0:
+        return at.OK
+    start, each = raw.i64(cta + at.CTA_SHARED_BASE), 16 // size
+    across, along = (each, 1) if exchanged else (1, each)
+    for line in range(first, first + lines, across):
+        for k in range(0, depth, along):
+            offset = _place(descriptor, line, k, size, exchanged) - start
+            wrong = shadow.engine_reads(cta, warp, clocks.PRODUCTS, offset, 16)
+            if wrong:
+                return wrong
+    return at.OK
+
+
+@part
 def _put_a(uop, warp, cta, constants, scratch, form, size, depth, how):
     """16 rows of A: those of this warp."""
     if how & REGISTERS:
@@ -184,9 +202,12 @@ def _get_c(scratch, target, half):
                 raw.put32(target + n * _ROW + 4 * lane, raw.u32(found))
 
 
-@family("HGMMA")
+@family("HGMMA", "WARPGROUP")
 def group_product(op, uop, warp, cta, constants, mask, pc):
     if mask == 0:
+        return at.OK
+    if op == _WAIT:  # all groups of products but so many are done
+        clocks.wait_groups(cta, warp, clocks.PRODUCTS, field(uop, at.I0))
         return at.OK
     columns, how = field(uop, at.I0), field(uop, at.I1)
     form = how & 15
@@ -201,6 +222,15 @@ def group_product(op, uop, warp, cta, constants, mask, pc):
         return _NONE
     if not _fits(cta, descriptor, columns, depth, size, how & EXCHANGED_B):
         return _NONE
+    wrong = _look(cta, warp, descriptor, 0, columns, depth, size, how & EXCHANGED_B)
+    if wrong == at.OK and not how & REGISTERS:
+        first = 16 * (raw.i32(warp + at.W_NUMBER) % 4)
+        matrix = _descriptor(uop, warp, constants, 0)
+        wrong = _look(cta, warp, matrix, first, 16, depth, size, how & EXCHANGED_A)
+    if wrong:
+        return wrong
+    if how & LAST_OF_GROUP:
+        clocks.close_group(cta, warp, clocks.PRODUCTS)
     entry = raw.i64(cta + at.CTA_TABLE) + _entry(form)
     sums, results = row(uop, at.C, warp, constants), row(uop, at.D, warp, constants)
     for block in range(columns // 8):

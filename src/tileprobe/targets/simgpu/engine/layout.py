@@ -71,8 +71,8 @@ ZERO_ROWS = 128  # the widest operand: the accumulator of a warp group
     CTA_LAST_RANGE, CTA_BANKS, CTA_NEXT, CTA_LIVE, CTA_ERROR, CTA_ERROR_PC, CTA_ERROR_WARP, CTA_ERROR_LANE,
     CTA_ERROR_ADDRESS, CTA_ERROR_MORE, CTA_SCRATCH, CTA_STEPS, CTA_CYCLE, CTA_PROGRESS, CTA_SHADOW, CTA_CHECKS,
     CTA_ASYNC, CTA_ASYNC_COUNT, CTA_NUMERICS, CTA_ERROR_OTHER, CTA_CLUSTER_SIZE, CTA_CODE_BASE, CTA_EPOCH,
-    CTA_TABLE, CTA_WAITERS,
-) = (8 * n for n in range(41))  # fmt: skip
+    CTA_TABLE, CTA_WAITERS, CTA_RACES,
+) = (8 * n for n in range(42))  # fmt: skip
 # The shadow of shared memory, a byte for each byte: nobody has written it, it holds a value, a copy to it is under way
 UNWRITTEN, WRITTEN, UNDER_WAY = range(3)
 ASYNC_ROOM = 256  # bulk copies under way in a program, at most

@@ -8,8 +8,8 @@ stands; `W_CYCLE` and `CTA_CYCLE` count issued instructions until there is one.
 from __future__ import annotations
 
 from tileprobe.targets.jit import borrowing, part
+from tileprobe.targets.simgpu.engine import clocks, raw
 from tileprobe.targets.simgpu.engine import layout as at
-from tileprobe.targets.simgpu.engine import raw
 from tileprobe.targets.simgpu.engine.barriers import one_less
 from tileprobe.targets.simgpu.engine.bulk import complete_all
 from tileprobe.targets.simgpu.engine.control import rotate
@@ -145,6 +145,10 @@ def _start(worker, cta):
     raw.fill(raw.i64(cta + at.CTA_SHARED), at.POISON, raw.i64(cta + at.CTA_SHARED_BYTES))
     if raw.i64(cta + at.CTA_CHECKS):
         raw.fill(raw.i64(cta + at.CTA_SHADOW), at.UNWRITTEN, raw.i64(cta + at.CTA_SHARED_BYTES))
+    block = clocks.block_of(cta)
+    if block:
+        raw.put64(block + clocks.PROGRAM, number)
+        clocks.begin(cta)
 
 
 @borrowing

@@ -7,8 +7,8 @@ signed), two bits that say that it is one, the phase. Shared memory that nobody 
 from __future__ import annotations
 
 from tileprobe.targets.jit import part
+from tileprobe.targets.simgpu.engine import clocks, raw
 from tileprobe.targets.simgpu.engine import layout as at
-from tileprobe.targets.simgpu.engine import raw
 from tileprobe.targets.simgpu.engine.fields import field, put_predicate, row
 from tileprobe.targets.simgpu.engine.numbers import NUMBERS, STAY, family
 
@@ -101,6 +101,9 @@ def _arrive(uop, warp, cta, constants, mask):
             continue
         value, address = raw.u32(values + 4 * lane), _address(uop, warp, constants, lane)
         arrivals = value if how & 3 == 2 else how & 3
+        block = clocks.block_of(cta)
+        if block:
+            clocks.release(cta, warp, clocks.in_memory(block, address))
         if not change(cta, address, arrivals, value if how & 4 else 0):
             return _no_barrier(cta, lane, address)
     return at.OK
@@ -118,6 +121,9 @@ def _wait(uop, warp, cta, constants, mask):
     if over < 0:
         return _no_barrier(cta, lane, address)
     if over or not field(uop, at.I2):
+        block = clocks.block_of(cta)
+        if over and block:
+            clocks.acquire(cta, raw.i32(warp + at.W_NUMBER), clocks.in_memory(block, address))
         put_predicate(uop, 0, warp, mask, 0xFFFFFFFF if over else 0)
         return at.OK
     raw.put32(warp + at.W_STATUS, at.AT_MBARRIER)

@@ -93,6 +93,11 @@ def global_access(uop, warp, cta, constants, mask, load):
     if wrong:
         return wrong
     register = row(uop, _D, warp, constants) if load else row(uop, _E, warp, constants)
+    how = field(uop, _I2)
+    touched = shadow.READ if load else shadow.WRITE
+    if how & shadow.STRONG:
+        touched = shadow.STRONG_READ if load else shadow.STRONG_WRITE
+    shadow.touch(cta, warp, out, mask, how & BYTES, touched, register)
     _move(uop, out, 0, register, mask, load)
     return _OK
 
@@ -133,13 +138,13 @@ def shared_access(uop, warp, cta, constants, mask, load):
     size = field(uop, _I2) & BYTES
     wrong = check_shared(cta, out, mask, size)
     if wrong == _OK and load:
-        wrong = shadow.lanes_look(cta, out, mask, size)
+        wrong = shadow.loads(cta, warp, out, mask, size)
     if wrong:
         return wrong
-    if not load:
-        shadow.lanes_mark(cta, out, mask, size, at.WRITTEN)
     base = raw.i64(cta + _SHARED) - raw.i64(cta + _SHARED_BASE)
     register = row(uop, _D, warp, constants) if load else row(uop, _E, warp, constants)
+    if not load:
+        shadow.stores(cta, warp, out, mask, size, register)
     _move(uop, out, base, register, mask, load)
     return _OK
 

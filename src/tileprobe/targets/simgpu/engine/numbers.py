@@ -33,6 +33,8 @@ _NAMES = (
     # sm_90
     "SYNCS_EXCH", "SYNCS_ARRIVE", "SYNCS_PHASE", "SYNCS_CCTL", "UTMALDG", "UTMASTG", "UTMAREDG", "UTMACMDFLUSH",
     "UCGABAR", "WARPGROUP", "USETMAXREG", "UBLKCP", "FENCE", "UTMAPF",
+    # checks
+    "WATCH",
 )  # fmt: skip
 NUMBERS = {name: FIRST + n for n, name in enumerate(_NAMES)}
 

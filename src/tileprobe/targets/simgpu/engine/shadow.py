@@ -1,11 +1,26 @@
-"""What is known about each byte of a program's shared memory, where `CTA_CHECKS` asks for it: whether it was written,
-and whether an asynchronous copy to it is under way. Offsets count from the start of the program's shared memory."""
+"""What touches memory says so here; where `CTA_CHECKS` asks for it, `watch` looks at it. Offsets count from the start of
+the program's shared memory. `loads`, `stores`, `atomics` and `touch` are for the lanes of a warp, `load` and `store` for
+one place, `copies`, `copied` and `loaded` for asynchronous copies. Answers are OK or a fault."""
 
 from __future__ import annotations
 
 from tileprobe.targets.jit import part
 from tileprobe.targets.simgpu.engine import layout as at
 from tileprobe.targets.simgpu.engine import raw
+from tileprobe.targets.simgpu.engine.numbers import NUMBERS
+from tileprobe.targets.simgpu.engine.vectors import call
+
+LOADS, STORES, GLOBAL, LOAD, STORE, COPIES, COPIED, LOADED, ENGINE, ATOMICS, LINE = range(11)
+READ, WRITE, ATOMIC, STRONG_READ, STRONG_WRITE = range(5)  # how global memory is touched
+STRONG = 0x200  # of I2 of a load or a store: it is seen by all in order, as an atomic is
+_WATCH = 8 * NUMBERS["WATCH"]
+
+
+@part
+def _ask(cta, which, a, warp, b, c, d):
+    if raw.i64(cta + at.CTA_CHECKS) == 0:
+        return at.OK
+    return call(raw.i64(cta + at.CTA_TABLE) + _WATCH, which, a, warp, cta, b, c, d)
 
 
 @part
@@ -16,40 +31,70 @@ def mark(cta, offset, size, state):
 
 
 @part
-def look(cta, lane, offset, size):
-    """OK if all bytes hold a value, else the fault, noted with its place."""
-    if raw.i64(cta + at.CTA_CHECKS) == 0:
-        return at.OK
-    place = raw.i64(cta + at.CTA_SHADOW) + offset
-    for n in range(size):
-        state = raw.u8(place + n)
-        if state != at.WRITTEN:
-            raw.put64(cta + at.CTA_ERROR_LANE, lane)
-            raw.put64(cta + at.CTA_ERROR_ADDRESS, offset + n)
-            raw.put64(cta + at.CTA_ERROR_MORE, size)
-            return at.UNINITIALISED if state == at.UNWRITTEN else at.TOO_EARLY
-    return at.OK
+def loads(cta, warp, out, mask, size):
+    """The lanes of a warp read at the addresses at `out`."""
+    return _ask(cta, LOADS, out, warp, mask, size, 0)
 
 
 @part
-def lanes_look(cta, out, mask, size):
-    """The same for the addresses of all lanes at `out`."""
-    if raw.i64(cta + at.CTA_CHECKS) == 0:
-        return at.OK
-    start = raw.i64(cta + at.CTA_SHARED_BASE)
-    for lane in range(32):
-        if (mask >> lane) & 1:
-            wrong = look(cta, lane, raw.i64(out + 8 * lane) - start, size)
-            if wrong:
-                return wrong
-    return at.OK
+def stores(cta, warp, out, mask, size, source):
+    """The lanes of a warp write the registers at `source` to the addresses at `out`."""
+    return _ask(cta, STORES, out, warp, mask, size, source)
 
 
 @part
-def lanes_mark(cta, out, mask, size, state):
-    if raw.i64(cta + at.CTA_CHECKS) == 0:
-        return
-    place = raw.i64(cta + at.CTA_SHADOW) - raw.i64(cta + at.CTA_SHARED_BASE)
-    for lane in range(32):
-        if (mask >> lane) & 1:
-            raw.fill(place + raw.i64(out + 8 * lane), state, size)
+def atomics(cta, warp, out, mask, size):
+    """The lanes of a warp change what is at the addresses at `out`, each at once."""
+    return _ask(cta, ATOMICS, out, warp, mask, size, 0)
+
+
+@part
+def load(cta, warp, lane, offset, size):
+    """A warp reads here."""
+    return _ask(cta, LOAD, lane, warp, offset, size, 0)
+
+
+@part
+def store(cta, warp, lane, offset, size, same):
+    """A warp writes here. `same`: what is there already."""
+    return _ask(cta, STORE, lane, warp, offset, size, 1 if same else 0)
+
+
+@part
+def copies(cta, warp, lane, offset, size):
+    """An asynchronous copy to shared memory is issued."""
+    return _ask(cta, COPIES, lane, warp, offset, size, 0)
+
+
+@part
+def copied(cta, warp, offset, size, pc):
+    """A copy that a warp has waited for is done: it counts as the warp's own writing, now."""
+    return _ask(cta, COPIED, offset, warp, size, pc, 0)
+
+
+@part
+def loaded(cta, barrier, offset, size, pc):
+    """A bulk load has arrived."""
+    return _ask(cta, LOADED, barrier, 0, offset, size, pc)
+
+
+@part
+def engine_reads(cta, warp, kind, offset, size):
+    """A bulk store or a product of a warp group is issued, which reads here."""
+    return _ask(cta, ENGINE, kind, warp, offset, size, 0)
+
+
+@part
+def touch(cta, warp, out, mask, size, how, source):
+    """The lanes of a warp touch global memory at the addresses at `out`; WRITE: the registers at `source`."""
+    if raw.i64(cta + at.CTA_RACES) == 0:
+        return at.OK
+    return _ask(cta, GLOBAL, out, warp, mask, size | (how << 8), source)
+
+
+@part
+def line(cta, pc, address, size, load, same):
+    """An asynchronous engine reads or writes a line of a tile in global memory."""
+    if raw.i64(cta + at.CTA_RACES) == 0:
+        return at.OK
+    return _ask(cta, LINE, pc, 0, address, size, (1 if load else 0) | (2 if same else 0))

@@ -19,6 +19,7 @@ from tileprobe.targets.simgpu.engine import (
     numbers,
     scalar,
     vectors,
+    watch,
 )
 from tileprobe.targets.simgpu.engine.loop import run
 
@@ -32,6 +33,7 @@ MODULES = (
     mbarriers,
     memory,
     scalar,
+    watch,
 )  # importing them registers their families
 
 

@@ -8,8 +8,7 @@ from tileprobe.targets.simgpu.operands import read
 
 
 @lowers(
-    "NOP", "ERRBAR", "CCTL", "CGAERRBAR", "YIELD", "UTMACCTL", "ACQBULK", "CCTLL", "PREEXIT", "FENCE", "UTMACMDFLUSH",
-    "WARPGROUP", "UTMAPF",
+    "NOP", "ERRBAR", "CCTL", "CGAERRBAR", "YIELD", "UTMACCTL", "ACQBULK", "CCTLL", "PREEXIT", "UTMAPF",
 )  # fmt: skip
 def nothing(x: Case) -> None:
     """Order and caches of memory, and waits for what is done at once here: what is written is seen by everybody."""

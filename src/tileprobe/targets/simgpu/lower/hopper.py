@@ -5,7 +5,14 @@ from __future__ import annotations
 import re
 
 from tileprobe.targets.simgpu.engine import layout as at
-from tileprobe.targets.simgpu.engine.groups import EXCHANGED_A, EXCHANGED_B, FORMS, HALF_SUMS, REGISTERS
+from tileprobe.targets.simgpu.engine.groups import (
+    EXCHANGED_A,
+    EXCHANGED_B,
+    FORMS,
+    HALF_SUMS,
+    LAST_OF_GROUP,
+    REGISTERS,
+)
 from tileprobe.targets.simgpu.lower.case import Case, lowers
 
 _ARRIVALS = {
@@ -119,8 +126,34 @@ def product(x: Case) -> None:
     while x.operands:  # a scoreboard, and whether there are sums to add to
         if x.next_is("UP", "P"):
             x.predicate(0)
-        elif x.take().text not in ("gsb0", "gsb1"):
+        elif x.take().text == "gsb0":
+            how |= LAST_OF_GROUP
+        else:
             raise x.refuse("an operand")
     x.set(at.I0, columns)
     x.set(at.I1, FORMS.index(form) | how)
     x.emit("HGMMA")
+
+
+@lowers("WARPGROUP")
+def group(x: Case) -> None:
+    """`WARPGROUP.DEPBAR.LE gsb0, n`: of the groups of products at most n may be under way."""
+    if not x.has("DEPBAR"):
+        x.mods.clear()
+        x.operands.clear()
+        x.emit("NOP")
+        return
+    x.has("LE")
+    barrier, pending = x.take(), x.take()
+    if barrier.text != "gsb0" or pending.kind != "hex":
+        raise x.refuse("this wait")
+    x.set(at.I0, pending.number)
+    x.emit("WARPGROUP")
+
+
+@lowers("FENCE", "UTMACMDFLUSH")
+def order(x: Case) -> None:
+    """What is written is seen at once; for the checks it matters that a fence was there, and where a group ends."""
+    x.mods.clear()
+    x.operands.clear()
+    x.emit(x.instruction.root)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tileprobe.targets.simgpu.engine import layout as at
 from tileprobe.targets.simgpu.engine.lanes_address import SIGNED
+from tileprobe.targets.simgpu.engine.shadow import STRONG
 from tileprobe.targets.simgpu.lower.case import Case, lowers
 from tileprobe.targets.simgpu.operands import read
 
@@ -26,9 +27,10 @@ def _rows(width: int) -> int:
 
 @lowers("LDG", "LDS", "LDL")
 def load(x: Case) -> None:
+    strong = STRONG if "STRONG" in x.mods else 0
     x.has(*_HINTS)
     width = size(x)
-    x.set(at.I2, width)
+    x.set(at.I2, width | strong)
     x.result(rows=_rows(width))
     x.address(wide=x.instruction.root == "LDG")
     if x.next_is("P") and x.operands[0].text == "PT":  # a predicate that does nothing when it is always true
@@ -38,9 +40,10 @@ def load(x: Case) -> None:
 
 @lowers("STG", "STS", "STL")
 def store(x: Case) -> None:
+    strong = STRONG if "STRONG" in x.mods else 0
     x.has(*_HINTS)
     width = size(x)
-    x.set(at.I2, width)
+    x.set(at.I2, width | strong)
     x.address(wide=x.instruction.root == "STG")
     x.source(at.E, "bits", rows=_rows(width))
     x.emit(x.instruction.root)

@@ -1,0 +1,196 @@
+"""Who knows of whose past: vector clocks of the warps of a program, of its barriers, and of what runs asynchronously.
+
+Everything that touches shared memory is an agent with a clock: warps first, then the bulk stores of each warp, the
+products of warp groups that each warp issues, and bulk loads, by the barrier in shared memory that they arrive at. What
+an agent did at time t lies behind a warp that knows of a time of at least t. A barrier takes up what its arrivals know
+(`release`) and hands it on to those it lets go (`acquire`).
+
+Beside each clock stands a second one: up to which time what was written is also seen by asynchronous engines, because a
+fence stood between (`fence`). All of it lies in one block of memory, which `CTA_RACES` names; 0 where nobody asks.
+"""
+
+from __future__ import annotations
+
+from tileprobe.targets.jit import part
+from tileprobe.targets.simgpu.engine import layout as at
+from tileprobe.targets.simgpu.engine import raw
+
+# 64-bit fields of the block
+(
+    WARPS, AGENTS, SHIFT, ENTRY, SHADOW, SHADOW_BYTES, CLOCKS, CLOCKS_BYTES, COUNTERS, FOUND, FOUND_COUNT, LOST,
+    PROGRAM, SPANS, SPAN_COUNT, LAST_SPAN, GLOBAL_SHIFT, STAMP, ATOMICS,
+) = (8 * n for n in range(19))  # fmt: skip
+HEADER_BYTES = 256
+NAMED, IN_MEMORY, COPIES = (
+    16,
+    64,
+    16,
+)  # barriers of both kinds, agents of bulk loads; addresses share these places
+
+
+def agents(warps: int) -> int:
+    return 3 * warps + COPIES
+
+
+def subjects(warps: int) -> int:
+    return warps + NAMED + IN_MEMORY
+
+
+def counters_bytes(warps: int) -> int:
+    """Groups of bulk stores and of products that each warp has made, bulk loads that have arrived at each barrier."""
+    return 4 * (2 * warps + COPIES)
+
+
+@part
+def block_of(cta):
+    return raw.i64(cta + at.CTA_RACES)
+
+
+@part
+def clock_of(block, subject):
+    """Where the clocks of a warp or a barrier lie: what it knows, then what of it has passed a fence."""
+    return raw.i64(block + CLOCKS) + 8 * raw.i64(block + AGENTS) * subject
+
+
+@part
+def known(block, warp, agent):
+    return raw.u32(clock_of(block, warp) + 4 * agent)
+
+
+@part
+def fenced(block, warp, agent):
+    return raw.u32(clock_of(block, warp) + 4 * (raw.i64(block + AGENTS) + agent))
+
+
+@part
+def _join(block, target, source):
+    count = 2 * raw.i64(block + AGENTS)
+    into, out_of = clock_of(block, target), clock_of(block, source)
+    for n in range(count):
+        mine, other = raw.u32(into + 4 * n), raw.u32(out_of + 4 * n)
+        raw.put32(into + 4 * n, max(mine, other))
+
+
+@part
+def _tick(block, warp):
+    place = clock_of(block, warp) + 4 * warp
+    raw.put32(place, raw.u32(place) + 1)
+
+
+@part
+def named(block, number):
+    return raw.i64(block + WARPS) + number
+
+
+@part
+def in_memory(block, address):
+    return raw.i64(block + WARPS) + NAMED + ((address >> 3) & (IN_MEMORY - 1))
+
+
+@part
+def release(cta, warp, subject):
+    """A warp comes to a barrier: what it did up to here is handed on."""
+    block = block_of(cta)
+    number = raw.i32(warp + at.W_NUMBER)
+    _join(block, subject, number)
+    _tick(block, number)
+
+
+@part
+def acquire(cta, number, subject):
+    """A barrier lets a warp go."""
+    _join(block_of(cta), number, subject)
+
+
+@part
+def forget(cta, subject):
+    """A barrier begins anew."""
+    block = block_of(cta)
+    raw.fill(clock_of(block, subject), 0, 8 * raw.i64(block + AGENTS))
+
+
+@part
+def fence(cta, warp):
+    """What the warp knows of is seen by asynchronous engines from now on."""
+    block = block_of(cta)
+    if block == 0:
+        return
+    number, count = raw.i32(warp + at.W_NUMBER), raw.i64(block + AGENTS)
+    place = clock_of(block, number)
+    for n in range(count):
+        seen = raw.u32(place + 4 * (count + n))
+        raw.put32(place + 4 * (count + n), max(seen, raw.u32(place + 4 * n)))
+    _tick(block, number)
+
+
+@part
+def now(block, number):
+    return known(block, number, number)
+
+
+# -- groups of what runs asynchronously: STORES and PRODUCTS of a warp ------------------------------------------------
+STORES, PRODUCTS = 1, 2
+
+
+@part
+def _counter(block, kind, number):
+    return raw.i64(block + COUNTERS) + 4 * ((kind - 1) * raw.i64(block + WARPS) + number)
+
+
+@part
+def agent_of(block, kind, number):
+    return kind * raw.i64(block + WARPS) + number
+
+
+@part
+def open_group(block, kind, number):
+    """The time at which what is issued now belongs to a group that is waited for."""
+    return raw.u32(_counter(block, kind, number)) + 1
+
+
+@part
+def close_group(cta, warp, kind):
+    block = block_of(cta)
+    if block:
+        place = _counter(block, kind, raw.i32(warp + at.W_NUMBER))
+        raw.put32(place, raw.u32(place) + 1)
+
+
+@part
+def wait_groups(cta, warp, kind, pending):
+    """All groups but the newest `pending` are done."""
+    block = block_of(cta)
+    if block == 0:
+        return
+    number = raw.i32(warp + at.W_NUMBER)
+    done = raw.u32(_counter(block, kind, number)) - pending
+    place = clock_of(block, number) + 4 * agent_of(block, kind, number)
+    if done > raw.u32(place):
+        raw.put32(place, done)
+
+
+@part
+def copy_agent(block, barrier):
+    return 3 * raw.i64(block + WARPS) + ((barrier >> 3) & (COPIES - 1))
+
+
+@part
+def arrived(block, barrier):
+    """A bulk load is done: its barrier knows of it. The time of its writes."""
+    agent = copy_agent(block, barrier)
+    place = raw.i64(block + COUNTERS) + 4 * (agent - raw.i64(block + WARPS))
+    time = raw.u32(place) + 1
+    raw.put32(place, time)
+    raw.put32(clock_of(block, in_memory(block, barrier)) + 4 * agent, time)
+    return time
+
+
+@part
+def begin(cta):
+    """Before a program: every warp has a clock of its own, and knows of nobody."""
+    block = block_of(cta)
+    raw.fill(raw.i64(block + CLOCKS), 0, raw.i64(block + CLOCKS_BYTES))
+    raw.fill(raw.i64(block + SHADOW), 0, raw.i64(block + SHADOW_BYTES))
+    raw.fill(raw.i64(block + COUNTERS), 0, 4 * (2 * raw.i64(block + WARPS) + COPIES))
+    for n in range(raw.i64(block + WARPS)):
+        raw.put32(clock_of(block, n) + 4 * n, 1)

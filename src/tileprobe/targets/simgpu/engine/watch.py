@@ -1,0 +1,160 @@
+"""The checks of memory as one family, which `shadow` calls: what was written, what is under way, who may race with whom.
+
+A byte for each byte of a program's shared memory says whether it was written and whether an asynchronous copy to it is
+under way; `races` knows who did it, `between` knows about global memory. Offsets count from the start of the program's
+shared memory. What was never written is noted and read as it is: if somebody writes it later, that is the race.
+"""
+
+from __future__ import annotations
+
+from tileprobe.targets.jit import part
+from tileprobe.targets.simgpu.engine import between, clocks, findings, races, raw, shadow
+from tileprobe.targets.simgpu.engine import layout as at
+from tileprobe.targets.simgpu.engine.numbers import family
+from tileprobe.targets.simgpu.engine.shadow import mark
+
+_CODE = 0xFFFFFF
+_ALL_WRITTEN = 0x0101010101010101 * at.WRITTEN
+
+
+@part
+def _look(cta, warp, lane, offset, size):
+    """OK if all bytes hold a value, or if what nobody has written is noted; else the fault, noted with its place."""
+    place, n = raw.i64(cta + at.CTA_SHADOW) + offset, 0
+    while n + 8 <= size and raw.i64(place + n) == _ALL_WRITTEN:
+        n += 8
+    while n < size:
+        state, block = raw.u8(place + n), raw.i64(cta + at.CTA_RACES)
+        if state == at.UNWRITTEN and block:
+            pc, number = raw.i32(warp + at.W_PC), raw.i32(warp + at.W_NUMBER)
+            program = raw.i64(block + clocks.PROGRAM)
+            findings.note(block, findings.UNWRITTEN, pc, number, program, pc, number, offset + n, size, lane)
+            return at.OK
+        if state != at.WRITTEN:
+            raw.put64(cta + at.CTA_ERROR_LANE, lane)
+            raw.put64(cta + at.CTA_ERROR_ADDRESS, offset + n)
+            raw.put64(cta + at.CTA_ERROR_MORE, size)
+            return at.UNINITIALISED if state == at.UNWRITTEN else at.TOO_EARLY
+        n += 1
+    return at.OK
+
+
+@part
+def _load(cta, warp, lane, offset, size):
+    wrong = _look(cta, warp, lane, offset, size)
+    block = raw.i64(cta + at.CTA_RACES)
+    if wrong == at.OK and block:
+        races.read(block, warp, offset, size, lane)
+    return wrong
+
+
+@part
+def _loads(cta, warp, out, mask, size):
+    start = raw.i64(cta + at.CTA_SHARED_BASE)
+    for lane in range(32):
+        if (mask >> lane) & 1:
+            wrong = _load(cta, warp, lane, raw.i64(out + 8 * lane) - start, size)
+            if wrong:
+                return wrong
+    return at.OK
+
+
+@part
+def _store(cta, warp, lane, offset, size, same, atomic):
+    place, block = raw.i64(cta + at.CTA_SHADOW) + offset, raw.i64(cta + at.CTA_RACES)
+    if block:
+        if raw.u8(place) == at.UNDER_WAY:
+            races.disturb(block, findings.WROTE_UNDER_WAY, warp, offset, size, lane)
+        races.write(block, warp, offset, size, lane, same, atomic)
+    raw.fill(place, at.WRITTEN, size)
+
+
+@part
+def _stores(cta, warp, out, mask, size, source):
+    start, memory = raw.i64(cta + at.CTA_SHARED_BASE), raw.i64(cta + at.CTA_SHARED)
+    for lane in range(32):
+        if (mask >> lane) & 1:
+            offset = raw.i64(out + 8 * lane) - start
+            same = between.holds(memory + offset, source + 4 * lane, size)
+            _store(cta, warp, lane, offset, size, same, False)
+    return at.OK
+
+
+@part
+def _atomics(cta, warp, out, mask, size):
+    start = raw.i64(cta + at.CTA_SHARED_BASE)
+    for lane in range(32):
+        if (mask >> lane) & 1:
+            offset = raw.i64(out + 8 * lane) - start
+            wrong = _look(cta, warp, lane, offset, size)
+            if wrong:
+                return wrong
+            _store(cta, warp, lane, offset, size, False, True)
+    return at.OK
+
+
+@part
+def _copies(cta, warp, lane, offset, size):
+    block = raw.i64(cta + at.CTA_RACES)
+    if block:
+        if raw.u8(raw.i64(cta + at.CTA_SHADOW) + offset) == at.UNDER_WAY:
+            races.disturb(block, findings.COPIED_TWICE, warp, offset, size, lane)
+        races.begin_copy(block, warp, offset, size, lane)
+    mark(cta, offset, size, at.UNDER_WAY)
+    return at.OK
+
+
+@part
+def _copied(cta, warp, offset, size, pc):
+    mark(cta, offset, size, at.WRITTEN)
+    block = raw.i64(cta + at.CTA_RACES)
+    if block:
+        number = raw.i32(warp + at.W_NUMBER)
+        races.end_copy(block, number, clocks.now(block, number), pc, offset, size)
+    return at.OK
+
+
+@part
+def _loaded(cta, barrier, offset, size, pc):
+    mark(cta, offset, size, at.WRITTEN)
+    block = raw.i64(cta + at.CTA_RACES)
+    if block:
+        time = clocks.arrived(block, barrier)
+        races.end_copy(block, clocks.copy_agent(block, barrier), time, pc & _CODE, offset, size)
+    return at.OK
+
+
+@part
+def _engine_reads(cta, warp, kind, offset, size):
+    wrong = _look(cta, warp, 0, offset, size)
+    block = raw.i64(cta + at.CTA_RACES)
+    if wrong == at.OK and block:
+        races.engine_read(block, warp, kind, offset, size)
+    return wrong
+
+
+@family("WATCH")
+def watch(which, a, warp, cta, b, c, d):
+    """What `a` to `d` are is in `shadow`, where each check has its name."""
+    if which == shadow.LOADS:
+        return _loads(cta, warp, a, b, c)
+    if which == shadow.STORES:
+        return _stores(cta, warp, a, b, c, d)
+    if which == shadow.GLOBAL:
+        return between.touch(cta, warp, a, b, c & 0xFF, c >> 8, d)
+    if which == shadow.LOAD:
+        return _load(cta, warp, a, b, c)
+    if which == shadow.STORE:
+        _store(cta, warp, a, b, c, d != 0, False)
+        return at.OK
+    if which == shadow.COPIES:
+        return _copies(cta, warp, a, b, c)
+    if which == shadow.COPIED:
+        return _copied(cta, warp, a, b, c)
+    if which == shadow.LOADED:
+        return _loaded(cta, a, b, c, d)
+    if which == shadow.ENGINE:
+        return _engine_reads(cta, warp, a, b, c)
+    if which == shadow.ATOMICS:
+        return _atomics(cta, warp, a, b, c)
+    return between.line(cta, a, b, c, d & 1, d & 2)

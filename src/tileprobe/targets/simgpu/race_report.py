@@ -1,0 +1,149 @@
+"""Races in sentences: in come the tables that the engine left, out goes one error with both lines of each pair."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from tileprobe.targets.simgpu.engine import findings as f
+from tileprobe.targets.simgpu.errors import KernelFault
+from tileprobe.targets.simgpu.program import Program
+from tileprobe.targets.simgpu.watching import Watch
+
+SHOWN = 8  # pairs of lines
+
+
+class RaceFault(KernelFault):
+    """Accesses to the same memory that nothing orders. The launch has finished; what it left may be wrong."""
+
+
+# What the first and the second of a pair did, and what is missing between them
+_WORDS = {
+    f.WROTE_WRITTEN: ("wrote", "writes another value", "no barrier stands between them"),
+    f.READ_WRITTEN: ("wrote", "reads", "no barrier stands between them"),
+    f.WROTE_READ: ("read", "overwrites it", "no barrier stands between them"),
+    f.NO_FENCE: (
+        "wrote", "reads as an asynchronous engine", "no fence for asynchronous engines stands between them",
+    ),
+    f.WROTE_BUSY: ("reads asynchronously", "overwrites it", "nobody has waited for the reading to end"),
+    f.WROTE_UNDER_WAY: ("copies to it asynchronously", "writes", "nobody has waited for the copy"),
+    f.COPIED_TWICE: (
+        "copies to it asynchronously", "copies to it, too", "nobody has waited for the first copy",
+    ),
+    f.GLOBAL_WROTE_WRITTEN: ("wrote", "writes another value", "nothing orders them"),
+    f.GLOBAL_READ_WRITTEN: ("wrote", "reads", "nothing orders them"),
+    f.GLOBAL_WROTE_READ: ("read", "overwrites it", "nothing orders them"),
+}  # fmt: skip
+_UNWRITTEN = {f.UNWRITTEN: "shared memory", f.GLOBAL_UNWRITTEN: "scratch memory"}
+_LOAD_NOT_WAITED = "nobody has waited for the copy's barrier"
+
+
+@dataclass
+class _Pair:
+    entry: dict[str, int]
+    count: int
+    codes: set[int]  # places in the code
+
+
+def _fields(row: np.ndarray) -> dict[str, int]:
+    names = ("KIND", "FIRST_PC", "SECOND_PC", "FIRST_AGENT", "SECOND_WARP", "FIRST_PROGRAM", "SECOND_PROGRAM",
+             "PLACE", "SIZE", "LANE", "COUNT")  # fmt: skip
+    return {name: int(row[getattr(f, name) // 8]) for name in names}
+
+
+def _pairs(watch: Watch) -> tuple[list[_Pair], int]:
+    """One for each pair of lines, the most frequent first; and how many had no room."""
+    found: dict[tuple[int, str, str], _Pair] = {}
+    lost = 0
+    for block in watch.blocks:
+        rows, more = block.found()
+        lost += more
+        for row in rows:
+            entry = _fields(row)
+            key = (
+                entry["KIND"],
+                watch.program.place(entry["FIRST_PC"]),
+                watch.program.place(entry["SECOND_PC"]),
+            )
+            if key in found:
+                found[key].count += entry["COUNT"]
+            else:
+                found[key] = _Pair(entry, entry["COUNT"], set())
+            found[key].codes |= {entry["FIRST_PC"], entry["SECOND_PC"]}
+    raced = {pc for pair in found.values() if pair.entry["KIND"] not in _UNWRITTEN for pc in pair.codes}
+    kept = [  # what is written too late is a race, and told as one
+        pair
+        for pair in found.values()
+        if pair.entry["KIND"] not in _UNWRITTEN or pair.entry["SECOND_PC"] not in raced
+    ]
+    return sorted(kept, key=lambda pair: (-pair.count, pair.entry["SECOND_PC"])), lost
+
+
+def _where(program: Program, pc: int) -> str:
+    text = program.texts[pc] if 0 <= pc < len(program.texts) else "?"
+    return f"{program.place(pc)} (`{text}`)"
+
+
+def _agent(watch: Watch, agent: int) -> str:
+    kind, warp = divmod(agent, watch.warps)
+    if agent >= 3 * watch.warps:
+        return "a bulk load"
+    return f"{('', 'a bulk store of ', 'a product of ')[kind]}warp {warp}"
+
+
+def _unwritten(watch: Watch, pair: _Pair, program_at: Callable[[int], str]) -> str:
+    entry, times = pair.entry, f"; {pair.count:,} times" if pair.count > 1 else ""
+    return (
+        f"{_where(watch.program, entry['SECOND_PC'])}, program {program_at(entry['SECOND_PROGRAM'])}, warp "
+        f"{entry['SECOND_WARP']}, lane {entry['LANE']}: reads {entry['SIZE']} bytes of {_UNWRITTEN[entry['KIND']]} at "
+        f"{entry['PLACE']:#x} that nobody has written{times}"
+    )
+
+
+def _one(watch: Watch, pair: _Pair, program_at: Callable[[int], str]) -> str:
+    entry, program = pair.entry, watch.program
+    if entry["KIND"] in _UNWRITTEN:
+        return _unwritten(watch, pair, program_at)
+    did, does, missing = _WORDS[entry["KIND"]]
+    shared = entry["KIND"] < f.GLOBAL_WROTE_WRITTEN
+    times = f"; {pair.count:,} times" if pair.count > 1 else ""
+    second = (
+        f"warp {entry['SECOND_WARP']}, lane {entry['LANE']} {does}, {_where(program, entry['SECOND_PC'])}"
+    )
+    size = f"{entry['SIZE']} bytes at {entry['PLACE']:#x}"
+    if shared:
+        head = f"shared memory, {size}, program {program_at(entry['SECOND_PROGRAM'])}"
+        first = _agent(watch, entry["FIRST_AGENT"])
+        if entry["FIRST_AGENT"] >= 3 * watch.warps:
+            missing = _LOAD_NOT_WAITED
+    else:
+        head, first = f"global memory, {size}", f"warp {entry['FIRST_AGENT']}"
+        if entry["FIRST_PROGRAM"] != entry["SECOND_PROGRAM"]:
+            first = f"program {program_at(entry['FIRST_PROGRAM'])}, {first}"
+            second = f"program {program_at(entry['SECOND_PROGRAM'])}, {second}"
+        else:
+            head += f", program {program_at(entry['SECOND_PROGRAM'])}"
+            missing = "no barrier stands between them"
+    return f"{head}{times}\n    {first} {did}, {_where(program, entry['FIRST_PC'])}\n    {second}: {missing}"
+
+
+def text_of(watch: Watch, grid: tuple[int, int, int]) -> str:
+    """All pairs in sentences; nothing where there are none."""
+    pairs, lost = _pairs(watch)
+    if not pairs:
+        return ""
+
+    def program_at(number: int) -> str:
+        x, y, z = number % grid[0], number // grid[0] % grid[1], number // (grid[0] * grid[1])
+        return f"({x}, {y}, {z})"
+
+    lines = [f"  {_one(watch, pair, program_at)}" for pair in pairs[:SHOWN]]
+    rest = pairs[SHOWN:]
+    if rest or lost:
+        seen = sum(pair.count for pair in rest) + lost
+        lines.append(f"  and {len(rest)} more, {seen:,} accesses in all")
+    count = f"{len(pairs)} fault{'s' * (len(pairs) > 1)}"
+    head = f"kernel {watch.program.name}: the checks of memory found {count}"
+    return "\n".join([head, *lines])
