@@ -14,6 +14,7 @@ from triton import knobs
 def without(pattern, keep=0):
     """Kernels compiled inside have no PTX statement that the pattern matches, but for the first `keep`."""
     key = hashlib.sha256(f"{pattern} {keep}".encode()).hexdigest()
+
     def hook(backend=None, stages=None, options=None, language=None, capability=None):
         if stages is None:
             return key, key

@@ -186,9 +186,9 @@ def test_a_bulk_store_reads_what_is_overwritten():
 
 
 def test_a_missing_fence_before_a_bulk_store():
-    with tileprobe.use("sim:h100"), without(r"fence\.proxy\.async"):
-        with pytest.raises(RaceFault, match="no fence for asynchronous engines") as said:
-            bulk[(1,)](*tiles()[2], False, False)
+    missing = pytest.raises(RaceFault, match="no fence for asynchronous engines")
+    with tileprobe.use("sim:h100"), without(r"fence\.proxy\.async"), missing as said:
+        bulk[(1,)](*tiles()[2], False, False)
     assert named(said.value, __file__, "for the engine", "bulk store")
 
 
@@ -265,7 +265,9 @@ def test_warps_that_exchange_through_global_memory():
         through_memory[(1,)](x, N, True)
         with pytest.raises(RaceFault, match="no barrier stands between") as said:
             through_memory[(1,)](x, N, False)
-    assert named(said.value, __file__, "by one warp")  # LLVM names the line behind that of a load: docs/simgpu.md
+    assert named(
+        said.value, __file__, "by one warp"
+    )  # LLVM names the line behind that of a load: docs/simgpu.md
     assert "LDG" in str(said.value)
 
 

@@ -22,8 +22,13 @@ OFF, ON, ALL = range(3)  # no checks; all that do not need much memory; all
 _MOST = {ON: 256 << 20, ALL: 4 << 30}  # bytes for words about global memory; more are not spent
 _SHARED = ("LDS", "STS", "ATOMS", "LDGSTS", "LD", "ST", "ATOM")
 _GLOBAL = ("LDG", "STG", "ATOMG", "LDGSTS", "LD", "ST", "ATOM")
-_BULK = ("UTMALDG", "UTMASTG", "UTMAREDG")
+_BULK = ("UTMALDG", "UTMASTG", "UTMAREDG", "UBLKCP")
+_ENGINES = (*_BULK, "HGMMA", "SYNCS_ARRIVE", "SYNCS_PHASE", "ARRIVES")
 _WIDEST = 16
+
+
+def _has(program: Program, names: Sequence[str]) -> bool:
+    return bool(np.isin(program.uops[:, at.OP], [NUMBERS[name] for name in names]).any())
 
 
 def _narrowest(program: Program, names: Sequence[str]) -> int:
@@ -32,7 +37,7 @@ def _narrowest(program: Program, names: Sequence[str]) -> int:
     touching = np.isin(ops, [NUMBERS[name] for name in names])
     widths = program.uops[touching, at.I2] & 0xFF
     width = int(widths.min()) if len(widths) else _WIDEST
-    if np.isin(ops, [NUMBERS[name] for name in _BULK]).any():
+    if _has(program, _BULK):
         width = min(width, 4)
     return min(width, _WIDEST).bit_length() - 1
 
@@ -86,6 +91,7 @@ class Watch:
     ) -> None:  # fmt: skip
         self.program, self.warps, self.shared_bytes = program, warps, shared_bytes
         self.shift = _narrowest(program, _SHARED)
+        self.engines = _has(program, _ENGINES)
         self.global_shift = _narrowest(program, _GLOBAL)
         self.spans, self.buffer, self.stamp = np.zeros((1, 5), np.int64), np.zeros(1, np.int64), 0
         self.blocks: list[Block] = []
@@ -132,10 +138,10 @@ class Block:
 
     def __init__(self, watch: Watch) -> None:
         warps = watch.warps
-        agents = clocks.agents(warps)
+        agents = clocks.agents(warps, watch.engines)
         entry = races.entry_bytes(warps)
         self.shadow = np.zeros(entry * ((watch.shared_bytes >> watch.shift) + 1), np.uint8)
-        self.clocks = np.zeros(8 * agents * clocks.subjects(warps), np.uint8)
+        self.clocks = np.zeros(8 * agents * clocks.subjects(warps, watch.engines), np.uint8)
         self.counters = np.zeros(clocks.counters_bytes(warps), np.uint8)
         self.table = np.zeros((findings.ROOM, findings.ENTRY // 8), np.int64)
         self.header = np.zeros(clocks.HEADER_BYTES // 8, np.int64)

@@ -13,7 +13,7 @@ there already is no race.
 from __future__ import annotations
 
 from tileprobe.targets.jit import part
-from tileprobe.targets.simgpu.engine import clocks, findings, raw
+from tileprobe.targets.simgpu.engine import clocks, findings, raw, runs
 from tileprobe.targets.simgpu.engine import layout as at
 from tileprobe.targets.simgpu.engine.shadow import READ, STRONG_READ, WRITE
 
@@ -165,17 +165,58 @@ def _one(block, span, mine, address, size, lane, how, source):
 
 
 @part
+def _fresh_to_all(words, first, last, stamp):
+    """Whether no word from the first up to the last is of this launch."""
+    old = True
+    for n in range(first, last):
+        old = old & (((raw.i64(words + 8 * n) >> _STAMP) & (STAMPS - 1)) != stamp)
+    return old
+
+
+@part
+def _fill(words, first, last, mine):
+    for n in range(first, last):
+        raw.put64(words + 8 * n, mine)
+
+
+@part
+def _at_once(block, span, mine, address, size, how):
+    """What nobody has touched in this launch needs no closer look. Whether that was so."""
+    shift, stamp = raw.i64(block + clocks.GLOBAL_SHIFT), _stamp(mine)
+    offset = address - raw.i64(span + _START)
+    first, last = offset >> shift, ((offset + size - 1) >> shift) + 1
+    writers, readers = raw.i64(span + _WRITERS), raw.i64(span + _READERS)
+    if how > WRITE or raw.i64(span + _FRESH) or not _fresh_to_all(writers, first, last, stamp):
+        return False
+    if not _fresh_to_all(readers, first, last, stamp):
+        if how == WRITE:
+            return False
+        for n in range(first, last):
+            before = raw.i64(readers + 8 * n)
+            several = _stamp(before) == stamp and (before < 0 or (before ^ mine) & _WHO != 0)
+            raw.put64(readers + 8 * n, mine | (1 << _FLAG) if several else mine)
+        return True
+    _fill(readers if how == READ else writers, first, last, mine)
+    return True
+
+
+@part
 def touch(cta, warp, out, mask, size, how, source):
     block = raw.i64(cta + at.CTA_RACES)
     if raw.i64(block + clocks.SPAN_COUNT) == 0:
         return at.OK
-    mine = _mine(block, warp)
-    for lane in range(32):
-        if (mask >> lane) & 1:
-            address = raw.i64(out + 8 * lane)
+    mine, count = _mine(block, warp), runs.find(cta, out, mask, size, 0)
+    for n in range(count):
+        run = runs.place_of(cta) + runs.RUN * n
+        first, bytes_, lane = raw.i64(run + runs.OFFSET), raw.i64(run + runs.BYTES), raw.i64(run + runs.LANE)
+        span = _span(block, first, first + bytes_)
+        if span and _at_once(block, span, mine, first, bytes_, how):
+            continue
+        for k in range(lane, lane + raw.i64(run + runs.LANES)):
+            address = raw.i64(out + 8 * k)
             span = _span(block, address, address + size)
             if span:
-                _one(block, span, mine, address, size, lane, how, source)
+                _one(block, span, mine, address, size, k, how, source)
     return at.OK
 
 

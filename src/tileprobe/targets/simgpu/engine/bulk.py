@@ -208,6 +208,6 @@ def bulk(op, uop, warp, cta, constants, mask, pc):
     if op == _STORE:
         wrong = shadow.engine_reads(cta, warp, clocks.STORES, offset, size)
         return wrong if wrong else transfer(cta, entry, False)
-    shadow.copies(cta, warp, 0, offset, size)
+    shadow.copy(cta, warp, offset, size)
     raw.put64(cta + at.CTA_ASYNC_COUNT, raw.i64(cta + at.CTA_ASYNC_COUNT) + 1)
     return at.OK

@@ -28,12 +28,13 @@ NAMED, IN_MEMORY, COPIES = (
 )  # barriers of both kinds, agents of bulk loads; addresses share these places
 
 
-def agents(warps: int) -> int:
-    return 3 * warps + COPIES
+def agents(warps: int, engines: bool) -> int:
+    """`engines`: whether the kernel uses bulk copies, products of warp groups or barriers in shared memory."""
+    return 3 * warps + COPIES if engines else warps
 
 
-def subjects(warps: int) -> int:
-    return warps + NAMED + IN_MEMORY
+def subjects(warps: int, engines: bool) -> int:
+    return warps + NAMED + (IN_MEMORY if engines else 0)
 
 
 def counters_bytes(warps: int) -> int:
@@ -163,6 +164,8 @@ def wait_groups(cta, warp, kind, pending):
     if block == 0:
         return
     number = raw.i32(warp + at.W_NUMBER)
+    if agent_of(block, kind, number) >= raw.i64(block + AGENTS):  # nothing of the kind is issued
+        return
     done = raw.u32(_counter(block, kind, number)) - pending
     place = clock_of(block, number) + 4 * agent_of(block, kind, number)
     if done > raw.u32(place):

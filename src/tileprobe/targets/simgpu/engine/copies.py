@@ -33,11 +33,10 @@ _MADE, _DONE, _GROUP, _RING = at.W_COPIES_MADE, at.W_COPIES_DONE, at.W_GROUP, at
 def _do(cta, warp, place):
     """Copies what one entry says."""
     mask, zeros, size = raw.u32(place + _MASK), raw.u32(place + _ZEROS), raw.i32(place + _SIZE)
-    shared = raw.i64(cta + at.CTA_SHARED)
+    shadow.copied(cta, warp, place + _TO, mask, size, raw.i32(place + _PC))
     for lane in range(32):
         if (mask >> lane) & 1:
             target = raw.i64(place + _TO + 8 * lane)
-            shadow.copied(cta, warp, target - shared, size, raw.i32(place + _PC))
             if (zeros >> lane) & 1:
                 raw.fill(target, 0, size)
             else:
@@ -81,10 +80,7 @@ def _copy(uop, warp, cta, constants, mask, pc):
     if made - raw.i32(warp + _DONE) >= RING:
         _do(cta, warp, place)
         raw.put32(warp + _DONE, raw.i32(warp + _DONE) + 1)
-    start = raw.i64(cta + at.CTA_SHARED_BASE)
-    for lane in range(32):
-        if (mask >> lane) & 1:
-            shadow.copies(cta, warp, lane, raw.i64(out + 8 * lane) - start, size)
+    shadow.copies(cta, warp, out, mask, size)
     raw.put32(place + _PC, pc)
     raw.put32(place + _MASK, mask)
     raw.put32(place + _ZEROS, mask & ~loaded)
@@ -116,10 +112,10 @@ def _matrices(uop, warp, cta, constants, mask, load):
                 return _wrong(cta, at.MISALIGNED, lane, address, 16)
             if address < start or address + 16 > start + room:
                 return _wrong(cta, at.SHARED_BOUNDS, lane, address - start, room)
-            if load:
-                wrong = shadow.load(cta, warp, lane, address - start, 16)
-                if wrong:
-                    return wrong
+    if load:
+        wrong = shadow.loads(cta, warp, out, needed, 16)
+        if wrong:
+            return wrong
     base = raw.i64(cta + at.CTA_SHARED) - start
     register = row(uop, at.D, warp, constants) if load else row(uop, at.E, warp, constants)
     for matrix in range(count):

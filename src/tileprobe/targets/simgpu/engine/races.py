@@ -12,11 +12,11 @@ from tileprobe.targets.simgpu.engine import clocks, findings, raw
 from tileprobe.targets.simgpu.engine import layout as at
 from tileprobe.targets.simgpu.engine.clocks import fenced, known
 
-# Fields of a piece; then two for each warp: when it read, and where in the code
-_WROTE, _WROTE_BY, _ENGINE_READ, _ENGINE_BY, _READ = 0, 4, 8, 12, 16
+# Fields of a piece, with a mask of the warps that read it last; then two for each warp: when, and where in the code
+_WROTE, _WROTE_BY, _ENGINE_READ, _ENGINE_BY, _READERS, _READ = 0, 4, 8, 12, 16, 24
 _CODE, _AGENT, _ATOMIC = 0xFFFFFF, 24, 1 << 31  # of _BY: place in the code, agent, whether it was an atomic
 _COPIES_HELD = 127  # in place of an agent: several warps wrote the same; their mask is in place of the time
-ENTRY = 16
+ENTRY = 24
 
 
 def entry_bytes(warps: int) -> int:
@@ -67,13 +67,19 @@ def _after_write(block, piece, number):
 def read(block, warp, offset, size, lane):
     """A warp reads."""
     number, shift = raw.i32(warp + at.W_NUMBER), raw.i64(block + clocks.SHIFT)
-    piece, each = _piece(block, offset), raw.i64(block + clocks.ENTRY)
-    now, pc = clocks.now(block, number), raw.i32(warp + at.W_PC)
+    piece, each, bit = _piece(block, offset), raw.i64(block + clocks.ENTRY), 1 << number
+    now, mine = clocks.now(block, number), 8 * number + _READ
+    stamp = now | (raw.i32(warp + at.W_PC) << 32)
+    seen_by, seen_until = -1, 0  # the writer looked up last
     for _ in range(offset >> shift, ((offset + size - 1) >> shift) + 1):
-        if not _after_write(block, piece, number):
-            _note(block, findings.READ_WRITTEN, raw.u32(piece + _WROTE_BY), warp, offset, size, lane)
-        raw.put32(piece + _READ + 8 * number, now)
-        raw.put32(piece + _READ + 8 * number + 4, pc)
+        time, by = raw.u32(piece + _WROTE), raw.u32(piece + _WROTE_BY)
+        if time and (_agent(by) != seen_by or time > seen_until):
+            if not _after_write(block, piece, number):
+                _note(block, findings.READ_WRITTEN, by, warp, offset, size, lane)
+            elif _agent(by) != _COPIES_HELD:
+                seen_by, seen_until = _agent(by), time
+        raw.put64(piece + mine, stamp)
+        raw.put32(piece + _READERS, raw.u32(piece + _READERS) | bit)
         piece += each
 
 
@@ -86,14 +92,16 @@ def _free_of_readers(block, piece, warp, number, offset, size, lane):
         if not _behind(block, number, _agent(by), time):
             _note(block, findings.WROTE_BUSY, by, warp, offset, size, lane)
         raw.put32(piece + _ENGINE_READ, 0)
-    for other in range(raw.i64(block + clocks.WARPS)):
+    readers, other = raw.u32(piece + _READERS), 0
+    if readers == 0:
+        return
+    raw.put32(piece + _READERS, 0)
+    while readers >> other:
         place = piece + _READ + 8 * other
-        time = raw.u32(place)
-        if time:
-            if other != number and known(block, number, other) < time:
-                by = _by(other, raw.u32(place + 4), False)
-                _note(block, findings.WROTE_READ, by, warp, offset, size, lane)
-            raw.put32(place, 0)
+        if (readers >> other) & 1 and other != number and known(block, number, other) < raw.u32(place):
+            by = _by(other, raw.u32(place + 4), False)
+            _note(block, findings.WROTE_READ, by, warp, offset, size, lane)
+        other += 1
 
 
 @part
@@ -126,6 +134,18 @@ def write(block, warp, offset, size, lane, same, atomic):
         raw.put32(piece + _WROTE, now)
         raw.put32(piece + _WROTE_BY, by)
         piece += each
+
+
+@part
+def undisputed(block, warp, offset, size):
+    """Whether the last writing of all pieces lies behind a warp."""
+    number, shift = raw.i32(warp + at.W_NUMBER), raw.i64(block + clocks.SHIFT)
+    piece, each = _piece(block, offset), raw.i64(block + clocks.ENTRY)
+    for _ in range(offset >> shift, ((offset + size - 1) >> shift) + 1):
+        if not _after_write(block, piece, number) or _agent(raw.u32(piece + _WROTE_BY)) == _COPIES_HELD:
+            return False
+        piece += each
+    return True
 
 
 @part

@@ -1,6 +1,8 @@
-"""What touches memory says so here; where `CTA_CHECKS` asks for it, `watch` looks at it. Offsets count from the start of
-the program's shared memory. `loads`, `stores`, `atomics` and `touch` are for the lanes of a warp, `load` and `store` for
-one place, `copies`, `copied` and `loaded` for asynchronous copies. Answers are OK or a fault."""
+"""What touches memory says so here; where `CTA_CHECKS` asks for it, `watch` looks at it. Answers are OK or a fault.
+
+`loads`, `stores`, `atomics` and `touch` are for the lanes of a warp, `store` for one place, `copies` and those below it
+for asynchronous copies. Offsets count from the start of the program's shared memory.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from tileprobe.targets.simgpu.engine import raw
 from tileprobe.targets.simgpu.engine.numbers import NUMBERS
 from tileprobe.targets.simgpu.engine.vectors import call
 
-LOADS, STORES, GLOBAL, LOAD, STORE, COPIES, COPIED, LOADED, ENGINE, ATOMICS, LINE = range(11)
+LOADS, STORES, GLOBAL, STORE, COPIES, COPY, COPIED, LOADED, ENGINE, ATOMICS, LINE = range(11)
 READ, WRITE, ATOMIC, STRONG_READ, STRONG_WRITE = range(5)  # how global memory is touched
 STRONG = 0x200  # of I2 of a load or a store: it is seen by all in order, as an atomic is
 _WATCH = 8 * NUMBERS["WATCH"]
@@ -49,27 +51,28 @@ def atomics(cta, warp, out, mask, size):
 
 
 @part
-def load(cta, warp, lane, offset, size):
-    """A warp reads here."""
-    return _ask(cta, LOAD, lane, warp, offset, size, 0)
-
-
-@part
 def store(cta, warp, lane, offset, size, same):
     """A warp writes here. `same`: what is there already."""
     return _ask(cta, STORE, lane, warp, offset, size, 1 if same else 0)
 
 
 @part
-def copies(cta, warp, lane, offset, size):
-    """An asynchronous copy to shared memory is issued."""
-    return _ask(cta, COPIES, lane, warp, offset, size, 0)
+def copies(cta, warp, out, mask, size):
+    """The lanes of a warp issue asynchronous copies to the shared addresses at `out`."""
+    return _ask(cta, COPIES, out, warp, mask, size, 0)
 
 
 @part
-def copied(cta, warp, offset, size, pc):
-    """A copy that a warp has waited for is done: it counts as the warp's own writing, now."""
-    return _ask(cta, COPIED, offset, warp, size, pc, 0)
+def copy(cta, warp, offset, size):
+    """A bulk load to shared memory is issued."""
+    return _ask(cta, COPY, 0, warp, offset, size, 0)
+
+
+@part
+def copied(cta, warp, out, mask, size, pc):
+    """Copies that a warp has waited for are done, to the places of this machine's memory at `out`: they count as the
+    warp's own writing, now."""
+    return _ask(cta, COPIED, out, warp, mask, size, pc)
 
 
 @part

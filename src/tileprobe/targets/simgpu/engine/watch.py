@@ -1,4 +1,4 @@
-"""The checks of memory as one family, which `shadow` calls: what was written, what is under way, who may race with whom.
+"""The checks of memory as one family, which `shadow` calls: what was written, what is under way, who races with whom.
 
 A byte for each byte of a program's shared memory says whether it was written and whether an asynchronous copy to it is
 under way; `races` knows who did it, `between` knows about global memory. Offsets count from the start of the program's
@@ -8,7 +8,7 @@ shared memory. What was never written is noted and read as it is: if somebody wr
 from __future__ import annotations
 
 from tileprobe.targets.jit import part
-from tileprobe.targets.simgpu.engine import between, clocks, findings, races, raw, shadow
+from tileprobe.targets.simgpu.engine import between, clocks, findings, races, raw, runs, shadow
 from tileprobe.targets.simgpu.engine import layout as at
 from tileprobe.targets.simgpu.engine.numbers import family
 from tileprobe.targets.simgpu.engine.shadow import mark
@@ -50,12 +50,13 @@ def _load(cta, warp, lane, offset, size):
 
 @part
 def _loads(cta, warp, out, mask, size):
-    start = raw.i64(cta + at.CTA_SHARED_BASE)
-    for lane in range(32):
-        if (mask >> lane) & 1:
-            wrong = _load(cta, warp, lane, raw.i64(out + 8 * lane) - start, size)
-            if wrong:
-                return wrong
+    count = runs.find(cta, out, mask, size, raw.i64(cta + at.CTA_SHARED_BASE))
+    for n in range(count):
+        run = runs.place_of(cta) + runs.RUN * n
+        lane, offset = raw.i64(run + runs.LANE), raw.i64(run + runs.OFFSET)
+        wrong = _load(cta, warp, lane, offset, raw.i64(run + runs.BYTES))
+        if wrong:
+            return wrong
     return at.OK
 
 
@@ -71,12 +72,26 @@ def _store(cta, warp, lane, offset, size, same, atomic):
 
 @part
 def _stores(cta, warp, out, mask, size, source):
-    start, memory = raw.i64(cta + at.CTA_SHARED_BASE), raw.i64(cta + at.CTA_SHARED)
-    for lane in range(32):
-        if (mask >> lane) & 1:
-            offset = raw.i64(out + 8 * lane) - start
-            same = between.holds(memory + offset, source + 4 * lane, size)
-            _store(cta, warp, lane, offset, size, same, False)
+    start, memory, block = (
+        raw.i64(cta + at.CTA_SHARED_BASE),
+        raw.i64(cta + at.CTA_SHARED),
+        clocks.block_of(cta),
+    )
+    if block == 0:
+        for lane in range(32):
+            if (mask >> lane) & 1:
+                mark(cta, raw.i64(out + 8 * lane) - start, size, at.WRITTEN)
+        return at.OK
+    count = runs.find(cta, out, mask, size, start)
+    for n in range(count):
+        run = runs.place_of(cta) + runs.RUN * n
+        lane, offset, bytes_ = raw.i64(run + runs.LANE), raw.i64(run + runs.OFFSET), raw.i64(run + runs.BYTES)
+        if races.undisputed(block, warp, offset, bytes_):
+            _store(cta, warp, lane, offset, bytes_, False, False)
+            continue
+        for k in range(lane, lane + raw.i64(run + runs.LANES)):  # is it the same value?
+            here = raw.i64(out + 8 * k) - start
+            _store(cta, warp, k, here, size, between.holds(memory + here, source + 4 * k, size), False)
     return at.OK
 
 
@@ -94,7 +109,17 @@ def _atomics(cta, warp, out, mask, size):
 
 
 @part
-def _copies(cta, warp, lane, offset, size):
+def _copies(cta, warp, out, mask, size):
+    count = runs.find(cta, out, mask, size, raw.i64(cta + at.CTA_SHARED_BASE))
+    for n in range(count):
+        run = runs.place_of(cta) + runs.RUN * n
+        lane, offset = raw.i64(run + runs.LANE), raw.i64(run + runs.OFFSET)
+        _copy(cta, warp, lane, offset, raw.i64(run + runs.BYTES))
+    return at.OK
+
+
+@part
+def _copy(cta, warp, lane, offset, size):
     block = raw.i64(cta + at.CTA_RACES)
     if block:
         if raw.u8(raw.i64(cta + at.CTA_SHADOW) + offset) == at.UNDER_WAY:
@@ -105,12 +130,15 @@ def _copies(cta, warp, lane, offset, size):
 
 
 @part
-def _copied(cta, warp, offset, size, pc):
-    mark(cta, offset, size, at.WRITTEN)
-    block = raw.i64(cta + at.CTA_RACES)
-    if block:
-        number = raw.i32(warp + at.W_NUMBER)
-        races.end_copy(block, number, clocks.now(block, number), pc, offset, size)
+def _copied(cta, warp, out, mask, size, pc):
+    count = runs.find(cta, out, mask, size, raw.i64(cta + at.CTA_SHARED))
+    block, number = raw.i64(cta + at.CTA_RACES), raw.i32(warp + at.W_NUMBER)
+    for n in range(count):
+        run = runs.place_of(cta) + runs.RUN * n
+        offset, bytes_ = raw.i64(run + runs.OFFSET), raw.i64(run + runs.BYTES)
+        mark(cta, offset, bytes_, at.WRITTEN)
+        if block:
+            races.end_copy(block, number, clocks.now(block, number), pc, offset, bytes_)
     return at.OK
 
 
@@ -142,15 +170,15 @@ def watch(which, a, warp, cta, b, c, d):
         return _stores(cta, warp, a, b, c, d)
     if which == shadow.GLOBAL:
         return between.touch(cta, warp, a, b, c & 0xFF, c >> 8, d)
-    if which == shadow.LOAD:
-        return _load(cta, warp, a, b, c)
     if which == shadow.STORE:
         _store(cta, warp, a, b, c, d != 0, False)
         return at.OK
     if which == shadow.COPIES:
         return _copies(cta, warp, a, b, c)
+    if which == shadow.COPY:
+        return _copy(cta, warp, a, b, c)
     if which == shadow.COPIED:
-        return _copied(cta, warp, a, b, c)
+        return _copied(cta, warp, a, b, c, d)
     if which == shadow.LOADED:
         return _loaded(cta, a, b, c, d)
     if which == shadow.ENGINE:
