@@ -75,7 +75,7 @@ def _sources(kind, random):
         return [_mixed(random, edges, _near) for _ in range(3)]
     if kind == "ordinary":
         return [_mixed(random, [w for w in FLOATS if w & 0x7FFFFFFF <= 0x7F800000], _near) for _ in range(3)]
-    if kind == "floats" or kind == "float_comparisons":
+    if kind in ("floats", "scaled", "float_comparisons"):
         return [_mixed(random, FLOATS, _near) for _ in range(3)]
     rows = [_mixed(random, SPECIAL, _any) for _ in range(3)]
     if kind in ("amounts", "both_amounts"):
@@ -118,6 +118,8 @@ def _fields(kind, random):
     if "half" in kind or kind == "halves":
         mods |= sum(int(random.integers(0, 3)) << at.HALVES + 2 * n for n in range(3))
     more = {"mods": mods}
+    if kind == "scaled":
+        more["i0"] = int(random.integers(-3, 4))
     if kind.endswith("comparisons"):
         compare = FLOAT_COMPARE[pick(list(FLOAT_COMPARE))]
         more |= {"i0": int(pick([0, 1, 2])), "i1": compare, "i2": int(pick([0x3C00, 0x3F80, 0xFFFF]))}

@@ -81,7 +81,9 @@ def pointer(value: Any) -> int:
 
 
 def memory(value: Any) -> tuple[int, int] | None:
-    """The first byte and the end of the memory that a tensor lies in."""
+    """The first byte and the end of the memory that a tensor lies in; a view of another type has it as its base."""
+    while hasattr(value, "data_ptr") and not hasattr(value, "untyped_storage") and hasattr(value, "base"):
+        value = value.base
     storage = getattr(value, "untyped_storage", None)
     if storage is not None:
         kept = storage()

@@ -18,7 +18,9 @@ from tileprobe.targets.simgpu.program import Program
 from tileprobe.targets.simgpu.watching import Watch
 
 # Where the driver leaves what every kernel may ask for, in constant bank 0.
-_BLOCK, _GRID, _LOCAL_WINDOW, _STACK = 0x0, 0xC, 0x20, 0x28
+_BLOCK, _WINDOWS, _STACK = 0x0, 0x18, 0x28  # windows: generic addresses of shared and local memory
+# sm_90: programs of a cluster by dimension, the same inverted as floats, clusters of the grid, programs of a cluster
+_CLUSTER, _CLUSTER_INVERSE, _CLUSTERS, _CLUSTER_PROGRAMS = 0x144, 0x150, 0x15C, 0x188
 _PARAMETER_ADDRESS = {90: 0x198}  # generic address of the parameters
 _SHARED_BASE = {80: 0, 90: 0x400}  # where a program's shared memory begins: sm_90 keeps 1 KB for itself
 _LOCAL_BYTES = 1024  # the least a thread has
@@ -51,6 +53,7 @@ class Image:
     functions: dict[int, str]
     keep: list[Any] = field(default_factory=list)
     watch: Watch | None = None  # the checks of races
+    cluster: int = 1  # programs of a cluster
     searches: bool = False  # whether an unknown address may be one of a tensor that was not given
 
     @property
@@ -65,6 +68,7 @@ def image(
     shared_bytes: int,
     parameters: bytes,
     ranges: list[tuple[int, int]],
+    cluster: int = 1,
 ) -> Image:
     from tileprobe.targets.simgpu.engine.table import table
 
@@ -74,8 +78,13 @@ def image(
     banks[0] = first
     first[base : base + len(parameters)] = np.frombuffer(parameters, np.uint8)
     stack = local_bytes(program)
-    _put(first, _BLOCK, np.array([threads, 1, 1, *grid], np.uint32))
-    _put(first, _LOCAL_WINDOW, np.array([at.LOCAL_WINDOW], np.uint64))
+    _put(first, _BLOCK, np.array([threads, 1, 1, grid[0] * cluster, *grid[1:]], np.uint32))
+    if program.arch >= 90:
+        _put(first, _CLUSTER, np.array([cluster, 1, 1], np.uint32))
+        _put(first, _CLUSTER_INVERSE, np.array([1 / cluster, 1, 1], np.float32))
+        _put(first, _CLUSTERS, np.array(grid, np.uint32))
+        _put(first, _CLUSTER_PROGRAMS, np.array([cluster], np.uint32))
+    _put(first, _WINDOWS, np.array([at.SHARED_WINDOW, at.LOCAL_WINDOW], np.uint64))
     _put(first, _STACK, np.array([stack], np.uint32))
     if program.arch in _PARAMETER_ADDRESS:
         _put(first, _PARAMETER_ADDRESS[program.arch], np.array([address(first) + base], np.uint64))
@@ -88,7 +97,7 @@ def image(
             bank_table[n] = address(data), len(data)
     return Image(
         program, threads, shared_bytes, banks, _constants(program, banks), bank_table,
-        np.array(spans or [(0, 0)], np.int64), table(), functions, held,
+        np.array(spans or [(0, 0)], np.int64), table(), functions, held, cluster,
     )  # fmt: skip
 
 
@@ -135,11 +144,11 @@ def _constants(program: Program, banks: dict[int, np.ndarray]) -> np.ndarray:
     return rows
 
 
-class Worker:
-    """One thread's programs: a block for the one that runs, and which come after it."""
+class Block:
+    """Memory of one program that runs: its warps, shared and local memory, and what is known of them."""
 
-    def __init__(self, made: Image, grid: tuple[int, int, int], first: int, stride: int, checks: int) -> None:
-        self.image, self.grid = made, grid
+    def __init__(self, made: Image, checks: int, cluster: np.ndarray) -> None:
+        self.image = made
         program = made.program
         self.warp_bytes = at.W_REGISTERS + at.ROW * program.registers
         self.warps = aligned(made.warps * self.warp_bytes)
@@ -152,23 +161,7 @@ class Worker:
         self.scratch = aligned(at.CTA_SCRATCH_BYTES)
         self.cta = aligned(at.CTA_BYTES)
         self.template = self._template()
-        self.block = aligned(at.WORKER_BYTES)
-        self._fill_cta(checks)
-        self._set(self.block, {
-            at.WORKER_CTA: address(self.cta), at.WORKER_NEXT: first, at.WORKER_END: grid[0] * grid[1] * grid[2],
-            at.WORKER_STRIDE: stride, at.WORKER_X: grid[0], at.WORKER_Y: grid[1],
-            at.WORKER_TEMPLATE: address(self.template), at.WORKER_TEMPLATE_BYTES: len(self.template),
-        })  # fmt: skip
-
-    @staticmethod
-    def _set(block: np.ndarray, values: dict[int, int]) -> None:
-        words = block.view(np.int64)
-        for place, value in values.items():
-            words[place // 8] = value
-
-    def _fill_cta(self, checks: int) -> None:
-        made = self.image
-        self._set(self.cta, {
+        fill(self.cta, {
             at.CTA_UOPS: address(made.program.uops), at.CTA_UOP_COUNT: len(made.program.uops),
             at.CTA_CONSTANTS: address(made.constants), at.CTA_WARPS: address(self.warps),
             at.CTA_WARP_BYTES: self.warp_bytes, at.CTA_WARP_COUNT: made.warps, at.CTA_SHARED: address(self.shared),
@@ -176,11 +169,11 @@ class Worker:
             at.CTA_RANGES: address(made.ranges), at.CTA_RANGE_COUNT: len(made.ranges),
             at.CTA_BANKS: address(made.bank_table), at.CTA_SCRATCH: address(self.scratch),
             at.CTA_TABLE: address(made.table), at.CTA_ASYNC: address(self.bulk),
-            at.CTA_SHADOW: address(self.shadow),
-            at.CTA_CLUSTER_SIZE: 1, at.CTA_CHECKS: checks,
+            at.CTA_SHADOW: address(self.shadow), at.CTA_TEMPLATE: address(self.template),
+            at.CTA_CLUSTER: address(cluster), at.CTA_CHECKS: checks,
         })  # fmt: skip
         if made.watch is not None:
-            self.set(at.CTA_RACES, made.watch.block().address)
+            fill(self.cta, {at.CTA_RACES: made.watch.block().address})
 
     def _template(self) -> np.ndarray:
         """The warps of a program before its first instruction."""
@@ -194,7 +187,7 @@ class Worker:
             there = (1 << threads) - 1
             words[at.W_ACTIVE // 4], words[at.W_EXITED // 4] = there, ~there & 0xFFFFFFFF
             words[at.W_NUMBER // 4] = n
-            self._set(block[at.W_STEPS : at.W_STEPS + 64], {
+            fill(block[at.W_STEPS : at.W_STEPS + 64], {
                 at.W_COPIES - at.W_STEPS: address(self.copies) + n * RING * COPY * program.copies,
                 at.W_CTA - at.W_STEPS: address(self.cta),
                 at.W_LOCAL - at.W_STEPS: address(self.local) + n * self.local_bytes * at.LANES,
@@ -212,20 +205,51 @@ class Worker:
                 rows[at.SPECIAL.index(name)] = value
         return blocks.reshape(-1)
 
+
+def fill(block: np.ndarray, values: dict[int, int]) -> None:
+    """64-bit fields of a block."""
+    words = block.view(np.int64)
+    for place, value in values.items():
+        words[place // 8] = value
+
+
+class Worker:
+    """One thread's programs: a block for each that runs (those of a cluster, or one), and which come after them."""
+
+    def __init__(self, made: Image, grid: tuple[int, int, int], first: int, stride: int, checks: int) -> None:
+        self.image, self.grid = made, grid
+        self.cluster = aligned(at.CLUSTER_MEMBERS + 8 * made.cluster)
+        self.blocks = [Block(made, checks, self.cluster) for _ in range(made.cluster)]
+        members = {at.CLUSTER_MEMBERS + 8 * n: address(block.cta) for n, block in enumerate(self.blocks)}
+        fill(self.cluster, {at.CLUSTER_SIZE: made.cluster, **members})
+        self.block = aligned(at.WORKER_BYTES)
+        fill(self.block, {
+            at.WORKER_CLUSTER: address(self.cluster), at.WORKER_NEXT: first, at.WORKER_END: grid[0] * grid[1] * grid[2],
+            at.WORKER_STRIDE: stride, at.WORKER_X: grid[0], at.WORKER_Y: grid[1],
+            at.WORKER_TEMPLATE_BYTES: len(self.blocks[0].template),
+        })  # fmt: skip
+
+    @property
+    def current(self) -> Block:
+        """The program that issued last."""
+        return self.blocks[self.worker_field(at.WORKER_CURRENT)]
+
     def allow(self, span: tuple[int, int]) -> None:
         """More memory that the kernel may touch."""
         self.ranges = np.vstack([getattr(self, "ranges", self.image.ranges), np.array([span], np.int64)])
-        self._set(self.cta, {at.CTA_RANGES: address(self.ranges), at.CTA_RANGE_COUNT: len(self.ranges)})
+        for block in self.blocks:
+            fill(block.cta, {at.CTA_RANGES: address(self.ranges), at.CTA_RANGE_COUNT: len(self.ranges)})
 
     def get(self, place: int) -> int:
         """A field of the program's block."""
-        return int(self.cta.view(np.int64)[place // 8])
+        return int(self.current.cta.view(np.int64)[place // 8])
 
     def set(self, place: int, value: int) -> None:
-        self.cta.view(np.int64)[place // 8] = value
+        self.current.cta.view(np.int64)[place // 8] = value
 
     def worker_field(self, place: int) -> int:
         return int(self.block.view(np.int64)[place // 8])
 
     def warp(self, number: int) -> np.ndarray:
-        return self.warps[number * self.warp_bytes : (number + 1) * self.warp_bytes]
+        block = self.current
+        return block.warps[number * block.warp_bytes : (number + 1) * block.warp_bytes]

@@ -11,7 +11,6 @@ import numpy as np
 from triton.backends.driver import expand_signature
 from triton.runtime import _allocation
 
-from tileprobe.errors import TileProbeError
 from tileprobe.targets.simgpu import arguments, tensormap
 from tileprobe.targets.simgpu.blocks import aligned, image
 from tileprobe.targets.simgpu.device import Counter
@@ -48,12 +47,8 @@ class Launcher:
 
     def run(self, program: Program, grid: tuple[int, int, int], args: Any) -> int:
         """All programs of a grid. How many warp instructions they took."""
-        clusters = getattr(self.metadata, "num_ctas", 1) or 1
-        if clusters != 1:
-            raise TileProbeError(
-                f"kernel {self.kernel}: clusters of {clusters} programs are not simulated yet"
-            )
-        programs = grid[0] * grid[1] * grid[2]
+        cluster = getattr(self.metadata, "num_ctas", 1) or 1
+        programs = grid[0] * grid[1] * grid[2] * cluster
         scratch = [self._scratch("global", programs), self._profile_scratch(programs)]
         values = self._values(args)
         values += [("scratch", "*i8", held) for held in scratch]
@@ -66,7 +61,7 @@ class Launcher:
         ]
         given = list(ranges)
         ranges += _records()
-        made = image(program, grid, self.threads(program), self.metadata.shared, parameters, ranges)
+        made = image(program, grid, self.threads(program), self.metadata.shared, parameters, ranges, cluster)
         made.searches = holds_addresses(values)
         level = settings.level()
         if level:

@@ -59,18 +59,18 @@ def fault(worker: Worker) -> KernelFault:
 def _copies(worker: Worker, offset: int) -> str:
     """Where the copies that are under way to a byte of shared memory were issued."""
     found: set[int] = set()
-    shared = worker.shared.ctypes.data
+    shared = worker.current.shared.ctypes.data
     for n in range(worker.image.warps if worker.image.program.copies else 0):
         words = worker.warp(n).view(np.int32)
         done, made = (int(words[place // 4]) for place in (at.W_COPIES_DONE, at.W_COPIES_MADE))
         for k in range(done, made):
-            entry = worker.copies[(n * RING + k % RING) * COPY :][:COPY]
+            entry = worker.current.copies[(n * RING + k % RING) * COPY :][:COPY]
             size, mask = int(entry[8:12].view(np.int32)[0]), int(entry[0:4].view(np.uint32)[0])
             targets = entry[272:528].view(np.int64) - shared
             if any(mask >> lane & 1 and 0 <= offset - target < size for lane, target in enumerate(targets)):
                 found.add(int(entry[528:532].view(np.int32)[0]))
     for n in range(worker.get(at.CTA_ASYNC_COUNT)):
-        found.add(int(worker.bulk[at.ASYNC * n + at.ASYNC_PC :][:4].view(np.int32)[0]))
+        found.add(int(worker.current.bulk[at.ASYNC * n + at.ASYNC_PC :][:4].view(np.int32)[0]))
     return "".join(f"; issued at {_where(worker, pc)}" for pc in sorted(found))
 
 
@@ -98,12 +98,14 @@ def _waits(worker: Worker) -> list[str]:
         if status == at.AT_BARRIER:
             number = int(words[at.W_WAIT_AT // 4])
             place = (at.CTA_BARRIERS + at.BARRIER * number) // 8
-            expected, there, _ = worker.cta.view(np.int64)[place : place + 3]
+            expected, there, _ = worker.current.cta.view(np.int64)[place : place + 3]
             expected = int(expected) or at.LANES * worker.get(at.CTA_LIVE)
             found.append(f"warp {n} waits at barrier {number} with {there} of {expected} threads, {before}")
         elif status == at.AT_MBARRIER:
             found.append(f"warp {n} waits for the barrier in shared memory at {words[at.W_WAIT_AT // 4]:#x}, "
                          f"{_where(worker, pc)}")  # fmt: skip
+        elif status == at.AT_CLUSTER:
+            found.append(f"warp {n} waits for the other programs of its cluster, {_where(worker, pc)}")
         else:
             found.append(f"warp {n} runs, {_where(worker, pc)}")
     return found

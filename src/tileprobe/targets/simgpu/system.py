@@ -57,9 +57,9 @@ class System:
     def local(self, address: int, lane: int, size: int) -> bytes:
         """Bytes of a lane's local memory, at a generic address."""
         offset = address - at.LOCAL_WINDOW
-        if not 0 <= offset <= self.worker.local_bytes - size:
+        if not 0 <= offset <= self.worker.current.local_bytes - size:
             return bytes(size)
-        base = self.worker.local.ctypes.data + self.warp * self.worker.local_bytes * at.LANES
+        base = self.worker.current.local.ctypes.data + self.warp * self.worker.current.local_bytes * at.LANES
         words = range(offset >> 2, (offset + size + 3) >> 2)
         data = b"".join(ctypes.string_at(base + n * at.ROW + 4 * lane, 4) for n in words)
         return data[offset & 3 :][:size]

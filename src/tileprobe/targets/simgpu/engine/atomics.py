@@ -117,7 +117,16 @@ def _value(place, size):
 
 
 @part
-def _one(uop, address, value, other, old_place, size):
+def gather(uop, warp, constants, held, size):
+    """Sources of all lanes, read before a lane writes: a result may be in the place of a source."""
+    values, others = row(uop, at.C, warp, constants), row(uop, at.E, warp, constants)
+    for lane in range(32):
+        raw.put64(held + 16 * lane, _value(values + 4 * lane, size))
+        raw.put64(held + 16 * lane + 8, _value(others + 4 * lane, size))
+
+
+@part
+def apply(uop, address, value, other, old_place, size):
     how = field(uop, at.I2)
     operation, kind = (how >> 8) & 255, how >> 16
     if size == 8:
@@ -152,17 +161,13 @@ def atomics(op, uop, warp, cta, constants, mask, pc):
             shadow.touch(cta, warp, out, mask, size, shadow.ATOMIC, 0)
     if wrong:
         return wrong
-    # All sources are read before a lane writes: a result may be in the place of a source.
-    values, others = row(uop, at.C, warp, constants), row(uop, at.E, warp, constants)
     held = out + 512
-    for lane in range(32):
-        raw.put64(held + 16 * lane, _value(values + 4 * lane, size))
-        raw.put64(held + 16 * lane + 8, _value(others + 4 * lane, size))
+    gather(uop, warp, constants, held, size)
     target = row(uop, at.D, warp, constants)
     for lane in range(32):
         if (mask >> lane) & 1:
             place = base + raw.i64(out + 8 * lane)
-            _one(
+            apply(
                 uop, place, raw.i64(held + 16 * lane), raw.i64(held + 16 * lane + 8), target + 4 * lane, size
             )
     return at.OK

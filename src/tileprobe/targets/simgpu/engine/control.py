@@ -18,6 +18,7 @@ _PC, _ACTIVE, _EXITED, _STATUS = at.W_PC, at.W_ACTIVE, at.W_EXITED, at.W_STATUS
 _LANE_PC, _LANE_WAIT, _CONVERGE = at.W_LANE_PC, at.W_LANE_WAIT, at.W_CONVERGE
 _WARPSYNC_WAIT = at.WAIT_WARPSYNC
 _GONE, _I0 = at.EXITED, at.I0
+_BMOV_READ, _BMOV_WRITE, _NANOSLEEP = (NUMBERS[name] for name in ("BMOV_READ", "BMOV_WRITE", "NANOSLEEP"))
 _BRA, _EXIT, _BSSY, _BSYNC, _BREAK, _WARPSYNC, _BAR, _NOP, _RET, _CALL_REGISTER, _LEPC = (
     NUMBERS[name]
     for name in (
@@ -95,8 +96,12 @@ def release(warp):
         if there and (raw.u32(warp + _CONVERGE + 4 * number) & ~gone & ~there) == 0:
             _free(warp, there)
     there = waiting(warp, _WARPSYNC_WAIT)
-    if there and (ALL & ~gone & ~there) == 0:
-        _free(warp, there)
+    left = there
+    while left:
+        wanted = raw.u32(warp + at.W_LANE_MASK + 4 * lowest_lane(left)) & ~gone
+        if (wanted & ~there) == 0:
+            _free(warp, wanted)
+        left &= ~(wanted | (left & -left))
 
 
 @part
@@ -139,17 +144,23 @@ def branch_each(warp, mask, targets, pc):
 
 
 @part
+def _others(warp, rest, pc):
+    """After lanes have left: those that waited for them may go on. Whether some lane can."""
+    release(warp)
+    if rest:
+        raw.put32(warp + _PC, pc + 1)
+        return True
+    return pick(warp)
+
+
+@part
 def wait_for(warp, mask, pc, wait):
     """The lanes of `mask` wait; behind it they go on at the next instruction. Whether some lane can go on."""
     active = raw.u32(warp + _ACTIVE)
     rest = active & ~mask
     park(warp, mask, pc + 1, wait)
     raw.put32(warp + _ACTIVE, rest)
-    release(warp)
-    if rest:
-        raw.put32(warp + _PC, pc + 1)
-        return True
-    return pick(warp)
+    return _others(warp, rest, pc)
 
 
 @part
@@ -163,11 +174,7 @@ def leave(warp, mask, pc):
     if gone == ALL:
         raw.put32(warp + _STATUS, _GONE)
         return False
-    release(warp)
-    if rest:
-        raw.put32(warp + _PC, pc + 1)
-        return True
-    return pick(warp)
+    return _others(warp, rest, pc)
 
 
 @part
@@ -229,13 +236,48 @@ def _call_register(uop, warp, cta, constants, mask, pc):
     return SYSTEM
 
 
+@part
+def _branch(uop, warp, mask, pc):
+    """I1: 0 each lane for itself, 1 all that are here if one goes, 2 only if lanes that live are elsewhere."""
+    how, active = field(uop, at.I1), raw.u32(warp + _ACTIVE)
+    if how == 1 and mask:
+        mask = active
+    elif how == 2 and (active | raw.u32(warp + _EXITED)) == ALL:
+        mask = 0
+    branch(warp, mask, field(uop, _I0), pc)
+    return LEAVE
+
+
+@part
+def _warpsync(uop, warp, constants, mask, pc):
+    """Lanes wait until all that they name are at such a place."""
+    wanted = row(uop, at.A, warp, constants)
+    for lane in range(32):
+        if (mask >> lane) & 1:
+            raw.put32(warp + at.W_LANE_MASK + 4 * lane, raw.u32(wanted + 4 * lane))
+    return _moved(warp, wait_for(warp, mask, pc, _WARPSYNC_WAIT))
+
+
+@part
+def _barrier_move(op, uop, warp, constants, mask):
+    """The mask of a convergence barrier, out of it (I1: and it is cleared) or into it."""
+    place = warp + _CONVERGE + 4 * field(uop, _I0)
+    if op == _BMOV_WRITE:
+        raw.put32(place, raw.u32(row(uop, at.A, warp, constants) + 4 * lowest_lane(mask)))
+        return at.OK
+    splat_where(row(uop, at.D, warp, constants), raw.u32(place), mask)
+    if field(uop, at.I1):
+        raw.put32(place, 0)
+    return at.OK
+
+
 @family(
+    "BMOV_READ", "BMOV_WRITE", "NANOSLEEP",
     "BRA", "EXIT", "BSSY", "BSYNC", "BREAK", "WARPSYNC", "BAR", "NOP", "TRAP", "CALL_REGISTER", "RET", "LEPC",
 )  # fmt: skip
 def control(op, uop, warp, cta, constants, mask, pc):
     if op == _BRA:
-        branch(warp, mask & predicate(uop, 0, warp), field(uop, _I0), pc)
-        return LEAVE
+        return _branch(uop, warp, mask & predicate(uop, 0, warp), pc)
     if mask == 0 or op == _NOP:
         return at.OK
     if op == _EXIT:
@@ -249,7 +291,12 @@ def control(op, uop, warp, cta, constants, mask, pc):
         leave_convergence(warp, mask & predicate(uop, 0, warp), field(uop, _I0))
         return at.OK
     if op == _WARPSYNC:
-        return _moved(warp, wait_for(warp, mask, pc, _WARPSYNC_WAIT))
+        return _warpsync(uop, warp, constants, mask, pc)
+    if op in (_BMOV_READ, _BMOV_WRITE):
+        return _barrier_move(op, uop, warp, constants, mask)
+    if op == _NANOSLEEP:  # others have their turn
+        raw.put32(warp + _PC, pc + 1)
+        return STAY
     if op == _BAR:
         return _bar(uop, warp, cta, constants, mask, pc)
     if op == _RET:

@@ -17,8 +17,8 @@ from tileprobe.targets.simgpu.engine.fields import (
 )
 from tileprobe.targets.simgpu.engine.numbers import NUMBERS, family
 
-_SHFL, _VOTE, _VOTEU, _R2UR, _REDUX, _ELECT = (
-    NUMBERS[n] for n in ("SHFL", "VOTE", "VOTEU", "R2UR", "REDUX", "ELECT")
+_SHFL, _VOTE, _VOTEU, _R2UR, _REDUX, _ELECT, _MATCH = (
+    NUMBERS[n] for n in ("SHFL", "VOTE", "VOTEU", "R2UR", "REDUX", "ELECT", "MATCH")
 )
 UP, DOWN, BFLY, IDX = range(4)  # I0 of a shuffle
 ANY, EVERY, SAME = range(3)  # I0 of a vote
@@ -105,7 +105,33 @@ def _reduce(uop, warp, constants, mask):
     splat(row(uop, at.D, warp, constants), result)
 
 
-@family("SHFL", "VOTE", "VOTEU", "R2UR", "REDUX", "ELECT")
+@part
+def _match(uop, warp, constants, mask):
+    """I0: 0 the lanes with the same value, 1 all lanes if they all have it, and whether they do; I1: words a value."""
+    values, target = row(uop, at.A, warp, constants), row(uop, at.D, warp, constants)
+    words, same = field(uop, at.I1), 0
+    for lane in range(32):
+        if not (mask >> lane) & 1:
+            continue
+        found = 0
+        for other in range(32):
+            if (mask >> other) & 1:
+                equal = True
+                for n in range(words):
+                    place = values + n * at.ROW
+                    equal = equal and raw.u32(place + 4 * lane) == raw.u32(place + 4 * other)
+                if equal:
+                    found |= 1 << other
+        if lane == first(mask):
+            same = found
+        if field(uop, at.I0) == 0:
+            raw.put32(target + 4 * lane, found)
+    if field(uop, at.I0):
+        splat_where(target, mask if same == mask else 0, mask)
+        put_predicate(uop, 0, warp, mask, ALL if same == mask else 0)
+
+
+@family("SHFL", "VOTE", "VOTEU", "R2UR", "REDUX", "ELECT", "MATCH")
 def exchange(op, uop, warp, cta, constants, mask, pc):
     if mask == 0:
         return at.OK
@@ -118,6 +144,8 @@ def exchange(op, uop, warp, cta, constants, mask, pc):
         splat(row(uop, at.D, warp, constants), value)
     elif op == _REDUX:
         _reduce(uop, warp, constants, mask)
+    elif op == _MATCH:
+        _match(uop, warp, constants, mask)
     else:
         put_predicate(uop, 0, warp, mask, 1 << first(mask))
     return at.OK

@@ -50,6 +50,18 @@ for _op in ("fadd", "fmul", "ffma"):
                 handler(arithmetic_name(**_what), partial(_arithmetic, **_what))
 
 
+def _scaled(k: Lanes, flush: bool) -> None:
+    """A product times two to the power I0: exact in doubles, rounded once."""
+    x, y = (k.b.fpext(k.float(source, True, flush), vector(F64)) for source in (A, B))
+    power = k.b.shl(k.b.add(k.b.sext(k.field(at.I0), I64), I64(1023)), I64(52))
+    scale = k.splat(k.b.bitcast(power, F64))
+    k.out_float(k.b.fptrunc(k.b.fmul(k.b.fmul(x, y), scale), vector(F32)), flush)
+
+
+handler("fmul_scaled", partial(_scaled, flush=False))
+handler("fmul_scaled_ftz", partial(_scaled, flush=True))
+
+
 def _double(k: Lanes, op: str) -> None:
     x, y = k.double(A), k.double(B)
     if op == "dadd":

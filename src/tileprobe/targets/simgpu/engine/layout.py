@@ -29,6 +29,7 @@ PT, UPT, NOWHERE = 7, 15, 16  # P0 to P6, always true, UP0 to UP6, always true, 
 # -- a warp --------------------------------------------------------------------------------------------------------
 W_PRED = 0
 W_PC, W_ACTIVE, W_STATUS, W_EXITED, W_NUMBER = 72, 76, 80, 84, 88
+W_CLUSTER_PHASE = 92  # how often the cluster's barrier had opened when the warp arrived at it
 W_CONVERGE = 96  # 16 masks, of B0 to B15
 W_LANE_PC = 160  # 32 of them, for lanes that are not active
 W_LANE_WAIT = 288  # 32: 0 can run, 1 + n waits at BSYNC of Bn, else one of these
@@ -46,7 +47,8 @@ W_COPIES, W_COPIES_ROOM, W_COPIES_DONE, W_COPIES_MADE, W_GROUP = (
     488,
     492,
 )  # asynchronous copies
-W_SPECIAL = 512  # rows of special registers
+W_LANE_MASK = 512  # 32: the lanes that a lane at WARPSYNC waits for
+W_SPECIAL = 640  # rows of special registers
 SPECIAL = (
     "SR_TID.X", "SR_TID.Y", "SR_TID.Z", "SR_CTAID.X", "SR_CTAID.Y", "SR_CTAID.Z", "SR_LANEID", "SR_CgaCtaId",
     "SR_CLUSTER_CTARANK", "SR_VIRTID", "SR_SWINHI", "SR_EQMASK", "SR_LTMASK", "SR_LEMASK", "SR_GTMASK", "SR_GEMASK",
@@ -71,7 +73,7 @@ ZERO_ROWS = 128  # the widest operand: the accumulator of a warp group
     CTA_LAST_RANGE, CTA_BANKS, CTA_NEXT, CTA_LIVE, CTA_ERROR, CTA_ERROR_PC, CTA_ERROR_WARP, CTA_ERROR_LANE,
     CTA_ERROR_ADDRESS, CTA_ERROR_MORE, CTA_SCRATCH, CTA_STEPS, CTA_CYCLE, CTA_PROGRESS, CTA_SHADOW, CTA_CHECKS,
     CTA_ASYNC, CTA_ASYNC_COUNT, CTA_NUMERICS, CTA_ERROR_OTHER, CTA_CLUSTER_SIZE, CTA_CODE_BASE, CTA_EPOCH,
-    CTA_TABLE, CTA_WAITERS, CTA_RACES,
+    CTA_TABLE, CTA_TEMPLATE, CTA_RACES,
 ) = (8 * n for n in range(42))  # fmt: skip
 # The shadow of shared memory, a byte for each byte: nobody has written it, it holds a value, a copy to it is under way
 UNWRITTEN, WRITTEN, UNDER_WAY = range(3)
@@ -85,6 +87,9 @@ BARRIER = 24
 CTA_MBARRIERS = CTA_BARRIERS + 16 * BARRIER  # left free
 CTA_BYTES = 1024
 CTA_SCRATCH_BYTES = 64 << 10
+
+# -- a cluster: 64-bit fields, then the address of each program ------------------------------------------------------
+CLUSTER_ARRIVED, CLUSTER_OPENED, CLUSTER_SIZE, CLUSTER_MEMBERS = 0, 8, 16, 24
 
 # A range of memory that the kernel may touch: first byte, last byte + 1
 RANGE = 16
@@ -104,8 +109,8 @@ FINISHED, QUANTUM, DEADLOCK, FAULT, SYSTEM_CALL = range(5)
 
 # -- a worker: 64-bit fields. It runs the programs NEXT, NEXT + STRIDE, ... below END, one after another -------------
 (
-    WORKER_CTA, WORKER_NEXT, WORKER_END, WORKER_STRIDE, WORKER_X, WORKER_Y, WORKER_BUSY, WORKER_TEMPLATE,
-    WORKER_TEMPLATE_BYTES, WORKER_POISON, WORKER_STEPS,
-) = (8 * n for n in range(11))  # fmt: skip
+    WORKER_CLUSTER, WORKER_NEXT, WORKER_END, WORKER_STRIDE, WORKER_X, WORKER_Y, WORKER_BUSY, WORKER_SPARE,
+    WORKER_TEMPLATE_BYTES, WORKER_POISON, WORKER_STEPS, WORKER_CURRENT,
+) = (8 * n for n in range(12))  # fmt: skip
 WORKER_BYTES = 128
 POISON = 0xFF  # what shared memory is full of before a program: NaN in every floating-point format

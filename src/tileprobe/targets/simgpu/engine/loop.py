@@ -12,6 +12,7 @@ from tileprobe.targets.simgpu.engine import clocks, raw
 from tileprobe.targets.simgpu.engine import layout as at
 from tileprobe.targets.simgpu.engine.barriers import one_less
 from tileprobe.targets.simgpu.engine.bulk import complete_all
+from tileprobe.targets.simgpu.engine.clusters import cluster_opened, open_cluster
 from tileprobe.targets.simgpu.engine.control import rotate
 from tileprobe.targets.simgpu.engine.fields import ALL, decoded, splat
 from tileprobe.targets.simgpu.engine.mbarriers import passed
@@ -20,6 +21,7 @@ from tileprobe.targets.simgpu.engine.vectors import call, execute
 
 _PC, _ACTIVE, _STATUS, _TABLE = at.W_PC, at.W_ACTIVE, at.W_STATUS, at.CTA_TABLE
 _RUNNING, _GONE, _UOP = at.RUNNING, at.EXITED, at.UOP
+_RANK = at.W_SPECIAL + at.ROW * at.SPECIAL.index("SR_CgaCtaId")
 _CTAID = at.W_SPECIAL + at.ROW * at.SPECIAL.index("SR_CTAID.X")
 TURN = 4096  # instructions that a warp may issue before others have their turn
 
@@ -74,62 +76,96 @@ def _turn(cta, warp, constants, budget):
 
 
 @part
-def _run(cta, budget):
-    """Runs a program for so many instructions. How it ended: FINISHED, QUANTUM, DEADLOCK, FAULT, SYSTEM_CALL."""
+def _wakes(cta, warp):
+    """Whether a warp may issue: it runs, or what it waits for has come."""
+    status = raw.i32(warp + _STATUS)
+    if status == at.AT_MBARRIER:
+        if not passed(cta, raw.i32(warp + at.W_WAIT_AT), raw.i32(warp + at.W_WAIT_VALUE)):
+            return False
+    elif status == at.AT_CLUSTER:
+        if not cluster_opened(cta, warp):
+            return False
+    else:
+        return status == _RUNNING
+    raw.put32(warp + _STATUS, _RUNNING)
+    return True
+
+
+@part
+def _round(cta):
+    """Gives each warp of a program a turn. FINISHED if nothing is wrong, FAULT, SYSTEM_CALL."""
     constants = raw.i64(cta + at.CTA_CONSTANTS)
     warps, size = raw.i64(cta + at.CTA_WARPS), raw.i64(cta + at.CTA_WARP_BYTES)
-    number = raw.i64(cta + at.CTA_WARP_COUNT)
-    end = raw.i64(cta + at.CTA_STEPS) + budget
-    while raw.i64(cta + at.CTA_LIVE) > 0:
-        before = raw.i64(cta + at.CTA_PROGRESS)
-        for n in range(number):
-            warp = warps + n * size
-            if raw.i32(warp + _STATUS) == at.AT_MBARRIER and passed(
-                cta, raw.i32(warp + at.W_WAIT_AT), raw.i32(warp + at.W_WAIT_VALUE)
-            ):
-                raw.put32(warp + _STATUS, _RUNNING)
-            if raw.i32(warp + _STATUS) != _RUNNING:
-                continue
-            why = _turn(cta, warp, constants, TURN)
-            if raw.i32(warp + _STATUS) == _GONE:
-                one_less(cta)
-            elif why == at.OK:
-                rotate(warp)
-            elif why != STAY:
-                raw.put64(cta + at.CTA_ERROR, why)
-                raw.put64(cta + at.CTA_ERROR_WARP, n)
-                raw.put64(cta + at.CTA_ERROR_PC, raw.i32(warp + _PC))
-                return at.SYSTEM_CALL if why == SYSTEM else at.FAULT
-        if raw.i64(cta + at.CTA_ASYNC_COUNT):
-            why = complete_all(cta)
-            if why:
-                raw.put64(cta + at.CTA_ERROR, why)
-                raw.put64(cta + at.CTA_ERROR_WARP, -1)
-                return at.FAULT
-        if raw.i64(cta + at.CTA_PROGRESS) == before:
-            return at.DEADLOCK
-        if raw.i64(cta + at.CTA_STEPS) >= end:
-            return at.QUANTUM
+    for n in range(raw.i64(cta + at.CTA_WARP_COUNT)):
+        warp = warps + n * size
+        if not _wakes(cta, warp):
+            continue
+        why = _turn(cta, warp, constants, TURN)
+        if raw.i32(warp + _STATUS) == _GONE:
+            one_less(cta)
+            open_cluster(cta)
+        elif why == at.OK:
+            rotate(warp)
+        elif why != STAY:
+            raw.put64(cta + at.CTA_ERROR, why)
+            raw.put64(cta + at.CTA_ERROR_WARP, n)
+            raw.put64(cta + at.CTA_ERROR_PC, raw.i32(warp + _PC))
+            return at.SYSTEM_CALL if why == SYSTEM else at.FAULT
+    if raw.i64(cta + at.CTA_ASYNC_COUNT):
+        why = complete_all(cta)
+        if why:
+            raw.put64(cta + at.CTA_ERROR, why)
+            raw.put64(cta + at.CTA_ERROR_WARP, -1)
+            return at.FAULT
     return at.FINISHED
 
 
 @part
-def _start(worker, cta):
-    """Puts the next program into its block: warps as the template has them, their place in the grid, clean memory."""
-    number = raw.i64(worker + at.WORKER_NEXT)
+def _run(worker, cluster, budget):
+    """Runs the programs of a cluster for so many instructions. How it ended: FINISHED, QUANTUM, DEADLOCK, FAULT,
+    SYSTEM_CALL."""
+    count, used = raw.i64(cluster + at.CLUSTER_SIZE), 0
+    while True:
+        living = moved = 0
+        for n in range(count):
+            cta = raw.i64(cluster + at.CLUSTER_MEMBERS + 8 * n)
+            if raw.i64(cta + at.CTA_LIVE) == 0:
+                continue
+            steps, progress = raw.i64(cta + at.CTA_STEPS), raw.i64(cta + at.CTA_PROGRESS)
+            raw.put64(worker + at.WORKER_CURRENT, n)
+            how = _round(cta)
+            used += raw.i64(cta + at.CTA_STEPS) - steps
+            if how != at.FINISHED:
+                return how
+            moved += raw.i64(cta + at.CTA_PROGRESS) - progress
+            living += raw.i64(cta + at.CTA_LIVE)
+        if living == 0:
+            return at.FINISHED
+        if moved == 0:
+            return at.DEADLOCK
+        if used >= budget:
+            return at.QUANTUM
+
+
+@part
+def _start(worker, cluster, cta, rank):
+    """Puts the next program into its block: warps as the template has them, their place in the grid, clean memory.
+    Programs of a cluster stand side by side in the grid's first dimension."""
+    number, size = raw.i64(worker + at.WORKER_NEXT), raw.i64(cluster + at.CLUSTER_SIZE)
     wide, high = raw.i64(worker + at.WORKER_X), raw.i64(worker + at.WORKER_Y)
-    x, y, z = number % wide, (number // wide) % high, number // (wide * high)
+    x, y, z = (number % wide) * size + rank, (number // wide) % high, number // (wide * high)
     raw.put64(cta + at.CTA_X, x)
     raw.put64(cta + at.CTA_Y, y)
     raw.put64(cta + at.CTA_Z, z)
-    warps, size = raw.i64(cta + at.CTA_WARPS), raw.i64(cta + at.CTA_WARP_BYTES)
+    warps, each = raw.i64(cta + at.CTA_WARPS), raw.i64(cta + at.CTA_WARP_BYTES)
     count = raw.i64(cta + at.CTA_WARP_COUNT)
-    raw.copy(warps, raw.i64(worker + at.WORKER_TEMPLATE), raw.i64(worker + at.WORKER_TEMPLATE_BYTES))
+    raw.copy(warps, raw.i64(cta + at.CTA_TEMPLATE), raw.i64(worker + at.WORKER_TEMPLATE_BYTES))
     for n in range(count):
-        warp = warps + n * size
+        warp = warps + n * each
         splat(warp + _CTAID, x)
         splat(warp + _CTAID + at.ROW, y)
         splat(warp + _CTAID + 2 * at.ROW, z)
+        splat(warp + _RANK, rank)
     for place in (
         at.CTA_ERROR,
         at.CTA_STEPS,
@@ -151,20 +187,31 @@ def _start(worker, cta):
         clocks.begin(cta)
 
 
+@part
+def _steps(cluster):
+    """Instructions that the programs of a cluster have issued."""
+    steps = 0
+    for n in range(raw.i64(cluster + at.CLUSTER_SIZE)):
+        steps += raw.i64(raw.i64(cluster + at.CLUSTER_MEMBERS + 8 * n) + at.CTA_STEPS)
+    return steps
+
+
 @borrowing
 def run(worker, budget):
     """Runs a worker's programs until all have finished, so many instructions are used up, or something is wrong."""
-    cta = raw.i64(worker + at.WORKER_CTA)
+    cluster = raw.i64(worker + at.WORKER_CLUSTER)
     left = budget
     while left > 0:
         if raw.i64(worker + at.WORKER_BUSY) == 0:
             if raw.i64(worker + at.WORKER_NEXT) >= raw.i64(worker + at.WORKER_END):
                 return at.FINISHED
-            _start(worker, cta)
+            raw.put64(cluster + at.CLUSTER_ARRIVED, 0)
+            for rank in range(raw.i64(cluster + at.CLUSTER_SIZE)):
+                _start(worker, cluster, raw.i64(cluster + at.CLUSTER_MEMBERS + 8 * rank), rank)
             raw.put64(worker + at.WORKER_BUSY, 1)
-        before = raw.i64(cta + at.CTA_STEPS)
-        how = _run(cta, left)
-        used = raw.i64(cta + at.CTA_STEPS) - before
+        before = _steps(cluster)
+        how = _run(worker, cluster, left)
+        used = _steps(cluster) - before
         left -= used
         raw.put64(worker + at.WORKER_STEPS, raw.i64(worker + at.WORKER_STEPS) + used)
         if how != at.FINISHED:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from tileprobe.targets.jit import part
 from tileprobe.targets.simgpu.engine import clocks, raw
 from tileprobe.targets.simgpu.engine import layout as at
+from tileprobe.targets.simgpu.engine.clusters import member
 from tileprobe.targets.simgpu.engine.fields import field, put_predicate, row
 from tileprobe.targets.simgpu.engine.numbers import NUMBERS, STAY, family
 
@@ -23,7 +24,10 @@ _PHASE_BIT = 1 << 62
 
 @part
 def place_of(cta, address):
-    """Where a barrier lies, or 0 where none can be."""
+    """Where a barrier lies, in this program or another of its cluster, or 0 where none can be."""
+    cta = member(cta, address)
+    if cta == 0:
+        return 0
     offset = (address & 0xFFFFFF) - raw.i64(cta + at.CTA_SHARED_BASE)
     if offset < 0 or offset + 8 > raw.i64(cta + at.CTA_SHARED_BYTES) or offset & 7:
         return 0
@@ -62,7 +66,8 @@ def change(cta, address, arrivals, more_bytes):
         phase = not phase
         missing = count
     raw.put64(place, _packed(missing & _COUNT, count, waiting_bytes, phase))
-    raw.put64(cta + at.CTA_PROGRESS, raw.i64(cta + at.CTA_PROGRESS) + 1)
+    owner = member(cta, address)
+    raw.put64(owner + at.CTA_PROGRESS, raw.i64(owner + at.CTA_PROGRESS) + 1)
     return True
 
 

@@ -7,12 +7,14 @@ from functools import lru_cache
 
 import numpy as np
 
-from tileprobe.targets.simgpu.engine import (
+from tileprobe.targets.simgpu.engine import (  # noqa: F401  importing them registers their families
     atomics,
     bulk,
+    clusters,
     control,
     copies,
     exchange,
+    generic,
     groups,
     mbarriers,
     memory,
@@ -22,19 +24,6 @@ from tileprobe.targets.simgpu.engine import (
     watch,
 )
 from tileprobe.targets.simgpu.engine.loop import run
-
-MODULES = (
-    atomics,
-    bulk,
-    control,
-    copies,
-    exchange,
-    groups,
-    mbarriers,
-    memory,
-    scalar,
-    watch,
-)  # importing them registers their families
 
 
 @lru_cache(maxsize=1)

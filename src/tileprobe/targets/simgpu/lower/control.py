@@ -27,6 +27,10 @@ def membar(x: Case) -> None:
 def bra(x: Case) -> None:
     """A predicate before the place decides together with the guard; a uniform one likewise."""
     x.has("U", "CONV")
+    how = x.one_of("ANY", "DIV", default="")
+    if how == "DIV" and x.take().text != "~URZ":
+        raise x.refuse("some of the lanes")
+    x.set(at.I1, ("", "ANY", "DIV").index(how))
     if x.next_is("P", "UP"):
         x.predicate(0)
     x.set(at.I0, x.label())
@@ -87,11 +91,41 @@ def converge(x: Case) -> None:
 
 @lowers("WARPSYNC")
 def warpsync(x: Case) -> None:
-    if not x.has("ALL"):
-        operand = x.take()
-        if operand.number & 0xFFFFFFFF != 0xFFFFFFFF or operand.kind != "hex":
-            raise x.refuse("some of the lanes")
+    """All lanes, or those of a mask in a register."""
+    x.has("EXCLUSIVE", "COLLECTIVE")
+    if x.has("ALL"):
+        x.set(at.A, x.kernel.rows.offset((-1, 0xFFFFFFFF)))
+    else:
+        x.source(at.A, "bits")
+    if x.next_is("label"):  # up to where they go on together, which they do in any case
+        x.label()
     x.emit("WARPSYNC")
+
+
+@lowers("BMOV")
+def bmov(x: Case) -> None:
+    """The lanes that a convergence barrier waits for, into a register or from it."""
+    x.has("32", "CLEAR", "PQUAD")
+    if x.next_is("B"):
+        x.set(at.I0, x.take().number)
+        x.source(at.A, "bits")
+        x.emit("BMOV_WRITE")
+        return
+    x.result()
+    barrier = x.take()
+    if barrier.kind != "B":
+        raise x.refuse(f"the operand {barrier.text}")
+    x.set(at.I0, barrier.number)
+    x.set(at.I1, int("CLEAR" in x.instruction.mods))
+    x.emit("BMOV_READ")
+
+
+@lowers("NANOSLEEP")
+def nanosleep(x: Case) -> None:
+    """Others have a turn meanwhile."""
+    x.has("WARP", "SYNCS")
+    x.operands.clear()
+    x.emit("NANOSLEEP")
 
 
 @lowers("BAR")

@@ -52,6 +52,20 @@ def redux(x: Case) -> None:
     x.emit("REDUX")
 
 
+@lowers("MATCH")
+def match(x: Case) -> None:
+    every = x.one_of("ANY", "ALL") == "ALL"
+    words = 2 if x.has("U64") else 1
+    x.has("U32")
+    if every:
+        x.predicate_result(0)
+    x.result()
+    x.source(at.A, "bits", rows=words)
+    x.set(at.I0, int(every))
+    x.set(at.I1, words)
+    x.emit("MATCH")
+
+
 @lowers("ELECT")
 def elect(x: Case) -> None:
     x.predicate_result(0)

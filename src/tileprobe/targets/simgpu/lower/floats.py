@@ -10,15 +10,26 @@ from tileprobe.targets.simgpu.lower.case import Case, lowers
 _SOURCES = (at.A, at.B, at.C)
 
 
+# Powers of two that a product is multiplied by
+_SCALES = {"M2": 1, "M4": 2, "M8": 3, "D2": -1, "D4": -2, "D8": -3}
+
+
 @lowers("FADD", "FMUL", "FFMA")
 def arithmetic(x: Case) -> None:
     op = x.instruction.root.lower()
     flush, saturate = x.has("FTZ"), x.has("SAT")
     rounding = x.one_of("RZ", "RM", "RP", default="").lower()
+    scale = x.one_of(*_SCALES, default="") if op == "fmul" else ""
     x.has("RN")
     x.result()
     for source in _SOURCES if op == "ffma" else _SOURCES[:2]:
         x.source(source, "float")
+    if scale:  # the product times a power of two, rounded once
+        if rounding or saturate:
+            raise x.refuse("a scaled product of this kind")
+        x.set(at.I0, _SCALES[scale])
+        x.emit(f"fmul_scaled{'_ftz' * flush}")
+        return
     if rounding:
         if saturate:
             raise x.refuse("directed rounding that saturates")
@@ -141,29 +152,22 @@ def hmnmx2(x: Case) -> None:
     x.emit(f"hmnmx2_{form}{'_nan' * nan}")
 
 
-@lowers("HSETP2")
-def hsetp2(x: Case) -> None:
+@lowers("HSETP2", "HSET2")
+def hset(x: Case) -> None:
+    """Comparisons of two halves each: two predicates, or a register with a number for true in each half."""
     form = "bf16" if x.has("BF16_V2", "BF16") else "f16"
+    as_float = x.instruction.root == "HSET2" and x.has("BF")
     x.set(at.I1, FLOAT_COMPARE[x.one_of(*FLOAT_COMPARE)])
     x.set(at.I0, COMBINE[x.one_of(*COMBINE)])
-    x.predicate_result(0)
-    x.predicate_result(1)
+    if x.instruction.root == "HSET2":
+        x.set(at.I2, {"f16": 0x3C00, "bf16": 0x3F80}[form] if as_float else 0xFFFF)
+        x.result()
+    else:
+        x.predicate_result(0)
+        x.predicate_result(1)
     _halves(x, _SOURCES[:2])
     x.predicate(0)
-    x.emit(f"hsetp2_{form}")
-
-
-@lowers("HSET2")
-def hset2(x: Case) -> None:
-    form = "bf16" if x.has("BF16_V2", "BF16") else "f16"
-    as_float = x.has("BF")
-    x.set(at.I1, FLOAT_COMPARE[x.one_of(*FLOAT_COMPARE)])
-    x.set(at.I0, COMBINE[x.one_of(*COMBINE)])
-    x.set(at.I2, {"f16": 0x3C00, "bf16": 0x3F80}[form] if as_float else 0xFFFF)
-    x.result()
-    _halves(x, _SOURCES[:2])
-    x.predicate(0)
-    x.emit(f"hset2_{form}")
+    x.emit(f"{x.instruction.root.lower()}_{form}")
 
 
 # -- conversions ---------------------------------------------------------------------------------------------------

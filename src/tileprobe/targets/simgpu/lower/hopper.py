@@ -70,6 +70,11 @@ def bulk(x: Case) -> None:
     x.emit(x.instruction.root)
 
 
+@lowers("UCGABAR_ARV", "UCGABAR_WAIT")
+def cluster_barrier(x: Case) -> None:
+    x.emit(x.instruction.root)
+
+
 @lowers("USETMAXREG")
 def setmaxreg(x: Case) -> None:
     """Registers are there for all: an allocation succeeds."""

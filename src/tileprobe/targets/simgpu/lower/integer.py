@@ -252,9 +252,11 @@ def _byte(x: Case, text: str) -> tuple[str, int]:
     return name, 8 * int(byte or 0)
 
 
-@lowers("P2R")
-def p2r(x: Case) -> None:
-    x.result()
+@lowers("P2R", "R2P")
+def predicates(x: Case) -> None:
+    """All predicates of a lane at once, as bits of a register's byte."""
+    if x.instruction.root == "P2R":
+        x.result()
     if x.take().text != "PR":
         raise x.refuse("predicates of another kind")
     name, shift = _byte(x, x.take().text.replace(".reuse", ""))
@@ -262,19 +264,7 @@ def p2r(x: Case) -> None:
     x.source(at.A, "bits")
     x.set(at.I0, x.take().number)
     x.set(at.I1, shift)
-    x.emit("p2r")
-
-
-@lowers("R2P")
-def r2p(x: Case) -> None:
-    if x.take().text != "PR":
-        raise x.refuse("predicates of another kind")
-    name, shift = _byte(x, x.take().text.replace(".reuse", ""))
-    x.operands.insert(0, read(name))
-    x.source(at.A, "bits")
-    x.set(at.I0, x.take().number)
-    x.set(at.I1, shift)
-    x.emit("r2p")
+    x.emit(x.instruction.root.lower())
 
 
 @lowers("S2R", "S2UR")

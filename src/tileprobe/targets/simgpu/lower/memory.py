@@ -38,6 +38,35 @@ def load(x: Case) -> None:
     x.emit(x.instruction.root)
 
 
+@lowers("LD", "ST")
+def generic(x: Case) -> None:
+    """Any memory: the address says which."""
+    x.has(*_HINTS)
+    width = size(x)
+    x.set(at.I2, width)
+    if x.instruction.root == "LD":
+        x.result(rows=_rows(width))
+        wide_address(x)
+        if x.next_is("P") and x.operands[0].text == "PT":
+            x.take()
+    else:
+        wide_address(x)
+        x.source(at.E, "bits", rows=_rows(width))
+    x.emit(x.instruction.root)
+
+
+def wide_address(x: Case) -> None:
+    """Of generic accesses and global atomics the register is a pair even where `.64` is not written."""
+    text = x.take().text
+    head, bracket, rest = text.rpartition("[")
+    first, plus, more = rest.partition("+")
+    name = first.rstrip("]")
+    if name.startswith("R") and "." not in name and name != "RZ":
+        text = f"{head}{bracket}{name}.64{plus}{more}" + ("" if plus else "]")
+    x.operands.insert(0, read(text))
+    x.address(wide=True)
+
+
 @lowers("STG", "STS", "STL")
 def store(x: Case) -> None:
     strong = STRONG if "STRONG" in x.mods else 0

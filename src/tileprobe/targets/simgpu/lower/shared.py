@@ -6,7 +6,7 @@ from tileprobe.targets.simgpu.engine import layout as at
 from tileprobe.targets.simgpu.engine.atomics import OPERATIONS, TYPES
 from tileprobe.targets.simgpu.engine.lanes_address import SECOND
 from tileprobe.targets.simgpu.lower.case import Case, lowers
-from tileprobe.targets.simgpu.lower.memory import size
+from tileprobe.targets.simgpu.lower.memory import size, wide_address
 
 _HINTS = (
     "E", "BYPASS", "ACCESS", "LTC64B", "LTC128B", "LTC256B", "STRONG", "GPU", "SM", "CTA", "SYS", "EF", "EL", "ZFILL",
@@ -65,7 +65,7 @@ def matrices(x: Case) -> None:
 _BYTES = {"U64": 8, "S64": 8, "F64": 8}
 
 
-@lowers("ATOMG", "RED", "REDG", "ATOMS")
+@lowers("ATOMG", "RED", "REDG", "ATOMS", "ATOM")
 def atomic(x: Case) -> None:
     root = x.instruction.root
     shared = root == "ATOMS"
@@ -82,7 +82,7 @@ def atomic(x: Case) -> None:
     rows = width // 4
     if kind in ("F16x2", "BF16x2", "F32", "F64") and operation not in ("ADD", "EXCH", "CAS"):
         raise x.refuse("this operation on floats")
-    if root in ("ATOMG", "ATOMS"):
+    if root in ("ATOMG", "ATOMS", "ATOM"):
         if x.next_is("P"):
             x.predicate_result(0)
             if x.fields[at.PD] & 0xFF != at.NOWHERE:
@@ -91,7 +91,7 @@ def atomic(x: Case) -> None:
     if shared:
         x.address(wide=False)
     else:
-        _wide_address(x)
+        wide_address(x)
     if counts:
         operation = "ADD"
         x.set(at.C, x.kernel.rows.offset((-1, 1)))
@@ -100,18 +100,4 @@ def atomic(x: Case) -> None:
     if operation == "CAS":
         x.source(at.E, "bits", rows=rows)
     x.set(at.I2, width | OPERATIONS.index(operation) << 8 | TYPES.index(kind) << 16)
-    x.emit("ATOMS" if shared else "ATOMG")
-
-
-def _wide_address(x: Case) -> None:
-    """Of global atomics the register is a pair even where `.64` is not written."""
-    from tileprobe.targets.simgpu.operands import read
-
-    text = x.take().text
-    head, bracket, rest = text.rpartition("[")
-    first, plus, more = rest.partition("+")
-    name = first.rstrip("]")
-    if name.startswith("R") and "." not in name and name != "RZ":
-        text = f"{head}{bracket}{name}.64{plus}{more}" + ("" if plus else "]")
-    x.operands.insert(0, read(text))
-    x.address(wide=True)
+    x.emit(root if root in ("ATOMS", "ATOM") else "ATOMG")

@@ -1,0 +1,67 @@
+"""A pytest plugin for `benchmarks.language`: runs chosen tests, each with a time limit, and writes down how each ended.
+
+In come a file of test names and a file to append to (both in environment variables); out goes one JSON object a line,
+written when a test begins and when it has ended, so that a process that dies says which test it died in.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+CHOSEN, RESULTS, SECONDS = "TILEPROBE_CHOSEN", "TILEPROBE_RESULTS", "TILEPROBE_SECONDS"
+
+
+class TooLong(BaseException):
+    """Not an `Exception`: nothing of a test is to catch it."""
+
+
+def _write(**what: Any) -> None:
+    with open(os.environ[RESULTS], "a") as file:
+        print(json.dumps(what), file=file, flush=True)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    order = {name: n for n, name in enumerate(Path(os.environ[CHOSEN]).read_text().splitlines())}
+    items[:] = sorted((i for i in items if i.nodeid in order), key=lambda item: order[item.nodeid])
+
+
+def _stop(*_: Any) -> None:
+    raise TooLong
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, None]:
+    _write(test=item.nodeid, begins=True)
+    yield
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, None]:
+    seconds = float(os.environ[SECONDS])
+    signal.signal(signal.SIGALRM, _stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    outcome = yield
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    if outcome.excinfo is not None and issubclass(outcome.excinfo[0], TooLong):
+        outcome.force_exception(TimeoutError(f"took longer than {seconds:g} s"))
+
+
+def pytest_runtest_logreport(report: Any) -> None:
+    if report.when == "call" or report.outcome != "passed":
+        crash = getattr(report.longrepr, "reprcrash", None)
+        said = crash.message if crash is not None else str(report.longrepr or "")
+        kind = "skipped" if report.outcome == "skipped" else report.outcome
+        _write(
+            test=report.nodeid,
+            ended=kind,
+            when=report.when,
+            said=said[:2000],
+            seconds=round(report.duration, 2),
+        )
