@@ -95,7 +95,18 @@ def _arguments(words: list[str] | None) -> argparse.Namespace:
 
 
 def _chosen(tests: Path, args: argparse.Namespace) -> list[str]:
-    command = [*_exec(args.target), "-m", "pytest", "--co", "-q", "-p", "no:cacheprovider", "--rootdir", ".", SUITE]
+    command = [
+        *_exec(args.target),
+        "-m",
+        "pytest",
+        "--co",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "--rootdir",
+        ".",
+        SUITE,
+    ]
     done = subprocess.run(command, cwd=tests, capture_output=True, text=True, check=False)
     found = [line for line in done.stdout.splitlines() if line.startswith(SUITE) and "::" in line]
     if not found:

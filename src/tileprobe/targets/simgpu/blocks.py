@@ -97,7 +97,7 @@ def image(
             bank_table[n] = address(data), len(data)
     return Image(
         program, threads, shared_bytes, banks, _constants(program, banks), bank_table,
-        np.array(spans or [(0, 0)], np.int64), table(), functions, held, cluster,
+        np.array(spans or [(0, 0)], np.int64), table(), functions, held, cluster=cluster,
     )  # fmt: skip
 
 
@@ -228,6 +228,10 @@ class Worker:
             at.WORKER_STRIDE: stride, at.WORKER_X: grid[0], at.WORKER_Y: grid[1],
             at.WORKER_TEMPLATE_BYTES: len(self.blocks[0].template),
         })  # fmt: skip
+
+    def take(self, number: int) -> None:
+        """Goes on with another program."""
+        fill(self.block, {at.WORKER_NEXT: number, at.WORKER_BUSY: 0})
 
     @property
     def current(self) -> Block:

@@ -1,7 +1,9 @@
 """Runs a launch: deals programs to threads, calls the engine, and says what went wrong.
 
-Programs whose order can be seen (atomics on global memory) run on one thread in the order of their numbers; all
-others are dealt out. Either way the result is the same bits whatever the number of threads.
+Programs whose order can be seen (atomics on global memory, loads that others' stores are to be seen by) run on one
+thread in the order of their numbers; all others are dealt out. Either way the result is the same bits whatever the
+number of threads. A program of the first kind that does not come to an end soon may be waiting for one that has not
+begun: then more of them are taken up, as many as the machine holds at a time, and run in turns.
 """
 
 from __future__ import annotations
@@ -17,17 +19,27 @@ from tileprobe.targets.simgpu.engine.loop import run
 from tileprobe.targets.simgpu.errors import KernelFault
 
 _QUANTUM = 20_000_000  # instructions between two looks at Ctrl-C
+_PATIENCE = 1_000_000  # instructions of a program, after which it may be waiting for another
+_TURN = 20_000  # that each has in its turn, then
 STEP_LIMIT = 2_000_000_000  # of one program, before it is taken for endless
 
 
 def execute(
-    made: Image, grid: tuple[int, int, int], threads: int, step_limit: int = STEP_LIMIT, checks: int = 0
+    made: Image,
+    grid: tuple[int, int, int],
+    threads: int,
+    step_limit: int = STEP_LIMIT,
+    checks: int = 0,
+    resident: int = 1,
 ) -> int:
-    """Runs all programs of a grid. How many instructions that took."""
+    """Runs all programs of a grid, of which so many are resident at a time. How many instructions that took."""
     programs = grid[0] * grid[1] * grid[2]
     if programs == 0:
         return 0
-    count = 1 if made.program.atomic else max(1, min(threads, programs))
+    if made.program.atomic:
+        with _watched(made, grid):
+            return _in_turns(made, grid, step_limit, checks, max(1, resident // made.cluster))
+    count = max(1, min(threads, programs))
     workers = [Worker(made, grid, n, count, checks) for n in range(count)]
     with _watched(made, grid):
         if count == 1:
@@ -60,15 +72,40 @@ def _watched(made: Image, grid: tuple[int, int, int]) -> Iterator[None]:
         raise race_report.RaceFault(said)
 
 
-def _drive(worker: Worker, step_limit: int) -> None:
+def _in_turns(made: Image, grid: tuple[int, int, int], step_limit: int, checks: int, resident: int) -> int:
+    """One program after another as long as each ends by itself; those that do not end take turns with others."""
+    programs, begun, turn, quantum, issued = grid[0] * grid[1] * grid[2], 1, 0, _PATIENCE, 0
+    crew = [Worker(made, grid, 0, programs, checks)]
+    while crew:
+        worker = crew[turn % len(crew)]
+        if _drive(worker, step_limit, quantum):
+            if begun < programs:
+                worker.take(begun)
+                begun += 1
+            else:
+                issued += worker.worker_field(at.WORKER_STEPS)
+                crew.remove(worker)
+            continue
+        if begun < programs and len(crew) < resident:
+            crew.append(Worker(made, grid, begun, programs, checks))
+            begun += 1
+        quantum = _TURN
+        turn = (turn + 1) % len(crew)
+    return issued
+
+
+def _drive(worker: Worker, step_limit: int, quantum: int = 0) -> bool:
+    """Runs a worker's programs to their end, or for so many instructions; whether they have ended."""
     block = address(worker.block)
     while True:
-        how = run(block, _QUANTUM)
+        how = run(block, quantum or _QUANTUM)
         if how == at.FINISHED:
-            return
+            return True
         if how == at.QUANTUM:
             if worker.get(at.CTA_STEPS) > step_limit:
                 raise report.endless(worker, step_limit)
+            if quantum:
+                return False
             continue
         if how == at.FAULT and _found(worker):
             continue

@@ -12,9 +12,11 @@ from triton.backends.driver import expand_signature
 from triton.runtime import _allocation
 
 from tileprobe.targets.simgpu import arguments, tensormap
-from tileprobe.targets.simgpu.blocks import aligned, image
+from tileprobe.targets.simgpu.blocks import Image, aligned, image
 from tileprobe.targets.simgpu.device import Counter
+from tileprobe.targets.simgpu.engine import layout as at
 from tileprobe.targets.simgpu.execute import execute
+from tileprobe.targets.simgpu.machine import Machine
 from tileprobe.targets.simgpu.memory import holds_addresses
 from tileprobe.targets.simgpu.program import Program
 from tileprobe.targets.simgpu.settings import settings
@@ -50,48 +52,49 @@ class Launcher:
         cluster = getattr(self.metadata, "num_ctas", 1) or 1
         programs = grid[0] * grid[1] * grid[2] * cluster
         scratch = [self._scratch("global", programs), self._profile_scratch(programs)]
-        values = self._values(args)
+        values, spans = self._values(args)
         values += [("scratch", "*i8", held) for held in scratch]
         parameters = arguments.pack(self.kernel, values, program.cubin.parameters)
-        ranges = [span for _, _, value in values if (span := arguments.memory(value)) is not None]
-        ranges += [
-            span
-            for kind, value in zip(self.signature, args)
-            if _is_descriptor(kind) and (span := arguments.memory(value.base)) is not None
-        ]
-        given = list(ranges)
-        ranges += _records()
+        given = spans + [span for _, _, value in values if (span := arguments.memory(value)) is not None]
+        ranges = given + _records()
         made = image(program, grid, self.threads(program), self.metadata.shared, parameters, ranges, cluster)
         made.searches = holds_addresses(values)
         level = settings.level()
-        if level:
+        if level and cluster == 1:  # races between programs of a cluster are not looked for
             fresh = [span for held in scratch[:1] if (span := arguments.memory(held)) is not None]
             known = [span for span in given if span not in fresh]
             made.watch = Watch(program, programs, made.warps, made.shared_bytes, level, known, fresh)
-        issued = execute(made, grid, settings.wanted_threads(), settings.step_limit, level)
+        issued = execute(
+            made, grid, settings.wanted_threads(), settings.step_limit, level, _resident(made)
+        )
         Counter.issued += issued
         return issued
 
     def threads(self, program: Program) -> int:
         return program.cubin.threads or self.metadata.num_warps * 32
 
-    def _values(self, args: Any) -> list[tuple[str, str, Any]]:
-        if not any(map(_is_descriptor, self.signature)):
-            return arguments.flatten(self.signature, args, self.names)
-        expanded, names = self._expanded(args)
-        return arguments.flatten(self.expanded, expanded, names)
+    def _values(self, args: Any) -> tuple[list[tuple[str, str, Any]], list[tuple[int, int]]]:
+        """(name, type, value) of all parameters, host descriptors taken apart; and the memory these lie over."""
+        metas, spans, names = iter(self.descriptors or []), [], []
 
-    def _expanded(self, args: Any) -> tuple[list[Any], list[str]]:
-        """Arguments with host descriptors taken apart, as `self.expanded` has them, and their names."""
-        metas = iter(self.descriptors or [])
-        values, names = [], []
-        for kind, value, name in zip(self.signature, args, self.names):
-            parts = [value]
-            if _is_descriptor(kind):
-                parts = tensormap.arguments(value, next(metas, None))
-            values += parts
-            names += [name] * len(parts)
-        return values, names
+        def apart(kinds: Any, values: Any, called: Any) -> list[Any]:
+            found: list[Any] = []
+            for kind, value, name in zip(kinds, values, called):
+                before = len(found)
+                if isinstance(kind, tuple):
+                    found.append(tuple(apart(kind, value, [None] * len(kind))))
+                elif _is_descriptor(kind):
+                    found += tensormap.arguments(value, next(metas, None))
+                    if (span := arguments.memory(value.base)) is not None:
+                        spans.append(span)
+                else:
+                    found.append(value)
+                if name is not None:
+                    names.extend([name] * (len(found) - before))
+            return found
+
+        expanded = apart(self.signature, args, self.names)
+        return arguments.flatten(self.expanded, expanded, names), spans
 
     def _scratch(self, kind: str, programs: int) -> Any:
         size = getattr(self.metadata, f"{kind}_scratch_size", 0) or 0
@@ -103,6 +106,24 @@ class Launcher:
         if not size or not _allocation.has_profile_allocator():
             return self._scratch("profile", programs)
         return _allocation._profile_allocator(size * programs, self.metadata.profile_scratch_align, 0)
+
+
+def _resident(made: Image) -> int:
+    """How many programs the machine holds at a time."""
+    from triton.runtime import driver
+
+    active: Any = driver.active
+    machine: Machine = active.machine
+    registers = max(made.program.cubin.registers, 1) * at.LANES * made.warps
+    return machine.multiprocessors * max(
+        1,
+        min(
+            machine.programs_multiprocessor,
+            machine.warps_multiprocessor // made.warps,
+            machine.registers_multiprocessor // registers,
+            machine.shared_bytes_multiprocessor // max(made.shared_bytes, 1),
+        ),
+    )
 
 
 def _records() -> list[tuple[int, int]]:

@@ -23,6 +23,7 @@ from tileprobe.targets.simgpu.cubin import Cubin
 from tileprobe.targets.simgpu.errors import BadCubin
 
 ARCHITECTURES = (80, 90)
+_ORDERED = ("ATOMG", "RED", "ATOM", "REDG", "UTMAREDG", "UBLKRED")  # the order of programs can be seen
 _ARRAYS = ("uops", "specs", "lines", "files")
 
 
@@ -89,9 +90,12 @@ def _decode(data: bytes, found: Cubin) -> Program:
         np.array([op.line for op in listing.instructions], np.int32),
         np.array([numbers[op.file] for op in listing.instructions], np.int32),
         names,
-        atomic=any(op.root in ("ATOMG", "RED", "ATOM", "REDG", "UTMAREDG") for op in listing.instructions),
+        atomic=any(
+            op.root in _ORDERED or (op.root in ("LDG", "LD") and "STRONG" in op.mods)
+            for op in listing.instructions
+        ),
         copies=any(op.root == "LDGSTS" for op in listing.instructions),
-        local=any(op.root in ("LDL", "STL", "CALL") for op in listing.instructions),
+        local=any(op.root in ("LDL", "STL", "CALL", "LD", "ST") for op in listing.instructions),
     )
 
 
