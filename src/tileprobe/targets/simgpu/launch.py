@@ -64,9 +64,7 @@ class Launcher:
             fresh = [span for held in scratch[:1] if (span := arguments.memory(held)) is not None]
             known = [span for span in given if span not in fresh]
             made.watch = Watch(program, programs, made.warps, made.shared_bytes, level, known, fresh)
-        issued = execute(
-            made, grid, settings.wanted_threads(), settings.step_limit, level, _resident(made)
-        )
+        issued = execute(made, grid, settings.wanted_threads(), settings.step_limit, level, _resident(made))
         Counter.issued += issued
         return issued
 
