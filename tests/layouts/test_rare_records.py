@@ -135,6 +135,13 @@ def test_the_time_between_two_runs_is_not_between_iterations():
     assert _fit(runs, np.array([2.0, 2.0]), Two())[0] == pytest.approx(1.0)
 
 
+def test_gaps_longer_than_iterations_count_for_the_loop():
+    """Neighbours of 10 ticks, 40 apart: a third of the run is spent in iterations, each of which stands for two."""
+    runs = runs_of([0], [0], [200], [0, 0], [0, 1], [0, 50], [10, 60])
+    share = 20 / (20 + 40)
+    assert _fit(runs, np.array([2.0, 2.0]), Two())[0] == pytest.approx(200 * share / (2 * 20))
+
+
 def test_iterations_that_have_no_records_say_nothing_about_a_loop():
     layout = loop_of(0, 1, spans=[Span(2, 0, 1)])
     regions = [
@@ -144,3 +151,15 @@ def test_iterations_that_have_no_records_say_nothing_about_a_loop():
     ]
     rows = SimpleNamespace(layout=layout)
     assert cursor_weights._runs(rows, None, layout.loops[0], regions) is None
+
+
+def test_records_of_an_inner_loop_do_not_cut_a_run_in_two():
+    """A `while` in a `while`: iterations of the outer one are one run, whatever the inner one records between."""
+    inner = Body(1, 4, (Stamp(1),), counted=False)
+    layout = allocate(
+        [Body(0, 4, (Stamp(0), inner, Stamp(2)), counted=False)], spans=[Span(0, 0, 2)], cursor_capacity=20
+    )
+    records = [(0, 0, 10), (1, 0, 11), (1, 1, 12), (2, 0, 13), (0, 1, 20), (1, 0, 21), (2, 1, 22)]
+    columns = decode(pushed_words(layout, records), layout, epochs=[1], programs=1).columns
+    assert columns["outer"].tolist() == [0, 0]
+    assert columns["iteration"].tolist() == [0, 1]

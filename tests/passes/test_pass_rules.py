@@ -272,3 +272,9 @@ def test_of_several_waits_the_first_one_ends_it():
     assert asynchronous([end(0, ahead=2)], [end(1), end(2, ahead=1)])[0] == [(0, 1), (0, 2)]
     assert asynchronous([end(0, 0, 0)], [end(1, 0, 0), end(2, 0, 0)])[0] == [(0, 1)]
     assert asynchronous([end(0, 0, 0), end(1, 1, 0)], [end(2, 0, 0), end(3, 1, 0)])[0] == [(0, 2), (1, 3)]
+
+
+def test_a_loop_is_in_a_scope_by_its_own_line():
+    text = program(loop(stage("load", "4"), more=' loc("a.py":3:1)'))
+    kernel = kernel_of(text, 'select{scopes="s@3-9"}')
+    assert [attr_value(op, SCOPES) for op in kernel.walk() if op.name == "scf.for"] == [["s"]]

@@ -187,3 +187,50 @@ def test_a_launch_that_is_recorded_like_others_takes_few_calls():
             launch()
         watched = min(calls() for _ in range(3))
     assert watched - alone <= 140
+
+
+# -- loops that nobody counts ---------------------------------------------------------------------------------
+
+
+def pushed_blocks(layout, *segments, pushed=None):
+    """A block for each program, with (slot, iteration) pairs in the cursor's segment."""
+    words, base = np.zeros((len(segments), layout.block_words), np.uint64), layout.streams[0].cursor_base
+    for block, records in zip(words, segments):
+        block[EPOCH], block[PUSHED] = EPOCH_NOW, pushed or len(records)
+        for n, (slot, iteration) in enumerate(records[: layout.streams[0].cursor_capacity]):
+            block[base + 2 * n], block[base + 2 * n + 1] = slot | iteration << 32, 100 + n
+    return words
+
+
+def two_loops(room=4):
+    loops = [Body(n, 4, (Stamp(2 * n), Stamp(2 * n + 1)), counted=False) for n in range(2)]
+    return allocate([*loops, Stamp(4)], cursor_capacity=room)
+
+
+def test_the_loop_that_filled_the_segment_is_the_one_that_ran_longest():
+    """Of the program that pushed most: iterations 0 of loop 0 and 0 to 2 of loop 1, of six records four fit."""
+    layout = two_loops()
+    few, many = [(0, 0)], [(0, 0), (2, 0), (2, 1), (2, 2), (2, 3), (3, 3)]
+    blocks = pushed_blocks(layout, few, many)
+    assert Places(layout).overfull(blocks, Sampling()) == [(1, 4, 6, 6)]
+    # where every fourth iteration of loop 1 is wanted, three of it are less than one record
+    sampled = Sampling(loops={1: Every(4)})
+    assert Places(layout).overfull(blocks, sampled) == [(0, 4, 6, 6)]
+    assert Places(layout).overfull(blocks, Sampling(loops={1: Every(2)})) == [(1, 4, 12, 12)]
+
+
+def test_a_segment_with_room_is_not_overfull():
+    layout = two_loops()
+    exactly = pushed_blocks(layout, [(2, 0), (2, 1), (2, 2), (2, 3)])
+    assert Places(layout).overfull(exactly, Sampling()) == []
+
+
+def test_the_smallest_trip_count_is_of_runs_that_had_an_iteration():
+    layout = allocate([Body(0, 4, (Stamp(0),))])
+    blocks = np.zeros((3, layout.block_words), np.uint64)
+    places, loop = Places(layout), layout.loops[0]
+    assert places.least(blocks, loop) == 0
+    for block, trips in zip(blocks, (0, 7, 5)):
+        block[loop.trip_base] = EPOCH_NOW << 32 | trips
+    assert places.least(blocks, loop) == 5
+    assert places.most(blocks) == [7]

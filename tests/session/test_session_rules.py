@@ -261,6 +261,21 @@ def test_a_script_finds_what_lies_beside_it(tmp_path):
     assert script.run([str(tmp_path / "a.py")]) == 3
 
 
+def test_a_module_is_a_program_with_its_own_arguments(tmp_path, monkeypatch):
+    (tmp_path / "as_a_module.py").write_text("import sys\nraise SystemExit(len(sys.argv[1:]))\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert script.run(["-m", "as_a_module", "a", "b"]) == 2
+    assert script.resolve(["-m", "as_a_module", "a"])[1] == ["as_a_module", "a"]
+
+
+@pytest.mark.parametrize(
+    ("word", "text"), [("nowhere.py", "no script nowhere"), ("nowhere.zip", "command nowhere.zip is not")]
+)
+def test_what_cannot_be_run_is_named(word, text):
+    with pytest.raises(TileProbeError, match=text):
+        script.run([word])
+
+
 def test_a_folder_with_a_main_is_a_program(tmp_path):
     (tmp_path / "__main__.py").write_text("raise SystemExit(4)\n")
     assert script.run([str(tmp_path)]) == 4

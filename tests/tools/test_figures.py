@@ -165,6 +165,9 @@ def test_a_cost_of_records_that_is_not_well_known_makes_times_unsure():
     trace.frame = trace.intervals.with_columns(pl.col("stop_ns") - 300.0)
     row = tree(trace)["dot"]
     assert row["high_ns"] - row["total_ns"] == pytest.approx(1.96 * 0.1 * 4 * 300, rel=1e-3)
+    unknown = made([(1000, 500)] * 4, calibration={"cost_ticks": 100.0, "doses": [1, 3]})
+    unknown.frame = unknown.intervals.with_columns(pl.col("stop_ns") - 300.0)
+    assert tree(unknown)["dot"]["high_ns"] == tree(unknown)["dot"]["total_ns"]  # of an error nothing is known
 
 
 def test_students_t():
