@@ -31,12 +31,12 @@ def test_students_t_between_whole_degrees_and_below_one():
 
 
 def test_the_spread_of_a_total_is_that_of_its_samples():
-    """1, 2, 3 have a variance of 1: three of them 3, and standing for twice as many 12."""
-    spread = spread_of_total(np.array([[1.0, 2.0, 3.0], [5.0, 5.0, 5.0]]), 2.0)
+    """2, 4, 6 have a variance of 4: three of them 12."""
+    spread = spread_of_total(np.array([[2.0, 4.0, 6.0], [5.0, 5.0, 5.0]]))
     assert spread.variance.tolist() == [12.0, 0.0]
     assert spread.freedom.tolist() == [2.0, 2.0]
     assert spread.half_width() == pytest.approx([4.303 * math.sqrt(12), 0.0])
-    one = spread_of_total(np.array([[1.0], [2.0]]), 1.0)
+    one = spread_of_total(np.array([[1.0], [2.0]]))
     assert one.variance.tolist() == [math.inf] * 2
     assert one.freedom.tolist() == [0.0] * 2
     assert one.half_width().tolist() == [math.inf] * 2

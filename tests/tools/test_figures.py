@@ -15,7 +15,8 @@ from tileprobe.tools.iterations import Iterations
 from tileprobe.tools.overhead import overhead
 from tileprobe.tools.programs import Programs, program_times
 from tileprobe.tools.regions import region_tree
-from tileprobe.trace import Clock, Kernel, Launch, Region, Trace, Work
+from tileprobe.tools.times import region_times
+from tileprobe.trace import Clock, Kernel, Launch, Region, Trace, Work, stand_ins
 
 REGIONS = [Region(0, "k", "kernel"), Region(1, "dot", "dot", 0, depth=1), Region(2, "exp", "exp", 0, depth=1)]
 
@@ -128,7 +129,7 @@ def test_intervals_hold_the_truth_while_the_machine_changes_its_pace(alike):
     for _ in range(rounds):
         pace = np.repeat(rng.normal(0, 3.0, launches // alike), alike)
         samples = (100 + pace + rng.normal(0, 1.0, launches))[None, :]
-        width = spread_of_total(samples, 2.0, in_order=True).half_width()[0]
+        width = spread_of_total(2.0 * samples, in_order=True).half_width()[0]
         held += abs(2.0 * samples.sum() - 2.0 * launches * 100) <= width
     assert 0.88 <= held / rounds <= 0.99
 
@@ -353,6 +354,45 @@ def test_launches_that_had_to_wait_are_stood_for_by_those_that_had_not():
     found = interrupted(trace, trace.kernels[0])
     assert (found.launches, found.trusted) == (4, True)
     assert "4 launches had to wait" in found.text
+
+
+def test_launches_of_a_work_count_each_by_what_it_stands_for():
+    """Four light launches stand for themselves, eight heavy ones also for four heavy ones that had to wait. What an
+    interval says follows from what each adds to the total."""
+    light, heavy = [(100, 10)] * 4, [(9000, 100), (11_000, 100)] * 6
+    trace = made([*light, *heavy])
+    trace.launches = [
+        replace(launch, duration_ns=9000.0, preempted_ns=3000.0 if launch.id >= 12 else 0.0)
+        for launch in trace.launches
+    ]
+    row = tree(trace)["dot"]
+    adds = np.array([100.0] * 4 + [1.5 * 9000, 1.5 * 11_000] * 4)
+    assert row["total_ns"] == pytest.approx(adds.sum())
+    width = student(11) * np.sqrt(12 * adds.var(ddof=1))
+    assert row["high_ns"] - row["total_ns"] == pytest.approx(width)
+
+
+def test_intervals_are_read_once_for_who_stands_for_whom(monkeypatch):
+    """However many kernels and regions a report has: which launches are left out is worked out once."""
+    asked = []
+    original = stand_ins._sizes
+    monkeypatch.setattr(stand_ins, "_sizes", lambda *given: asked.append(1) or original(*given))
+    trace = made([(1000, 100)] * 9)
+    trace.launches = [
+        replace(launch, duration_ns=1100.0, preempted_ns=3000.0 * (launch.id == 0))
+        for launch in trace.launches
+    ]
+    times = region_times(trace)
+    for kernel in trace.kernels * 3:
+        times.trees.clear()
+        region_tree(trace, kernel, times)
+        interrupted(trace, kernel, times)
+    assert len(asked) == 1
+    for tool in (Iterations(), Programs()):
+        asked.clear()
+        trace.kernels = [replace(trace.kernels[0], id=n) for n in range(3)]
+        tool.read(trace)
+        assert len(asked) == 1, tool.name
 
 
 def test_too_few_launches_that_had_not_to_wait_stand_for_nobody():

@@ -159,7 +159,7 @@ def interrupted(trace: Trace, kernel: Kernel, times: Times | None = None) -> Int
         outliers=0 if known else _outliers(trace, roots),
         error_points=100.0 * error,
         busy=_busy(trace, kernel),
-        drift_points=100.0 * _drift(times, roots, samples_of(trace, kernel.id)),
+        drift_points=100.0 * _drift(times, roots, samples_of(trace, times.standing, kernel.id)),
     )
 
 

@@ -52,8 +52,8 @@ class Spread:
         )
 
 
-def spread_of_total(samples: np.ndarray, standing_for: float, *, in_order: bool = False) -> Spread:
-    """How sure `standing_for` times the sum of the samples is, a row a total and a column a sample. The samples are
+def spread_of_total(samples: np.ndarray, *, in_order: bool = False) -> Spread:
+    """How sure the sum of the samples is, a row a total and a column a sample. The samples are
     as likely as any others: launches of one work, or programs of a launch. Where they are `in_order` of time their
     neighbours may be alike, because the machine (other programs, the pace of its memory) changes slowly: then batches
     of neighbours differ by more than so many independent samples would, and how batches differ is what counts."""
@@ -68,7 +68,7 @@ def spread_of_total(samples: np.ndarray, standing_for: float, *, in_order: bool 
         slow = each * batches.var(axis=1, ddof=1)
         drifts = slow > DRIFTS * variance
         variance, freedom = np.where(drifts, slow, variance), np.where(drifts, BATCHES - 1.0, freedom)
-    return Spread(standing_for**2 * count * variance, freedom)
+    return Spread(count * variance, freedom)
 
 
 def together(parts: Sequence[Spread]) -> Spread:

@@ -41,11 +41,12 @@ class Iterations:
 
     def read(self, trace: Trace) -> Result:
         result = Result(self.name)
+        gone = left_out(trace)
         for kernel in told_apart(trace.kernels):
             loops = [r for r in trace.kernel_regions(kernel.id) if r.kind == "iteration"]
             summaries, steps = [], []
             for region, partition in [(r, p) for p in partitions(trace, kernel) for r in loops]:
-                frame = iteration_times(trace, region, partition)
+                frame = iteration_times(trace, region, partition, gone=gone)
                 if not frame.height:
                     continue
                 name = _loop_name(trace, region, partition)
@@ -66,11 +67,13 @@ class Iterations:
         return result
 
 
-def iteration_times(trace: Trace, region: Region, partition: Partition | None = None) -> pl.DataFrame:
+def iteration_times(
+    trace: Trace, region: Region, partition: Partition | None = None, *, gone: set[int] | None = None
+) -> pl.DataFrame:
     """For each iteration number of a loop that was recorded: how often, mean, median, p95 over programs, launches and
-    runs, of all streams or of one partition's."""
+    runs, of all streams or of one partition's. `gone` is `left_out(trace)`, for those who know it."""
     mine = trace.scan().filter((pl.col("region") == region.id) & (pl.col("kind") == "region"))
-    gone = left_out(trace)
+    gone = left_out(trace) if gone is None else gone
     mine = mine.filter(~pl.col("launch").is_in(list(gone))) if gone else mine
     if partition is not None and partition.name:
         mine = mine.filter(pl.col("stream").is_in(partition.streams))

@@ -103,7 +103,7 @@ def _row(trace: Trace, kernel: Kernel) -> dict:
             total = None if work.ran else total
         elif total is not None:
             total += fmean(lengths) * work.ran
-            spreads.append(spread_of_total(np.array([lengths]), work.ran / len(lengths), in_order=True))
+            spreads.append(spread_of_total(np.array([lengths]) * (work.ran / len(lengths)), in_order=True))
     ran = sum(work.ran for work in works)
     error = float(together(spreads).half_width()[0]) if spreads and total is not None else inf
     programs = accounted(trace, kernel)

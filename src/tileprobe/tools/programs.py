@@ -40,9 +40,10 @@ class Programs:
 
     def read(self, trace: Trace) -> Result:
         result = Result(self.name)
+        gone = list(left_out(trace))
         for kernel in told_apart(trace.kernels):
             runs = program_times(trace, kernel)
-            runs = runs.filter(~pl.col("launch").is_in(list(left_out(trace))))
+            runs = runs.filter(~pl.col("launch").is_in(gone))
             if runs.height:
                 result.tables.append(
                     Table(f"{kernel.name}: units", unit_loads(trace, runs), UNITS, kernel.id)

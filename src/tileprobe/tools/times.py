@@ -26,7 +26,7 @@ from tileprobe.tools.figures import (
 )
 from tileprobe.tools.streams import with_partition
 from tileprobe.trace import Kernel, Trace
-from tileprobe.trace.works import left_out, standing_for, with_works
+from tileprobe.trace.works import standing_for, with_works
 
 Key = tuple[int, int]  # partition and region
 
@@ -63,7 +63,7 @@ def region_times(trace: Trace) -> Times:
     scaled = _scaled(launches, standing)
     found = scaled.join(_quantiles(trace, timed, standing), on=["partition", "region"], how="left")
     recorded = trace.scan().group_by("launch").agg(pl.col("program").n_unique()).collect(engine="streaming")
-    alone = [launches[0] for launches in samples_of(trace).values() if len(launches) == 1]
+    alone = [launches[0] for launches in samples_of(trace, standing).values() if len(launches) == 1]
     programs = (
         timed.filter(pl.col("launch").is_in(alone))
         .group_by("partition", "region", "launch", "program")
@@ -73,12 +73,11 @@ def region_times(trace: Trace) -> Times:
     return Times(found, launches, programs, standing, dict(recorded.iter_rows()))
 
 
-def samples_of(trace: Trace, kernel: int | None = None) -> dict[int, list[int]]:
-    """For each work its probed launches that stand for something."""
-    gone = left_out(trace)
+def samples_of(trace: Trace, standing: dict[int, float], kernel: int | None = None) -> dict[int, list[int]]:
+    """For each work its probed launches that stand for something, in order."""
     works: dict[int, list[int]] = {}
     for launch in with_works(trace).launches:
-        if launch.probed and launch.id not in gone and kernel in (None, launch.kernel):
+        if standing.get(launch.id) and kernel in (None, launch.kernel):
             works.setdefault(launch.work, []).append(launch.id)
     return works
 
@@ -136,7 +135,7 @@ def _quantiles(trace: Trace, timed: pl.LazyFrame, standing: dict[int, float]) ->
 
 def how_sure(trace: Trace, kernel: Kernel, times: Times, keys: Sequence[Key], top: Sequence[bool]) -> Sure:
     """Of rows of one kernel. `top` says which of them hang from nothing: shares are of their sum."""
-    works = samples_of(trace, kernel.id)
+    works = samples_of(trace, times.standing, kernel.id)
     if not works or not keys:
         return Sure(np.full(len(keys), math.inf), np.full(len(keys), math.inf), "")
     total = _column(times, keys, "total_ns")
@@ -148,8 +147,8 @@ def how_sure(trace: Trace, kernel: Kernel, times: Times, keys: Sequence[Key], to
         samples = _samples(times, keys, launches)
         rest = samples - share[:, None] * samples[np.asarray(top, bool)].sum(axis=0)
         several = len(launches) > 1
-        parts.append(spread_of_total(samples, times.standing[launches[0]], in_order=several))
-        shares.append(spread_of_total(rest, times.standing[launches[0]], in_order=several))
+        parts.append(spread_of_total(samples, in_order=several))
+        shares.append(spread_of_total(rest, in_order=several))
     basis = "programs" if any(len(launches) == 1 for launches in works.values()) else "launches"
     known = all(np.isfinite(part.variance).all() for part in parts)
     systematic = NORMAL * _correction(kernel, times, keys) * _doubt(kernel)
@@ -159,19 +158,21 @@ def how_sure(trace: Trace, kernel: Kernel, times: Times, keys: Sequence[Key], to
 
 
 def _samples(times: Times, keys: Sequence[Key], launches: list[int]) -> np.ndarray:
-    """The time of each row in each launch, or in each program of the only one."""
+    """The time of each row in each launch, or in each program of the only one, times the launches that it stands for:
+    launches that others of their work stand for make these count for more than the rest."""
     place = {key: n for n, key in enumerate(keys)}
     alone = len(launches) == 1
     frame = times.programs if alone else times.launches
     by = "program" if alone else "launch"
     frame = frame.filter(pl.col("launch").is_in(launches)).select("partition", "region", by, "ns")
-    columns = {one: n for n, one in enumerate(sorted(frame[by].unique().to_list()))}
+    columns = {one: n for n, one in enumerate(sorted(frame[by].unique() if alone else launches))}
     count = max(len(columns), times.recorded.get(launches[0], 0) if alone else len(launches))
     samples = np.zeros((len(keys), count))  # what a region is not in took it no time there
     for partition, region, one, ns in frame.iter_rows():
         if (partition, region) in place:
             samples[place[partition, region], columns[one]] = ns
-    return samples
+    stands = [times.standing[launches[0] if alone else one] for one in (launches if alone else columns)]
+    return samples * stands
 
 
 def _column(times: Times, keys: Sequence[Key], name: str) -> np.ndarray:

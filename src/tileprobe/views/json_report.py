@@ -28,7 +28,7 @@ REGION_KEYS = (
 def trace_to_json(trace: Trace) -> dict[str, Any]:
     """The report as plain data."""
     trace = with_works(trace)
-    times = region_times(trace)
+    times, names = region_times(trace), labels(trace.kernels)
     targets = sorted({kernel.target for kernel in trace.kernels})
     budget = trace.meta.get("budget") or {}
     return {
@@ -38,11 +38,11 @@ def trace_to_json(trace: Trace) -> dict[str, Any]:
         "remarks": [text.NO_TIME] if not all(kernel.clock.is_time for kernel in trace.kernels) else [],
         "budget": {"spent": bool(budget.get("spent")), "not_recorded": budget.get("not_recorded", [])},
         "problems": list((trace.meta.get("problems") or {}).values()),
-        "kernels": [_kernel(trace, kernel, times) for kernel in trace.kernels],
+        "kernels": [_kernel(trace, kernel, times, names[kernel.id]) for kernel in trace.kernels],
     }
 
 
-def _kernel(trace: Trace, kernel: Kernel, times: Times) -> dict[str, Any]:
+def _kernel(trace: Trace, kernel: Kernel, times: Times, label: str) -> dict[str, Any]:
     launches = trace.kernel_launches(kernel.id)
     works = [work for work in trace.works if work.kernel == kernel.id]
     probed = [launch for launch in launches if launch.probed]
@@ -50,7 +50,7 @@ def _kernel(trace: Trace, kernel: Kernel, times: Times) -> dict[str, Any]:
     losses = sum((launch.losses for launch in launches), Losses())
     return {
         "name": kernel.name,
-        "label": labels(trace.kernels)[kernel.id],
+        "label": label,
         "signature": kernel.signature,
         "file": kernel.file,
         "line": kernel.first_line,

@@ -16,6 +16,7 @@ from tileprobe.tools.iterations import iteration_times
 from tileprobe.tools.regions import region_tree
 from tileprobe.tools.signatures import labels
 from tileprobe.trace import Kernel, Trace
+from tileprobe.trace.works import left_out
 from tileprobe.views import text
 from tileprobe.views.brackets import depths
 from tileprobe.views.screen import Screen
@@ -156,10 +157,11 @@ def _print_legend(letters: dict[int, Letter], screen: Screen) -> None:
 def _print_loops(trace: Trace, kernel: Kernel, screen: Screen) -> None:
     """The median of each iteration, from nothing to the largest."""
     names = {region.id: region.name for region in trace.regions}
+    gone = left_out(trace)
     for region in trace.kernel_regions(kernel.id):
         if region.kind != "iteration":
             continue
-        times = iteration_times(trace, region)
+        times = iteration_times(trace, region, gone=gone)
         if times.height < 2:
             continue
         name = names.get(region.parent, region.name) if region.parent is not None else region.name
