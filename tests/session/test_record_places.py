@@ -1,5 +1,6 @@
 """Which words of a buffer are kept: those that a launch wrote, known from its loops' trip counts."""
 
+import ctypes
 import sys
 
 import numpy as np
@@ -13,6 +14,8 @@ from tileprobe.ir.layout import EPOCH, HEADER_WORDS, PUSHED, Body, Stamp, Stream
 from tileprobe.ir.sampling import Every, Sampling
 from tileprobe.session import recorded
 from tileprobe.session.places import Places, Used
+from tileprobe.targets.cpu.moving import Moves
+from tileprobe.targets.cpu.record_memory import CpuBuffer, CpuMemory
 
 EPOCH_NOW = 5
 
@@ -76,6 +79,24 @@ def test_sampled_iterations_take_less():
         assert len(used.words) == HEADER_WORDS + 1 + count == HEADER_WORDS + 1 + int(every.selected(40))
 
 
+def test_words_are_taken_at_once_if_loops_ran_as_often():
+    """Two loops, one of them with two words of counts: with other counts nothing is touched."""
+    buffer = CpuMemory().take(3, 16)
+    buffer.read()[:] = np.arange(1, 49).reshape(3, 16)
+    buffer.read()[:, 4], buffer.read()[:, 8:10] = 9 << 32 | 7, 9 << 32
+    buffer.read()[2, 9] += 5
+    before, words = buffer.read().copy(), np.array([0, 1, 4, 8, 9, 15])
+    out = np.zeros((3, 6), np.uint64)
+    for counts in ((6, 5), (7, 4), (8, 5), (7, 0)):
+        assert not buffer.move(Moves(16, [([4], counts[0]), ([8, 9], counts[1])], words), out.ctypes.data)
+        np.testing.assert_array_equal(buffer.read(), before)
+        assert not out.any()
+    assert buffer.move(Moves(16, [([4], 7), ([8, 9], 5)], words), out.ctypes.data)
+    np.testing.assert_array_equal(out, before[:, words])
+    before[:, words] = 0
+    np.testing.assert_array_equal(buffer.read(), before)
+
+
 def test_streams_with_instances_and_cursors():
     parts = [
         StreamItems([Stamp(0), Body(0, 8, (Stamp(1),))], "load"),
@@ -116,8 +137,19 @@ def test_the_shortest_run_that_had_an_iteration():
 @pytest.mark.parametrize("iterations", ["all", "every:3", "last:2"])
 def test_nothing_that_a_kernel_wrote_is_missed(monkeypatch, kernel, extra, iterations):
     """Against a look at every word: what is kept and what is cleared. Dense, several launches into one buffer."""
-    missed = []
-    copied = Used.copied
+    missed, at_once = [], []
+    copied, move = Used.copied, CpuBuffer.move
+
+    def moved(self, moves, out):
+        before = self.read().copy()
+        done = move(self, moves, out)
+        at_once.append(done)
+        if done:
+            wanted = before[:, moves.words]
+            kept = np.ctypeslib.as_array((ctypes.c_uint64 * wanted.size).from_address(out))
+            assert np.array_equal(kept, wanted.ravel())
+            missed.extend([np.flatnonzero(self.read().any(axis=0)), np.zeros(0)])
+        return done
 
     def checked(self, blocks):
         there = np.flatnonzero(blocks.any(axis=0))
@@ -130,12 +162,15 @@ def test_nothing_that_a_kernel_wrote_is_missed(monkeypatch, kernel, extra, itera
         return copied(self, blocks)
 
     monkeypatch.setattr(Used, "copied", checked)
+    monkeypatch.setattr(CpuBuffer, "move", moved)
     with tileprobe.profile(
         alternate=False, programs="all", min_cost=0.0, iterations=iterations, capacity=16
     ) as session:
         for _ in range(3):
             K.launch(kernel, 3, *extra)
     assert len(missed) == 6
+    simple = kernel not in (K.while_kernel, nested_kernel) and iterations != "every:3"
+    assert not simple or at_once == [True, True]  # as much as the first one
     assert not any(len(words) for words in missed)
     assert session.trace.launches[2].losses.kept
 

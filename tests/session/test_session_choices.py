@@ -335,7 +335,7 @@ def test_parameters_are_taken_back():
     assert ready.parameters(7000, 11) is held
     assert held.words[:2].tolist() == [7000, 11]
     ready.over(SimpleNamespace(address=3))  # memory that the host cannot write to
-    assert ready._spare == []
+    assert ready.alike.spare == []
 
 
 # -- budget --------------------------------------------------------------------------------------------------------

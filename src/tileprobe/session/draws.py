@@ -26,5 +26,6 @@ class Draw(random.Random):
         left = self._rounds.setdefault((what, phases), [])
         if not left:
             left += range(phases)
-            self.shuffle(left)
+        place = self.randrange(len(left))  # shuffled as it is drawn: most rounds do not come to their end
+        left[place], left[-1] = left[-1], left[place]
         return left.pop()

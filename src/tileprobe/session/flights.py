@@ -57,3 +57,25 @@ class Flight:
         asked = self.leader.session.choices
         others = [one for one in self.looking if one.dose > PLAIN and one.session.choices != asked]
         return [(one.session, one.work) for one in others if not one.work.recorded]
+
+
+class Alone:
+    """A launch that one session looks at, while no other is on: as most are."""
+
+    __slots__ = ("_landed", "session", "thread", "variant", "work")
+
+    def __init__(
+        self,
+        landed: Callable[[Alone, Recorded | None], None],
+        session: Session,
+        work: Work,
+        variant: Variant | None = None,
+    ) -> None:
+        self._landed, self.session, self.work, self.variant = landed, session, work, variant
+        self.thread = threading.get_ident()
+
+    def __call__(self, recorded: Recorded | None) -> None:
+        self._landed(self, recorded)
+
+    def concerns(self, session: Session) -> bool:
+        return session is self.session

@@ -16,10 +16,10 @@ from operator import or_
 from typing import TYPE_CHECKING, Any
 
 from tileprobe.session import hooks
-from tileprobe.session.flights import Flight, Looking
+from tileprobe.session.flights import Alone, Flight, Looking
 from tileprobe.session.places import Places
 from tileprobe.session.recorded import Recorded, Watch
-from tileprobe.session.works import LEFT_OUT, PLAIN, PROBED, Compiled
+from tileprobe.session.works import LEFT_OUT, PLAIN, PROBED, Compiled, Work
 from tileprobe.targets.base import Kernel, Target, Variant
 
 if TYPE_CHECKING:
@@ -37,10 +37,11 @@ class Manager:
         self.clocks: dict[int, Target] = {}  # targets whose clocks have been started
         self.lock = threading.RLock()
         self.idle = threading.Condition(self.lock)
-        self.flights: set[Flight] = set()  # launches under way
+        self.flights: set[Flight | Alone] = set()  # launches under way
         self.leaving = 0  # sessions that wait for them
         self.draw = random.Random(0)
         self.company: frozenset[int] = frozenset()  # what the sessions that are on probe
+        self.only: Session | None = None  # where one is on
 
     # -- sessions --------------------------------------------------------------------------------------------
 
@@ -53,6 +54,9 @@ class Manager:
 
     def _company(self) -> None:
         self.company = frozenset(session.made_with for session in self.sessions)
+        self.only = self.sessions[0] if len(self.sessions) == 1 else None
+        for session in self.sessions:
+            session.forget()
 
     def leave(self, session: Session) -> None:
         """No launch is looked at from here on; those of other threads that are under way are waited for."""
@@ -60,6 +64,7 @@ class Manager:
             if session not in self.sessions:
                 return
             self.sessions.remove(session)
+            session.forget()
             self._company()
             if not self.sessions:
                 hooks.remove()
@@ -92,24 +97,78 @@ class Manager:
             return None
         hooks.watch_tuning()
         with self.lock:
-            looking: list[Looking] = []
-            wanting: list[Looking] = []
-            timed = False
-            for session in self.sessions:
-                work = session.saw(kernel, grid, arguments, self.company)
-                if work is None:
-                    continue
-                one = Looking(session, work, session.draw(work))
-                looking.append(one)
-                if one.dose > PLAIN:
-                    wanting.append(one)
-                timed = timed or one.dose != LEFT_OUT
-            if not timed:
+            session = self.only
+            work = None if session is None else session.again(kernel, grid, arguments)
+            if session is None or work is None:
+                looking = self._looking(kernel, grid, arguments)
+            else:
+                dose = session.draw(work)
+                if dose == LEFT_OUT:
+                    return None
+                watch = self._alone(session, work, dose, grid, plain, began)
+                if watch is not None:
+                    return watch
+                looking = [Looking(session, work, dose)]
+            if all(one.dose == LEFT_OUT for one in looking):
                 return None
+            wanting = [one for one in looking if one.dose > PLAIN]
             flight = Flight(self._landed, looking)
             watch = self._recorded(kernel, grid, plain, flight, wanting, began) if wanting else None
             self.flights.add(flight)
             return watch or Watch(kernel, grid, flight)
+
+    def _looking(
+        self, kernel: Kernel, grid: tuple[int, int, int], arguments: tuple[Any, ...]
+    ) -> list[Looking]:
+        """All sessions that look at a launch, each with what it drew for it."""
+        found = []
+        for session in self.sessions:
+            work = session.saw(kernel, grid, arguments, self.company)
+            if work is not None:
+                found.append(Looking(session, work, session.draw(work)))
+        return found
+
+    def _alone(
+        self, session: Session, work: Work, dose: int, grid: tuple[int, int, int], plain: int, began: int
+    ) -> Watch | None:
+        """The short way, for a launch that repeats one before while a single session is on; None where something has
+        to be made first."""
+        if dose == PLAIN:
+            flight = Alone(self._landed_alone, session, work)
+            self.flights.add(flight)
+            return Watch(work.kernel, grid, flight)
+        compiled = work.compiled.get(dose)
+        if compiled is None or compiled.places is None or compiled.company is not self.company:
+            return None
+        blocks = session.budget.blocks(work, compiled.places.layout.block_bytes)
+        ready = work.ready(session.choice, compiled.places, grid[0] * grid[1] * grid[2], plain, blocks)
+        flight = Alone(self._landed_alone, session, work, compiled.probed)
+        try:
+            watch = Watch(
+                work.kernel, grid, flight, compiled.variant, dose=dose, room=session.intervals, ready=ready,
+                began_ns=began,
+            )  # fmt: skip
+        except Exception as error:  # no memory for records
+            self._say(work.kernel, [session], error)
+            return None
+        work.began(dose)
+        self.flights.add(flight)
+        return watch
+
+    def _landed_alone(self, flight: Alone, recorded: Recorded | None) -> None:
+        """A launch is over at which one session looked."""
+        with self.lock:
+            self.flights.discard(flight)
+            if self.leaving:
+                self.idle.notify_all()
+            if recorded is None:
+                return
+            session, work = flight.session, flight.work
+            if recorded.dose == PROBED:
+                work.learn(recorded)
+            if session.choice.auto:
+                work.settle(recorded, session.max_overhead)
+            session.add(work, flight.variant, recorded)
 
     def passed_by(self, name: str, why: str) -> None:
         """A launch that its launcher could not show."""

@@ -11,6 +11,7 @@ import os
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -30,18 +31,21 @@ class _Memory:
     many small ones of an array for each launch would take longer than copying into them."""
 
     def __init__(self) -> None:
-        self._piece, self._done = np.empty(0, np.uint64), 0
+        self._piece, self._done, self._address = np.empty(0, np.uint64), 0, 0
         self._lock = threading.Lock()
 
-    def room(self, shape: tuple[int, int]) -> np.ndarray:
+    def room(self, shape: tuple[int, int]) -> tuple[np.ndarray, int]:
+        """An array for so many blocks and words, and its address."""
         words = shape[0] * shape[1]
         if words > _LARGE:
-            return np.empty(shape, np.uint64)
+            large = np.empty(shape, np.uint64)
+            return large, large.ctypes.data
         with self._lock:
             if self._done + words > len(self._piece):
                 self._piece, self._done = np.empty(_PIECE, np.uint64), 0
+                self._address = self._piece.ctypes.data
             first, self._done = self._done, self._done + words
-            return self._piece[first : first + words].reshape(shape)
+            return np.ndarray(shape, np.uint64, self._piece, 8 * first), self._address + 8 * first
 
     def forked(self) -> None:
         """In a forked child: a thread that does not exist there may have held the lock."""
@@ -61,7 +65,7 @@ class Used:
     whole: bool  # the slices have no other words
 
     def copied(self, blocks: np.ndarray) -> np.ndarray:
-        kept = memory.room((len(blocks), len(self.words)))
+        kept, _ = memory.room((len(blocks), len(self.words)))
         if not self.whole:
             return np.take(blocks, self.words, axis=1, out=kept, mode="clip")
         if len(self.parts) == 1:
@@ -87,6 +91,16 @@ class Places:
             return blocks[:, stream.base + loop.trip_base]
         shape = (stream.instances, *self.layout.trip_shape(loop))
         return strided(blocks, stream.base + loop.trip_base, shape, (stream.words, *loop.strides), False)
+
+    def moves(self, memory: Any, most: Sequence[int], used: Used) -> Any:
+        """What a target needs to take the words of the next launches at once, if their loops run as often; None where
+        it cannot, or where cursors say what was written."""
+        make = getattr(memory, "moves", None)
+        if make is None or self.cursors:
+            return None
+        numbers = np.arange(self.layout.block_words)[None, :]
+        places = [self.trips(numbers, loop).ravel().tolist() for loop in self.loops]
+        return make(self.layout.block_words, list(zip(places, most)), used.words)
 
     def most(self, blocks: np.ndarray) -> list[int]:
         """The largest trip count of each loop."""

@@ -12,18 +12,23 @@ import math
 import time
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from struct import Struct
 from typing import Any
 
 import numpy as np
 
 from tileprobe.ir.layout import Layout
-from tileprobe.ir.sampling import BUFFER, LAUNCH_EPOCH, Sampling
+from tileprobe.ir.sampling import PLAIN, PROGRAM_STRIDE, Every, Sampling
 from tileprobe.session.places import Places, Used
+from tileprobe.session.places import memory as kept_in
 from tileprobe.targets.base import Exact, Kernel, Memory, Variant
 
 _epochs = itertools.count(1)
 _EPOCH_MASK = (1 << 31) - 1  # an epoch shares a word with a trip count
+# buffer and epoch; of programs stride, phase, limit and map; the plain kernel: as in ir/sampling.py
+_PARAMETERS = Struct(f"={PLAIN + 1}q")
 _OBJECT_BYTES = 512  # of a launch, whatever it recorded
+_NOTHING = Used(np.zeros(0, np.int64), (), whole=True)
 
 
 @dataclass(slots=True)
@@ -78,13 +83,26 @@ class Recorded:
         return blocks
 
 
+class Alike:
+    """What launches have in common that record the same iterations, of whichever programs."""
+
+    __slots__ = ("moves", "spare")
+
+    def __init__(self) -> None:
+        self.moves: tuple[Used, Any] = (
+            _NOTHING,
+            None,
+        )  # what the launch before left, and how to take it at once
+        self.spare: list[Any] = []  # parameters of launches that are over, where the host may write to them
+
+
 class Ready:
     """Sampling and parameters of launches that are recorded alike; all but the buffer and the epoch."""
 
     def __init__(self, memory: Memory, places: Places, sampling: Sampling, programs: int, plain: int) -> None:
         """`plain` is the address of the kernel without records, where programs go that are left out."""
-        self.memory, self.places, self.sampling = memory, places, sampling
-        self._spare: list[Any] = []  # parameters of launches that are over, where the host may write to them
+        self.memory, self.places, self.sampling, self.programs = memory, places, sampling, programs
+        self.alike = Alike()
         self.blocks = max(1, sampling.wanted(programs))
         table = sampling.program_map(programs, self.blocks)
         self.table = None if table is None else memory.put(table)
@@ -97,21 +115,50 @@ class Ready:
             program_map=0 if self.table is None else self.table.address,
             plain=plain,
         )
+        self._head: tuple[int, ...] = tuple(self.words[PROGRAM_STRIDE : PLAIN + 1].tolist())
+
+    @property
+    def turns(self) -> int:
+        """How many programs it may begin with that are drawn; 1 where they are not drawn in turns."""
+        return 1 if self.sampling.chosen is not None else self.sampling.programs.stride
+
+    def turned(self, phase: int) -> Ready:
+        """The same from another program on, without making everything again."""
+        made = Ready.__new__(Ready)
+        made.memory, made.places, made.programs = self.memory, self.places, self.programs
+        made.alike, made.table, made.words = self.alike, None, self.words
+        stride, _, _, table, plain = self._head
+        made.blocks = -(-(self.programs - phase) // stride)
+        made.sampling = Sampling(Every(stride, phase), self.sampling.loops)
+        made._head = stride, phase, made.blocks, table, plain
+        return made
 
     def parameters(self, buffer: int, epoch: int) -> Any:
         """Those of one launch; `over` takes them back."""
-        held = self._spare.pop() if self._spare else None
-        words = self.words.copy() if held is None else held.words
-        words[BUFFER], words[LAUNCH_EPOCH] = buffer, epoch
-        return self.memory.put(words) if held is None else held
+        try:
+            held = self.alike.spare.pop()
+        except IndexError:
+            words: Any = self.words.copy()
+            _PARAMETERS.pack_into(words, 0, buffer, epoch, *self._head)
+            return self.memory.put(words)
+        _PARAMETERS.pack_into(held.words, 0, buffer, epoch, *self._head)
+        return held
 
     def over(self, held: Any) -> None:
         if getattr(held, "words", None) is not None:
-            self._spare.append(held)
+            self.alike.spare.append(held)
 
 
 class Watch:
-    """Handed to the launcher: what to run, where its parameters are, and when it starts and stops."""
+    """Handed to the launcher: what to run, where its parameters are, and when it starts and stops.
+
+    It is made and read around every launch, so that little of it is in functions of its own: each call costs a part of
+    a microsecond, and some of them several (docs/overhead.md)."""
+
+    __slots__ = (
+        *("_buffer", "_done", "_ended", "_parameters", "_ready", "_timed"),
+        *("parameters", "recorded", "room", "sampling", "variant"),
+    )
 
     def __init__(
         self,
@@ -135,22 +182,16 @@ class Watch:
             memory, programs = kernel.target.memory, math.prod(grid)
             ready = Ready(memory, Places(layout), sampling, programs, plain)
         self.variant, self.sampling, self.parameters, self.room = variant, sampling, 0, room
-        self.recorded = Recorded(grid, layout=layout, sampling=sampling, dose=dose)
-        self._done, self._ready = done, ready
-        self._buffer: Any = None
-        self._ended = False
+        self.recorded = recorded = Recorded(grid, layout=layout, sampling=sampling, dose=dose)
+        self._done, self._ready, self._ended, self._timed = done, ready, False, bool(began_ns)
         if ready is not None:
-            self._open(ready)
+            self.sampling = recorded.sampling = ready.sampling
+            recorded.epoch = next(_epochs) & _EPOCH_MASK
+            self._buffer = ready.memory.take(ready.blocks, ready.places.layout.block_words)
+            self._parameters = ready.parameters(self._buffer.address, recorded.epoch)
+            self.parameters = self._parameters.address
         if began_ns:
-            self.recorded.session_ns = time.perf_counter_ns() - began_ns
-        self._timed = bool(began_ns)
-
-    def _open(self, ready: Ready) -> None:
-        self.sampling = self.recorded.sampling = ready.sampling
-        self.recorded.epoch = next(_epochs) & _EPOCH_MASK
-        self._buffer = ready.memory.take(ready.blocks, ready.places.layout.block_words)
-        self._parameters = ready.parameters(self._buffer.address, self.recorded.epoch)
-        self.parameters = self._parameters.address
+            recorded.session_ns = time.perf_counter_ns() - began_ns
 
     def start(self) -> None:
         self.recorded.start_ns = time.perf_counter_ns()
@@ -180,11 +221,18 @@ class Watch:
         if not self._ended:
             self.ended()
         began = time.perf_counter_ns()
-        if self._ready is not None:
-            used = self._read(self._ready)
-            self._buffer.give_back(used.parts)
-            self._ready.over(self._parameters)
-        self._done(self.recorded)
+        ready, recorded = self._ready, self.recorded
+        if ready is not None:
+            buffer: Any = self._buffer
+            used, moves = ready.alike.moves
+            if moves is not None:  # as much as of the launch before, mostly
+                kept, out = kept_in.room((buffer.shape[0], len(used.words)))
+                if buffer.move(moves, out):
+                    recorded.words, recorded.used = kept, used.words
+            if recorded.words is None:
+                buffer.give_back(self._read(ready).parts)
+            ready.over(self._parameters)
+        self._done(recorded)
         if self._timed:
             self.recorded.session_ns += time.perf_counter_ns() - began
 
@@ -202,4 +250,6 @@ class Watch:
             )
         if places.cursors:
             recorded.trips += tuple(places.overfull(blocks, ready.sampling))
+        if not recorded.trips:  # nothing to be learnt from the next launch, if its loops run as often
+            ready.alike.moves = used, places.moves(ready.memory, most, used)
         return used

@@ -10,6 +10,7 @@ import fnmatch
 import os
 import sys
 from collections.abc import Hashable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import reduce
 from operator import or_
@@ -37,6 +38,8 @@ from tileprobe.trace import Trace
 
 # Elementary operations: about 50 ns, four records. Time spent in less shows up as the region around it.
 WORTHWHILE = 1024.0
+
+_REMEMBERED = 4096  # launches whose work is found at once
 
 # Numbers of what kernels are compiled with: plan, room for iterations, records. Quicker to compare.
 _made_with: dict[Any, int] = {}
@@ -107,11 +110,28 @@ class Session:
         self.seen: dict[str, int] = {}  # every kernel launched, and how often
         self.problems: dict[str, str] = {}  # kernels that could not be probed, and why
         self._kernels: dict[Any, SeenKernel] = {}
+        self._again: dict[Hashable, Work] = {}  # works by launches as they came
         self._trace: Trace | None = None
         self._crowd = Crowd()
         self._on = self._used = False
 
     # -- asked by the manager --------------------------------------------------------------------------------
+
+    def again(self, kernel: Kernel, grid: tuple[int, ...], arguments: tuple[Any, ...]) -> Work | None:
+        """In place of `saw`, for a launch like one before while the same sessions are on: its work, or None."""
+        try:
+            work = self._again.get((kernel, grid, arguments))
+        except TypeError:  # something that cannot be looked up
+            return None
+        if work is not None:
+            self.seen[kernel.name] += 1
+            self.progress.launches += 1
+            work.ran += 1
+        return work
+
+    def forget(self) -> None:
+        """Other sessions are on from now on."""
+        self._again.clear()
 
     def saw(
         self, kernel: Kernel, grid: tuple[int, ...], arguments: tuple[Any, ...], company: Hashable
@@ -129,8 +149,17 @@ class Session:
             return None
         work = seen.work(grid, arguments)
         work.ran += 1
+        if not self.skip and self.take is None and not self.progress.show:  # all are looked at in silence
+            self._remember((kernel, grid, arguments), work)
+            return work
         looked_at = self.skip < count and (self.take is None or count <= self.skip + self.take)
         return work if looked_at else None
+
+    def _remember(self, launch: Hashable, work: Work) -> None:
+        if len(self._again) >= _REMEMBERED:
+            self._again.clear()
+        with suppress(TypeError):
+            self._again[launch] = work
 
     def passed_by(self, name: str, why: str) -> None:
         """A launch that cannot be looked at: it counts, and the report says why there is no more of it."""

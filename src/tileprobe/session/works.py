@@ -116,10 +116,14 @@ class Work:
             made = self._ready[id(places)] = _Made(about)
         if made.enough:
             return made.ready[0] if len(made.ready) == 1 else self._draw.choice(made.ready)
-        sampling = choice.sampling(programs, self._draw, self.stride, blocks=blocks, trips=self.trips)
-        ready = Ready(self.kernel.target.memory, places, sampling, programs, plain)
+        stride = made.ready[0].turns if made.ready and not self.trips else 1
+        if stride > 1:  # all that differs
+            ready = made.ready[0].turned(self._draw.turn("programs", min(stride, programs)))
+        else:
+            sampling = choice.sampling(programs, self._draw, self.stride, blocks=blocks, trips=self.trips)
+            ready = Ready(self.kernel.target.memory, places, sampling, programs, plain)
         made.ready.append(ready)
-        made.enough = len(made.ready) >= _SAMPLINGS or not choice.draws(sampling)
+        made.enough = len(made.ready) >= _SAMPLINGS or not choice.draws(ready.sampling)
         return ready
 
     def settle(self, recorded: Recorded, allowed: float) -> None:

@@ -128,6 +128,8 @@ class Buffer(Protocol):
         """The launch is over and its words are read. `used` are the parts, of each block, that may be set."""
         ...
 
+    # Where the memory has `moves`, a buffer also has `move(moves, out)`: see there.
+
 
 class Memory(Protocol):
     """Where a target's records and the parameters of a launch lie."""
@@ -140,6 +142,12 @@ class Memory(Protocol):
         """Host data that the kernel can read: an object with an `address`, valid while it is held. Where it is memory
         that the host can write to, it also has `words`, and is used again."""
         ...
+
+    # A memory that the host reads quickly may have `moves(block_words, trips, words)`, for launches of which it is
+    # known how often loops run and what is written: `trips` are, of each loop, the words of a block with trip counts
+    # and the largest count; `words` are those to keep. `buffer.move(moves, out)` then copies these to the address
+    # `out`, clears them and gives the buffer back at once; it returns False, having done nothing, if a loop ran
+    # otherwise.
 
 
 class ClockSource(Protocol):

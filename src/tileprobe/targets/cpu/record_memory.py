@@ -10,9 +10,10 @@ import os
 import threading
 from bisect import bisect_left
 from collections.abc import Sequence
-from contextlib import suppress
 
 import numpy as np
+
+from tileprobe.targets.cpu.moving import Moves
 
 _LINE = 8  # words of a cache line: no two programs share one
 _KEPT = 16  # buffers that wait for the next launch: as many threads may launch at once
@@ -20,26 +21,28 @@ _KEPT_BYTES = 256 * 2**20
 
 
 class CpuBuffer:
-    __slots__ = ("_blocks", "_memory", "_words", "address", "size")
+    """`shape` is how many blocks of how many words whoever has it sees in it."""
+
+    __slots__ = ("_memory", "_words", "address", "shape", "size")
 
     def __init__(self, memory: CpuMemory, words: Held, shape: tuple[int, int]) -> None:
         self._memory, self._words, self.address = memory, words, words.address
-        self._blocks = words.words[: shape[0] * shape[1]].reshape(shape)
-        self.size = len(words.words)
-
-    def shaped(self, blocks: int, block_words: int) -> CpuBuffer:
-        """The same memory in blocks of that size."""
-        if self._blocks.shape == (blocks, block_words):
-            return self
-        return CpuBuffer(self._memory, self._words, (blocks, block_words))
+        self.size, self.shape = len(words.words), shape
 
     def read(self) -> np.ndarray:
-        return self._blocks
+        return self._words.words[: self.shape[0] * self.shape[1]].reshape(self.shape)
 
     def give_back(self, used: Sequence[slice] | None = None) -> None:
+        blocks = self.read()
         for part in (slice(None),) if used is None else used:
-            self._blocks[:, part] = 0
+            blocks[:, part] = 0
         self._memory.keep(self)
+
+    def move(self, moves: Moves, out: int) -> bool:
+        if moves.run(moves.address, self.address, self.shape[0], out):
+            return False
+        self._memory.keep(self)
+        return True
 
 
 class Held:
@@ -65,19 +68,24 @@ class CpuMemory:
         os.register_at_fork(after_in_child=self.forked)
 
     def take(self, blocks: int, block_words: int) -> CpuBuffer:
-        words = blocks * block_words
-        if self._last:  # launches mostly come one by one and are alike
-            with suppress(IndexError):
-                last = self._last.pop()
-                if last.size >= words:
-                    return last.shaped(blocks, block_words)
-                self._store(last)
+        shape, words = (blocks, block_words), blocks * block_words
+        try:  # launches mostly come one by one and are alike
+            last = self._last.pop()
+        except IndexError:
+            pass
+        else:
+            if last.size >= words:
+                last.shape = shape
+                return last
+            self._store(last)
         with self._lock:
             place = bisect_left(self._sizes, words)
             if place < len(self._sizes):
                 del self._sizes[place]
-                return self._free.pop(place).shaped(blocks, block_words)
-        return CpuBuffer(self, _fresh(words), (blocks, block_words))
+                found = self._free.pop(place)
+                found.shape = shape
+                return found
+        return CpuBuffer(self, _fresh(words), shape)
 
     def keep(self, buffer: CpuBuffer) -> None:
         """For the next launch. Of too many the smallest go: the largest serve every launch."""
@@ -100,6 +108,9 @@ class CpuMemory:
 
     def put(self, words: np.ndarray) -> Held:
         return Held(words)
+
+    def moves(self, block_words: int, trips: Sequence[tuple[Sequence[int], int]], words: np.ndarray) -> Moves:
+        return Moves(block_words, trips, words)
 
 
 def _fresh(words: int) -> Held:
