@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import polars as pl
 from made import attention
+from planted import Kernel, launch
 
-from tileprobe.session.collect import Collected
+from tileprobe.session.collect import Collected, build_trace
 from tileprobe.session.recorded import Recorded
 from tileprobe.targets.base import Variant
 from tileprobe.trace import Trace, Work
@@ -101,3 +102,14 @@ def test_a_launch_probed_otherwise_is_counted_with_its_own_kernel():
         collected.saw(code, "work", (4,))
         collected.add(code, Variant(key, None), Recorded((4,), work="work"), False)
     assert [seen.works["work"].row(0, 0).ran for seen in collected.kernels.values()] == [2, 1]
+
+
+def test_a_work_that_is_probed_in_another_way_is_counted_once():
+    """Another session began or ended: from some launch on the kernel has other probes."""
+    kernel, collected = Kernel(), Collected()
+    other = Variant("other", None, kernel.layout, kernel.variant.regions)
+    for _ in range(5):
+        collected.saw(kernel, "w", (4,), "n=3")
+    for variant in (kernel.variant, kernel.variant, other):
+        collected.add(kernel, variant, launch(kernel, work="w"), False)
+    assert sorted(work.ran for work in build_trace(collected, {}).works) == [1, 4]
