@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
+import planted
 import polars as pl
 from made import attention
-from planted import Kernel, launch
 
 from tileprobe.session.collect import Collected, build_trace
 from tileprobe.session.recorded import Recorded
@@ -106,10 +106,10 @@ def test_a_launch_probed_otherwise_is_counted_with_its_own_kernel():
 
 def test_a_work_that_is_probed_in_another_way_is_counted_once():
     """Another session began or ended: from some launch on the kernel has other probes."""
-    kernel, collected = Kernel(), Collected()
+    kernel, collected = planted.Kernel(), Collected()
     other = Variant("other", None, kernel.layout, kernel.variant.regions)
     for _ in range(5):
         collected.saw(kernel, "w", (4,), "n=3")
     for variant in (kernel.variant, kernel.variant, other):
-        collected.add(kernel, variant, launch(kernel, work="w"), False)
+        collected.add(kernel, variant, planted.launch(kernel, work="w"), False)
     assert sorted(work.ran for work in build_trace(collected, {}).works) == [1, 4]
