@@ -44,7 +44,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--records",
         action="append",
         metavar="NAME=VALUE",
-        help="what records are, where the target has a choice: clock_bits=32, granularity=warp, strategy=circular",
+        help="what records are, where the target has a choice: clock_bits=32, granularity=warp, strategy=circular, "
+        "buffer=shared, shared_words=2048",
     )
     how.add_argument(
         "--seed", type=int, default=0, metavar="N", help="what is drawn at random follows from it"

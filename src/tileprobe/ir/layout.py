@@ -66,6 +66,7 @@ class Loop:
     stride: int = 0  # words from one kept iteration to the next
     cursor: bool = False  # its records go to the cursor's segment
     stream: int = 0
+    window: int = 0  # kept iterations that are in shared memory at a time, if not all are (ir/windows.py)
 
 
 @dataclass(frozen=True)

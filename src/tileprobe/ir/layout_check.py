@@ -27,6 +27,12 @@ def check_clock_bits(bits: int | str) -> None:
         raise TileProbeError(f"a record's clock has 64 bits or up to 32, not clock_bits={str(bits)[:20]}")
 
 
+def check_shared_words(words: int | str) -> None:
+    number = int(words) if str(words).isdecimal() and len(str(words)) < 6 else 0
+    if not number:
+        raise TileProbeError(f"shared_words is a number of 64-bit words, such as 2048, not {str(words)[:20]}")
+
+
 def check_layout(layout: Layout) -> None:
     for what, value, known in (
         ("granularity", layout.granularity, GRANULARITIES),
@@ -84,6 +90,8 @@ def _places(layout: Layout, stream: Stream) -> None:
     for loop in loops:
         if loop.capacity < 1:
             raise TileProbeError(f"a loop needs room for at least one iteration: {loop}")
+        if loop.window and (layout.strategy != "flush" or not 0 < loop.window <= loop.capacity):
+            raise TileProbeError(f"a window has some of the iterations that are kept and are flushed: {loop}")
         if not loop.cursor:
             _take(taken, _words(layout, loop, loop.trip_base), 1, f"the trip count of {loop}")
     for slot in slots:

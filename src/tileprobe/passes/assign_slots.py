@@ -25,6 +25,7 @@ from tileprobe.ir.layout import CURSOR_WORDS, Body, Layout, Span, Stamp, StreamI
 from tileprobe.ir.probe import DoneOp, IssueOp, MarkOp, ProbeOp, RegionOp, StartOp, StopOp, ValueOp, WaitOp
 from tileprobe.ir.registry import structure
 from tileprobe.ir.structure import Strand, Structure
+from tileprobe.ir.windows import with_windows
 from tileprobe.passes import instrument
 from tileprobe.passes._pairs import End, Wait, pair, span_between
 from tileprobe.passes.sample import CAPACITY
@@ -44,8 +45,8 @@ class AssignSlotsPass(ModulePass):
 
     A block takes at most `max_words`: loops with much room get less of it until it fits. Records of loops that nobody
     counts the iterations of have room for `cursor_capacity` of them, or with 0 for as many iterations as other loops.
-    What records are (a
-    `granularity`, a `buffer`, a `strategy`, the width of their clock) goes into the layout."""
+    In shared memory a program takes at most `shared_words`. What records are (a `granularity`, a `buffer`, a
+    `strategy`, the width of their clock) goes into the layout."""
 
     name = "assign-slots"
     lowers: ClassVar[str] = "probe"  # the IR before this pass is the last of that level
@@ -58,6 +59,7 @@ class AssignSlotsPass(ModulePass):
     capacity: int = 256
     cursor_capacity: int = 1024
     max_words: int = 16384
+    shared_words: int = 2048
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         how = structure(self.structure)
@@ -76,11 +78,23 @@ class AssignSlotsPass(ModulePass):
             kernel.attributes[UNPAIRED] = ArrayAttr([StringAttr(note) for note in notes])
 
     def _layout(self, streams: list[StreamItems], spans: list[Span]) -> Layout:
+        shared, flushed = self.buffer == "shared", self.strategy == "flush"
+        if flushed and not shared:
+            raise UnsupportedError(
+                f"records with strategy flush collect in shared memory: they take buffer=shared, not {self.buffer}"
+            )
+        most = min(self.max_words, self.shared_words) if shared and not flushed else self.max_words
+        layout = self._fitting(streams, spans, most)
+        return with_windows(layout, self.shared_words) if flushed else layout
+
+    def _fitting(self, streams: list[StreamItems], spans: list[Span], most_words: int) -> Layout:
         pushed = self.cursor_capacity or max(
             _pushed(part.items, part.all_cursor, self.capacity if part.all_cursor else 1) for part in streams
         )
+        # Blocks of global memory were sized for one instance; in shared memory several have to share.
+        parts = sum(part.instances for part in streams) if self.buffer == "shared" else 1
         while True:
-            while self._least_words(streams) > self.max_words and (largest := _largest(streams)) > 1:
+            while self._least_words(streams) > most_words and (largest := _largest(streams)) > 1:
                 streams = _shrunk(
                     streams, largest
                 )  # laying out hundreds of millions of words would take a while
@@ -88,17 +102,17 @@ class AssignSlotsPass(ModulePass):
                 streams,
                 spans=spans,
                 clock_bits=self.clock_bits,
-                cursor_capacity=min(pushed, self.max_words // (2 * CURSOR_WORDS)),
+                cursor_capacity=min(pushed, most_words // (2 * CURSOR_WORDS * parts)),
                 granularity=self.granularity,
                 buffer=self.buffer,
                 strategy=self.strategy,
             )
-            if layout.block_words <= self.max_words:
+            if layout.block_words <= most_words:
                 return layout
             largest = _largest(streams)
             if largest == 1:
                 raise TileProbeError(
-                    f"one program's records need {layout.block_words} words and may take {self.max_words}: "
+                    f"one program's records need {layout.block_words} words and may take {most_words}: "
                     "select fewer regions, or allow more"
                 )
             streams = _shrunk(streams, largest)

@@ -18,7 +18,7 @@ from typing import Any
 
 from tileprobe import __version__
 from tileprobe.errors import TileProbeError
-from tileprobe.ir.layout_check import BUFFERS, GRANULARITIES, STRATEGIES, check_clock_bits
+from tileprobe.ir.layout_check import BUFFERS, GRANULARITIES, STRATEGIES, check_clock_bits, check_shared_words
 from tileprobe.session.arguments import WORKS
 from tileprobe.session.budget import Budget
 from tileprobe.session.choices import Choice, check_numbers
@@ -79,7 +79,8 @@ class Session:
         alternate: a random half of the launches of a work runs without probes, to measure what they cost.
         max_overhead: the share of a launch's time that records may take with programs="auto".
         launch_mb, total_mb: room for the records of one launch, and of the session.
-        records: what records are, where the target has a choice: granularity, buffer, strategy, clock_bits.
+        records: what records are, where the target has a choice: granularity, buffer, strategy, clock_bits,
+            shared_words (of shared memory, for those of one program).
         intervals: of a simulated machine, which needs no records, so many intervals a launch.
         seed: of what is drawn (launches, programs, iterations); the same seed draws the same.
         """
@@ -300,15 +301,15 @@ class Session:
 
 def check_records(records: Mapping[str, str | int]) -> dict[str, str | int]:
     """The options of records, checked; whether a target can do them is known when a kernel is compiled."""
-    known = {"granularity": GRANULARITIES, "buffer": BUFFERS, "strategy": STRATEGIES, "clock_bits": None}
+    known = {"granularity": GRANULARITIES, "buffer": BUFFERS, "strategy": STRATEGIES}
+    checks = {"clock_bits": check_clock_bits, "shared_words": check_shared_words}
     for name, value in records.items():
-        if name not in known:
-            raise TileProbeError(f"records have no {name!r}; they have {', '.join(known)}")
-        there = known[name]
-        if there is not None and value not in there:
-            raise TileProbeError(f"the {name} of records is one of {', '.join(there)}, not {value!r}")
-        if there is None:
-            check_clock_bits(value)
+        if name in checks:
+            checks[name](value)
+        elif name not in known:
+            raise TileProbeError(f"records have no {name!r}; they have {', '.join([*known, *checks])}")
+        elif value not in known[name]:
+            raise TileProbeError(f"the {name} of records is one of {', '.join(known[name])}, not {value!r}")
     return dict(records)
 
 

@@ -23,6 +23,9 @@ _CROSSES = 0  # what LLVM may move over a clock: nothing, or matrix instructions
 # Words behind the end of every buffer: Triton's buffers have 2^31 - 2 bytes. Offsets of records are added to it, and
 # nothing wraps round below 2^32.
 _NOWHERE = 2**28
+# Behind the end of every work group's shared memory, in bytes: instructions drop what lies there (CDNA 3 ISA, 11.1
+# "LDS: out of range"; RDNA 3 ISA, 12.1), as they do with buffers.
+_NOWHERE_SHARED = 2**20
 # Hardware registers that name a compute unit, (register, first bit, bits), the finest last.
 _UNITS = {
     "gfx9": ((20, 0, 4), (4, 13, 3), (4, 8, 4)),  # XCC_ID; HW_ID: shader engine, compute unit
@@ -34,8 +37,6 @@ class Amd:
     """What the lowering of records asks of an instruction set."""
 
     name = "hip"
-    largest_offset = 2**31 - 1  # LLVM splits what does not fit
-
     def __init__(self, arch: str) -> None:
         self.arch = arch
 
@@ -43,6 +44,9 @@ class Amd:
         from tileprobe.targets.gpu.target import HipTarget
 
         HipTarget.capabilities.check(layout, HipTarget.name)
+
+    def reach(self, frame: Frame) -> int:
+        return 2**16 - 1 if frame.shared else 2**31 - 1  # of buffers LLVM splits what does not fit
 
     def table(self, emit: Emitter, address: SSAValue, word: int) -> list[SSAValue]:
         """Two 64-bit words from an even one on."""
@@ -60,12 +64,20 @@ class Amd:
         words = none if far is None else emit.binary("arith.divui", far, emit.constant(8))
         return self.only(emit, Frame(emit.each(words), base), by)
 
+    def shared_block(self, emit: Emitter, address: SSAValue, by: SSAValue, far: SSAValue | None) -> Frame:
+        address = emit.each(address if far is None else emit.add(address, far))
+        return self.only(emit, Frame(address, shared=True), by)
+
     def onward(self, emit: Emitter, frame: Frame, number: SSAValue, pace: int) -> Frame:
+        if frame.shared:
+            far = emit.mul(emit.cast(number, 32), emit.constant(pace))
+            return Frame(emit.add(frame.at, far), shared=True)
         far = emit.mul(emit.cast(number, 32), emit.constant(pace // 8))
         return Frame(emit.add(frame.at, far), frame.base)
 
     def only(self, emit: Emitter, frame: Frame, hit: SSAValue) -> Frame:
-        return Frame(emit.select(hit, frame.at, emit.each(emit.constant(_NOWHERE))), frame.base)
+        away = emit.each(emit.constant(_NOWHERE_SHARED if frame.shared else _NOWHERE))
+        return Frame(emit.select(hit, frame.at, away), frame.base, frame.shared)
 
     def header(self, emit: Emitter, frame: Frame, by: SSAValue, epoch: SSAValue) -> None:
         self.put(emit, frame, by, 8 * EPOCH, epoch)
@@ -92,10 +104,23 @@ class Amd:
 
     def put(self, emit: Emitter, frame: Frame, by: SSAValue, offset: int, word: SSAValue) -> None:
         """A 64-bit word in its place; who does not store is somewhere else already."""
+        if frame.shared:
+            text = f"ds_write_b64 $1, $2 offset:{offset}"
+            emit.assembly(text, "=v,v,v", [frame.at, word], ["i32"])
+            return
         assert frame.base is not None
         place = emit.add(frame.at, emit.constant(offset // 8))
         shape = "contiguity = 1 : i32, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>"
         emit.op("amdg.buffer_store", [emit.each(word), frame.base, place], [], shape)
+
+    def fetch(self, emit: Emitter, frame: Frame, by: SSAValue) -> SSAValue:
+        # Assembly is separated by ends of lines; LLVM does not know that there is something to wait for.
+        text = "ds_read_b64 $0, $1\\0As_waitcnt lgkmcnt(0)"
+        return emit.assembly(text, "=&v,v", [frame.at], ["i64"])[0]
+
+    def settle(self, emit: Emitter) -> None:
+        """A wave runs in step and its accesses to shared memory are done in order: nothing may be moved over this."""
+        _call(emit, "llvm.amdgcn.sched.barrier", [emit.constant(_CROSSES)])
 
     def _unit(self, emit: Emitter) -> SSAValue:
         """The number of the compute unit, made of the parts that contain it."""

@@ -42,6 +42,10 @@ class Carried:
         place = list(self.body.args).index(value) - 1  # type: ignore[arg-type]
         self.last.operands[place] = following
 
+    def final(self, value: SSAValue) -> SSAValue:
+        """What a value that goes round is behind the loop."""
+        return self.loop.results[list(self.body.args).index(value) - 1]  # type: ignore[arg-type]
+
     # -- which iterations ------------------------------------------------------------------------------------
 
     def first_ones(self, emit: Emitter, op: IndexOp, capacity: int) -> SSAValue | None:

@@ -18,6 +18,9 @@ from tileprobe.ir.regions import Region
 from tileprobe.targets.gpu.table import WORD, table_words
 
 _WARP_SIZES = {"gfx9": 64}  # of AMD; all others have 32 threads
+# KiB of shared memory that a program can have: CUDA C++ Programming Guide, "Technical Specifications per Compute
+# Capability"; CDNA 4 ISA; all other AMD GPUs have 64.
+_MOST_SHARED = {"80": 163, "86": 99, "89": 99, "90": 227, "100": 227, "120": 99, "gfx950": 160}
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,11 @@ def gpu_target(name: str, machine: str) -> Any:
     return GPUTarget("hip", machine, _WARP_SIZES.get(machine[:4], 32))
 
 
+def most_shared_bytes(machine: str) -> int:
+    """What a program can have of shared memory."""
+    return 1024 * _MOST_SHARED.get(machine, 64)
+
+
 def add_probes(plain: Any, pipeline: str) -> Probed | None:
     """The kernel with the probes of a pipeline; None when that finds nothing."""
     from triton._C.libtriton import ir
@@ -73,6 +81,7 @@ def add_probes(plain: Any, pipeline: str) -> Probed | None:
     text = from_xdsl(module, context).str()
     kernel = _compiled(plain, text)
     _check_scratch(kernel, made.layout)
+    _check_shared(kernel, plain)
     return Probed(
         kernel,
         made.layout,
@@ -114,4 +123,14 @@ def _check_scratch(kernel: Any, layout: Layout) -> None:
         raise UnsupportedError(
             f"the kernel {kernel.metadata.name} has {size} bytes of profile scratch a program, and its records "
             f"{expected}: another profiler instruments it; end that one first"
+        )
+
+
+def _check_shared(kernel: Any, plain: Any) -> None:
+    taken, before = kernel.metadata.shared, plain.metadata.shared
+    room = most_shared_bytes(str(kernel.metadata.target.arch))
+    if taken > max(room, before):
+        raise UnsupportedError(
+            f"the records of {kernel.metadata.name} do not fit into shared memory: a program has {room} bytes, takes "
+            f"{before} without them and {taken} with them; give them less (shared_words), or take buffer=global"
         )

@@ -10,18 +10,10 @@ from typing import Any
 
 from triton.backends.driver import DriverBase
 
-from tileprobe.targets.gpu.compile import options_of
+from tileprobe.targets.gpu.compile import most_shared_bytes, options_of
 
-_MOST_SHARED = {
-    "80": 163,
-    "86": 99,
-    "89": 99,
-    "90": 227,
-    "100": 227,
-    "120": 99,
-    "gfx950": 160,
-}  # KiB of a program
 _FIRST_DEVICE = 1000  # numbers of devices that are not there; Triton keeps kernels by them
+_numbers: dict[str, int] = {}  # of machines
 
 
 class CompileOnly(DriverBase):
@@ -50,9 +42,8 @@ class CompileOnly(DriverBase):
         return torch.device("cpu")
 
     def get_current_device(self) -> int:
-        known = sorted([*_MOST_SHARED, "gfx942", "gfx1100"])
-        arch = str(self.target.arch)
-        return _FIRST_DEVICE + (known.index(arch) if arch in known else len(known))
+        known = _numbers.setdefault(str(self.target.arch), len(_numbers))
+        return _FIRST_DEVICE + known
 
     def set_current_device(self, device: int) -> None: ...
 
@@ -103,8 +94,7 @@ class _Utilities:
         self.arch = arch
 
     def get_device_properties(self, device: int) -> dict[str, Any]:
-        shared = _MOST_SHARED.get(self.arch, 64) * 1024
-        return {"max_shared_mem": shared, "multiprocessor_count": 1, "warpSize": 32, "arch": self.arch}
+        return {"max_shared_mem": most_shared_bytes(self.arch), "multiprocessor_count": 1, "warpSize": 32, "arch": self.arch}
 
     def load_binary(self, name: str, kernel: bytes, shared: int, device: int) -> tuple[Any, ...]:
         return object(), object(), 0, 0, 1024 * 1024

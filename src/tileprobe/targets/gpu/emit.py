@@ -6,16 +6,17 @@ Values are scalars, the same for all threads, or one element a thread of a strea
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import CallSiteLoc, FileLineColLoc, IntAttr, IntegerType, LocationAttr, StringAttr
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from tileprobe.ir.accessors import is_tensor
 from tileprobe.ir.reader import op_class, parse_attributes, parse_type
 
 _PREDICATES = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")
+_PIECE = 16  # words of shared memory
 _WITH_FLAGS = frozenset(["arith.addi", "arith.subi", "arith.muli", "arith.shli"])
 
 
@@ -131,6 +132,31 @@ class Emitter:
             return self.each(left), self.each(right)
         return left, right
 
+    # -- control flow ----------------------------------------------------------------------------------------
+
+    def repeat(self, count: SSAValue, body: Callable[[Emitter, SSAValue], None]) -> None:
+        """Runs what `body` emits so many times; it is given the number of the turn, an i32."""
+        block = Block(arg_types=[count.type])
+        inside = Emitter(block, None, self.threads, self.where)
+        body(inside, block.args[0])
+        inside.op("scf.yield", [], [])
+        self._around("scf.for", [self.constant(0), count, self.constant(1)], [Region(block)])
+
+    def when(self, condition: SSAValue, body: Callable[[Emitter], None]) -> None:
+        """Runs what `body` emits if a truth of all threads holds."""
+        block = Block()
+        inside = Emitter(block, None, self.threads, self.where)
+        body(inside)
+        inside.op("scf.yield", [], [])
+        self._around("scf.if", [condition], [Region(block), Region()])
+
+    def _around(self, name: str, operands: Sequence[SSAValue], regions: Sequence[Region]) -> None:
+        made = op_class(name).create(operands=operands, regions=regions, location=self.where)
+        if self.before is None:
+            self.block.add_op(made)
+        else:
+            self.block.insert_op_before(made, self.before)
+
     # -- threads, memory and machine code --------------------------------------------------------------------
 
     def thread(self) -> SSAValue:
@@ -147,6 +173,19 @@ class Emitter:
             f"nbytes = {size} : i32, alignment = 16 : i32, third_party_allocation",
         )
         return self.value("tt.ptr_to_int", [pointer], parse_type("i64"))
+
+    def shared(self, words: int) -> tuple[SSAValue, SSAValue]:
+        """Shared memory of the program: itself, for `release`, and its address, an i32."""
+        layout = "#ttg.swizzled_shared<{vec = 1, perPhase = 1, maxPhase = 1, order = [0]}>"
+        # A buffer has a power of two of elements, but there may be any number of buffers.
+        pieces = -(-words // _PIECE)
+        kind = parse_type(f"!ttg.memdesc<{pieces}x{_PIECE}xi64, {layout}, #ttg.shared_memory, mutable>")
+        held = self.value("ttg.local_alloc", [], kind)
+        return held, self.value("tti.experimental_memdesc_to_i32", [held], parse_type("i32"))
+
+    def release(self, held: SSAValue) -> None:
+        """Up to here shared memory is kept."""
+        self.op("ttg.local_dealloc", [held], [])
 
     def assembly(
         self, text: str, constraints: str, operands: Sequence[SSAValue], results: Sequence[str]

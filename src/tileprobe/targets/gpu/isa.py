@@ -14,16 +14,20 @@ from tileprobe.targets.gpu.emit import Emitter
 
 @dataclass(frozen=True)
 class Frame:
-    """Where the records of an iteration lie: an address of each thread, or words from a `base` that all share."""
+    """Where the records of an iteration lie: an address of each thread, or words from a `base` that all share. In
+    `shared` memory it is an address of 32 bits."""
 
     at: SSAValue
     base: SSAValue | None = None
+    shared: bool = False
 
 
 class Isa(Protocol):
     """The instructions of records. `by` is an i1 of each thread: whether it stores; offsets are bytes."""
 
-    largest_offset: int
+    def reach(self, frame: Frame) -> int:
+        """The largest offset from a frame that an instruction can have."""
+        ...
 
     def check(self, layout: Layout) -> None:
         """Refuses a layout that cannot be written here."""
@@ -35,6 +39,10 @@ class Isa(Protocol):
 
     def block(self, emit: Emitter, address: SSAValue, by: SSAValue, far: SSAValue | None) -> Frame:
         """The frame of a stream: its block at an address, or so many bytes further on, an i32 of each thread."""
+        ...
+
+    def shared_block(self, emit: Emitter, address: SSAValue, by: SSAValue, far: SSAValue | None) -> Frame:
+        """The same in shared memory, at an address of 32 bits."""
         ...
 
     def onward(self, emit: Emitter, frame: Frame, number: SSAValue, pace: int) -> Frame:
@@ -61,6 +69,14 @@ class Isa(Protocol):
 
     def put(self, emit: Emitter, frame: Frame, by: SSAValue, offset: int, word: SSAValue) -> None:
         """A 64-bit word in its place."""
+        ...
+
+    def fetch(self, emit: Emitter, frame: Frame, by: SSAValue) -> SSAValue:
+        """The 64-bit word that lies where a frame of shared memory begins."""
+        ...
+
+    def settle(self, emit: Emitter) -> None:
+        """From here on the threads of a warp see what others of it stored."""
         ...
 
 

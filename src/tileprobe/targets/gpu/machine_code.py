@@ -12,10 +12,17 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from tileprobe.targets.gpu.compile import Site
-from tileprobe.targets.gpu.machine_ops import OPCODES, RECORD_OPCODES, SYNCHRONISING
-from tileprobe.targets.gpu.passes.record_to_ttgir import OTHER_FILE, RECORD_FILE
+from tileprobe.targets.gpu.machine_ops import OPCODES, RECORD_OPCODES, SHARED_OPCODES, SYNCHRONISING
+from tileprobe.targets.gpu.passes.record_to_ttgir import (
+    FLUSH_FILE,
+    OTHER_FILE,
+    RECORD_FILE,
+    SHARED_RECORD_FILE,
+)
 
-OUR_FILES = (RECORD_FILE, OTHER_FILE)
+OUR_FILES = (RECORD_FILE, OTHER_FILE, SHARED_RECORD_FILE, FLUSH_FILE)
+_IN_SHARED = (SHARED_RECORD_FILE, FLUSH_FILE)
+_RECORDS = (RECORD_FILE, SHARED_RECORD_FILE)
 _CLOCKS = ("SR_CLOCKLO", "s_memtime", "HW_REG_SHADER_CYCLES", "s_getreg_b32")
 _NOTHING = ("NOP", "s_nop", "s_code_end")
 
@@ -33,12 +40,14 @@ class Instruction:
     @property
     def ours(self) -> bool:
         """Whether records brought it. Compilers give lines to neighbours, so what a record cannot need is not."""
+        if self.file in _IN_SHARED and self.opcode.startswith(SHARED_OPCODES):
+            return True
         return self.file in OUR_FILES and self.opcode.startswith(RECORD_OPCODES)
 
     @property
     def slot(self) -> int:
         """The slot of the record that this is a part of, or -1."""
-        return self.line - 1 if self.file == RECORD_FILE and self.ours else -1
+        return self.line - 1 if self.file in _RECORDS and self.ours else -1
 
     @property
     def reads_clock(self) -> bool:

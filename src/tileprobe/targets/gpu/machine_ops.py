@@ -56,3 +56,5 @@ RECORD_OPCODES = (
     "s_", "v_mov", "v_add", "v_lshl", "v_cmp", "v_cndmask", "v_and", "v_or", "v_mul", "v_mad", "v_sub",
     "v_readfirstlane", "global_store", "global_load", "flat_store", "buffer_store", "scratch",
 )  # fmt: skip
+# And where they are collected in shared memory.
+SHARED_OPCODES = ("STS", "LDS", "WARPSYNC", "ds_write", "ds_read", "ds_store", "ds_load")

@@ -15,6 +15,7 @@ from tileprobe.targets.gpu.isa import Frame
 
 _KEEPS = 100  # from here on ptxas keeps such addresses in each thread's registers by itself (benchmarks.gpu_probes)
 _STORE = "st.relaxed.cta.global"
+_SHARED_STORE = "st.relaxed.cta.shared"
 _BY = "setp.ne.b32 by, $2, 0;"  # whether this thread stores
 
 
@@ -23,8 +24,6 @@ class Nvidia:
 
     name = "cuda"
     assert UNIT == EPOCH + 1  # they are written together
-    largest_offset = 2**23 - 1  # bytes, in a store
-
     def __init__(self, arch: int) -> None:
         self.spread = arch < _KEEPS
 
@@ -32,6 +31,9 @@ class Nvidia:
         from tileprobe.targets.gpu.target import CudaTarget
 
         CudaTarget.capabilities.check(layout, CudaTarget.name)
+
+    def reach(self, frame: Frame) -> int:
+        return 2**23 - 1  # 24 bits with a sign
 
     def table(self, emit: Emitter, address: SSAValue, word: int) -> list[SSAValue]:
         """Two 64-bit words from an even one on."""
@@ -48,7 +50,16 @@ class Nvidia:
             address = emit.select(by, address, emit.each(emit.constant(0, "i64")))
         return Frame(address)
 
+    def shared_block(self, emit: Emitter, address: SSAValue, by: SSAValue, far: SSAValue | None) -> Frame:
+        address = emit.each(address if far is None else emit.add(address, far))
+        if self.spread:
+            address = emit.select(by, address, emit.each(emit.constant(0)))
+        return Frame(address, shared=True)
+
     def onward(self, emit: Emitter, frame: Frame, number: SSAValue, pace: int) -> Frame:
+        if frame.shared:
+            far = emit.mul(emit.cast(number, 32), emit.constant(pace))
+            return Frame(emit.add(frame.at, far), shared=True)
         far = emit.mul(emit.cast(number, 64, signed=False), emit.constant(pace, "i64"))
         return Frame(emit.add(frame.at, far))
 
@@ -73,20 +84,34 @@ class Nvidia:
         self, emit: Emitter, frame: Frame, by: SSAValue, offset: int, epoch: SSAValue, bits: int
     ) -> None:
         """A clock in its place."""
+        store, kind = _store(frame)
         if bits == 64:
             text = f"""{{ .reg .pred by; .reg .b64 t; {_BY} mov.u64 t, %clock64;
-                @by {_STORE}.b64 [$1+{offset}], t; }}"""
-            emit.assembly(text, "=r,l,r", [frame.at, _number(emit, by)], ["i32"])
+                @by {store}.b64 [$1+{offset}], t; }}"""
+            emit.assembly(text, f"=r,{kind},r", [frame.at, _number(emit, by)], ["i32"])
             return
         # `%clock` has a slower way through the uniform registers than the low half of `%clock64`.
         text = f"""{{ .reg .pred by; .reg .b32 low, high; .reg .b64 t; {_BY} mov.u64 t, %clock64;
-            mov.b64 {{low, high}}, t; mov.b64 t, {{low, $3}}; @by {_STORE}.b64 [$1+{offset}], t; }}"""
-        emit.assembly(text, "=r,l,r,r", [frame.at, _number(emit, by), epoch], ["i32"])
+            mov.b64 {{low, high}}, t; mov.b64 t, {{low, $3}}; @by {store}.b64 [$1+{offset}], t; }}"""
+        emit.assembly(text, f"=r,{kind},r,r", [frame.at, _number(emit, by), epoch], ["i32"])
 
     def put(self, emit: Emitter, frame: Frame, by: SSAValue, offset: int, word: SSAValue) -> None:
         """A 64-bit word in its place."""
-        text = f"{{ .reg .pred by; {_BY} @by {_STORE}.b64 [$1+{offset}], $3; }}"
-        emit.assembly(text, "=r,l,r,l", [frame.at, _number(emit, by), word], ["i32"])
+        store, kind = _store(frame)
+        text = f"{{ .reg .pred by; {_BY} @by {store}.b64 [$1+{offset}], $3; }}"
+        emit.assembly(text, f"=r,{kind},r,l", [frame.at, _number(emit, by), word], ["i32"])
+
+    def fetch(self, emit: Emitter, frame: Frame, by: SSAValue) -> SSAValue:
+        text = f"{{ .reg .pred by; {_BY} mov.b64 $0, 0; @by ld.relaxed.cta.shared.b64 $0, [$1]; }}"
+        return emit.assembly(text, "=&l,r,r", [frame.at, _number(emit, by)], ["i64"])[0]
+
+    def settle(self, emit: Emitter) -> None:
+        emit.scalar_assembly("mov.b32 $0, $1; bar.warp.sync 0xffffffff;", "=r,r", [emit.constant(0)], ["i32"])
+
+
+def _store(frame: Frame) -> tuple[str, str]:
+    """How it is stored to a frame, and what an address is in assembly."""
+    return (_SHARED_STORE, "r") if frame.shared else (_STORE, "l")
 
 
 def _number(emit: Emitter, by: SSAValue) -> SSAValue:

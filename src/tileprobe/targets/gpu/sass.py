@@ -47,16 +47,16 @@ def _places(ptx: str) -> list[tuple[str, int]]:
     """For each line of PTX the file and line it comes from."""
     lines = ptx.splitlines()
     files = {int(found[1]): found[2] for line in lines if (found := _FILE.match(line))}
-    here = user = ("", 0)
+    here = user = last = ("", 0)
     placed = inside = (
         False  # LLVM counts lines on within a piece of assembly: its first place is that of all of it
     )
     places = []
     for line in lines:
         if _BEGIN in line:
-            inside, placed = True, False
+            inside, placed, here = True, False, last  # LLVM names a place once where two pieces have the same
         elif (found := _LOC.match(line)) and not (inside and placed):
-            here = files.get(int(found[1]), ""), int(found[2])
+            here = last = files.get(int(found[1]), ""), int(found[2])
             user = user if here[0] in OUR_FILES else here
             placed = True
         places.append(here)

@@ -165,7 +165,11 @@ class CudaTarget(GpuTarget):
     architectures = ("80", "86", "89", "90", "100", "120")
     levels = (*_OURS, Level("ptx", "PTX"), Level("sass", "machine code"))
     capabilities = Capabilities(
-        ("program", "warp", "warp_group"), ("global",), ("exact", "circular"), (64, 32), streams=64
+        ("program", "warp", "warp_group"),
+        ("global", "shared"),
+        ("exact", "circular", "flush"),
+        (64, 32),
+        streams=64,
     )
 
 
@@ -180,7 +184,11 @@ class HipTarget(GpuTarget):
     stated_timer = _AMD_TIMER
     levels = (*_OURS, Level("amdgcn", "machine code"))
     capabilities = Capabilities(
-        ("program", "warp", "warp_group"), ("global",), ("exact", "circular"), (64, 32), streams=64
+        ("program", "warp", "warp_group"),
+        ("global", "shared"),
+        ("exact", "circular", "flush"),
+        (64, 32),
+        streams=64,
     )
 
     def clock_width(self) -> int:

@@ -37,12 +37,16 @@ from tileprobe.ir.record import (
 from tileprobe.targets.gpu.carried import Carried, Sampling
 from tileprobe.targets.gpu.emit import Emitter, Threads, location
 from tileprobe.targets.gpu.isa import Frame, Isa, isa_of
+from tileprobe.targets.gpu.shared_buffer import SharedBuffer
 from tileprobe.targets.gpu.table import BLOCK, EPOCH_WORD, FIRST_LOOP, LOOP_WORDS, WORD, entry_words, loops_of
 
 # Files that locations name: records by slot and dose, what else is added.
 RECORD_FILE = "tileprobe.record"
+SHARED_RECORD_FILE = "tileprobe.shared_record"
 OTHER_FILE = "tileprobe.overhead"
+FLUSH_FILE = "tileprobe.flush"
 _OTHER = location(OTHER_FILE)
+_FLUSH = location(FLUSH_FILE)
 # What Triton's analysis of shared memory looks for one after another.
 _WAITS = (
     "ttg.async_wait",
@@ -136,6 +140,13 @@ class _Stream:
     by: SSAValue  # i1: whether a thread speaks for an instance that is recorded
     epoch: SSAValue  # i32
     sampling: dict[int, Sampling]
+    home: Frame  # where records with places are put: the block, or shared memory first
+    pushed: Frame  # and those of the cursor
+    shared: SharedBuffer | None = None
+
+    def word(self, word: int) -> int:
+        """The word from `home` on for one of the block."""
+        return word if self.shared is None else self.shared.word(word)
 
 
 @dataclass
@@ -217,9 +228,22 @@ class _Lowering:
             both, extent = self.isa.table(emit, entry, FIRST_LOOP + LOOP_WORDS * n)
             high = emit.binary("arith.shrui", both, emit.constant(32, "i64"))
             sampling[loop] = emit.cast(both, 32), emit.cast(high, 32), emit.cast(extent, 32)
-        made = _Stream(stream.id, threads, frame, by, epoch, sampling)
+        made = _Stream(stream.id, threads, frame, by, epoch, sampling, frame, frame)
+        if self.layout.buffer == "shared":
+            self._collect(emit.at(_FLUSH), made, part, entry)
         self.isa.header(emit, frame, by, words[EPOCH_WORD])
         self.streams[op.block] = made
+
+    def _collect(self, emit: Emitter, stream: _Stream, part: int, entry: SSAValue) -> None:
+        """Records of a stream go to shared memory, from which they are copied to its block."""
+        shared = SharedBuffer.made(emit, self.isa, self.layout, stream.number, part, entry)
+        shared.clear(emit)
+        stream.shared, stream.home = shared, shared.frame(emit, stream.by)
+        if self.layout.strategy != "flush":
+            at = shared.word(self.layout.streams[stream.number].cursor_base)
+            place = self.layout.streams[stream.number].cursor_base
+            back = emit.constant(at - place)  # offsets of the cursor's records are those in the block
+            stream.pushed = self.isa.onward(emit, stream.home, back, WORD)
 
     def _flush(self, block: Block, op: FlushOp) -> None:
         stream = self.streams[op.block]
@@ -227,6 +251,8 @@ class _Lowering:
         if op.cursor is not None:
             self.isa.put(emit, stream.block, stream.by, WORD * PUSHED, op.cursor)
         self.isa.end(emit, stream.block, stream.by)
+        if stream.shared is not None:
+            stream.shared.copy_rest(emit.at(_FLUSH))
 
     # -- loops -----------------------------------------------------------------------------------------------
 
@@ -250,13 +276,13 @@ class _Lowering:
                 "arith.shli", emit.cast(stream.epoch, 64, signed=False), emit.constant(32, "i64")
             )
             word = emit.binary("arith.ori", high, trip)
-            self._put(emit, frame, by, WORD * op.base.data, word)
+            self._put(emit, frame, by, WORD * stream.word(op.base.data), word)
 
     def _around(self, indices: object, stream: _Stream) -> tuple[SSAValue, Frame]:
         """Which threads record in the innermost of these iterations, and its frame."""
         within = list(indices)  # type: ignore[call-overload]
         if not within:
-            return stream.by, stream.block
+            return stream.by, stream.home
         kept = self.kept[within[-1]]
         return kept.by, kept.frame
 
@@ -271,7 +297,7 @@ class _Lowering:
             self._counted(block, op, stream, carried, outer)
             return
         number = op.loop.data
-        by, frame = (stream.by, stream.block) if outer is None else (outer.by, outer.frame)
+        by, frame = (stream.by, stream.home) if outer is None else (outer.by, outer.frame)
         place = self.layout.loops[number]
         emit = self._at(block, op, stream)
         pace = WORD * place.stride
@@ -280,7 +306,14 @@ class _Lowering:
         else:
             hit, moved = carried.first_ones(emit, op, place.capacity), None
         turns = place.capacity if self.layout.circular else 0
-        frame = self.isa.onward(emit, frame, carried.frame_number(moved, turns), pace)
+        if place.window:
+            assert stream.shared is not None
+            behind = Emitter(loop.parent, _behind_records(loop), stream.threads, _FLUSH)
+            carried.behind = carried.behind.at(_FLUSH)
+            at = stream.shared.window(carried, place, hit, behind)
+        else:
+            at = carried.frame_number(moved, turns)
+        frame = self.isa.onward(emit, frame, at, pace)
         if hit is not None:
             by, frame = emit.both(by, hit), self.isa.only(emit, frame, hit)
         self.kept[op.index] = _Kept(by, frame, _and(emit, hit, outer))
@@ -301,7 +334,7 @@ class _Lowering:
     ) -> None:
         if hit is not None:
             number = emit.select(hit, number, emit.constant(-1, "i64"))
-        by, frame = stream.by, stream.block
+        by, frame = stream.by, stream.pushed
         if hit is not None:
             by, frame = emit.both(by, hit), self.isa.only(emit, frame, hit)
         self.kept[index] = _Kept(by, frame, hit, number)
@@ -333,7 +366,7 @@ class _Lowering:
         stream = self.streams[slot.block]
         by, frame = self._around(slot.indices, stream)
         emit = Emitter(block, op, stream.threads, self._location(slot.slot.data))
-        offset = WORD * slot.base.data
+        offset = WORD * stream.word(slot.base.data)
         frame, offset = self._near(emit, frame, offset)
         self.isa.stamp(emit, frame, by, offset, stream.epoch, self.layout.clock_bits)
         if op.payload is not None:
@@ -343,11 +376,14 @@ class _Lowering:
     def _location(self, slot: int) -> LocationAttr:
         """That of a record: its slot, and which of its copies it is."""
         self.written[slot] += 1
-        return location(RECORD_FILE, slot + 1, self.written[slot])
+        shared = self.layout.buffer == "shared" and not (
+            self.layout.slots[slot].cursor and self.layout.strategy == "flush"
+        )
+        return location(SHARED_RECORD_FILE if shared else RECORD_FILE, slot + 1, self.written[slot])
 
     def _near(self, emit: Emitter, frame: Frame, offset: int) -> tuple[Frame, int]:
         """A frame from which the offset fits into a store."""
-        if offset + WORD <= self.isa.largest_offset:
+        if offset + WORD <= self.isa.reach(frame):
             return frame, offset
         return self.isa.onward(emit, frame, emit.constant(1), offset), 0
 
@@ -361,7 +397,7 @@ class _Lowering:
         emit = Emitter(block, op, stream.threads, self._location(op.slot.data))
         kept = None if op.iteration is None else self.kept[op.iteration]
         number = emit.constant(-1, "i64") if kept is None or kept.number is None else kept.number
-        by, frame = (stream.by, stream.block) if kept is None else (kept.by, kept.frame)
+        by, frame = (stream.by, stream.pushed) if kept is None else (kept.by, kept.frame)
         high = emit.binary("arith.shli", number, emit.constant(32, "i64"))
         tag = emit.binary("arith.ori", high, emit.constant(op.slot.data, "i64"))
         one = emit.constant(1, "i64")
@@ -397,6 +433,15 @@ class _Lowering:
         else:
             self.isa.put(emit.at(_OTHER), frame, by, offset + WORD, word)
         return emit.add(cursor, one)
+
+
+def _behind_records(loop: Operation) -> Operation:
+    """The first op behind a loop and the records of its end: what is done there counts for neither."""
+    after = loop.next_op
+    while after is not None and after.name.startswith("record."):
+        after = after.next_op
+    assert after is not None  # a block ends with a terminator
+    return after
 
 
 def _and(emit: Emitter, hit: SSAValue | None, outer: _Kept | None) -> SSAValue | None:
