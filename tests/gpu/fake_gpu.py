@@ -256,6 +256,7 @@ def fake_gpu(machine: str, monkeypatch):
     try:
         yield gpu
     finally:
+        ctypes.CDLL(None).unsetenv(b"FAKE_GPU")  # the library stays loaded, but says that there is no GPU
         triton.runtime.driver._active = before
         for target in (find("cuda")[0], find("hip")[0]):
             target.__init__()  # forgets memory of this library

@@ -6,6 +6,7 @@ element of an array. Beside the memory it keeps the truth: which record was pass
 
 from __future__ import annotations
 
+import math
 import re
 from collections import defaultdict
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from xdsl.ir import Operation, Region
 from tileprobe.ir.accessors import attr_value, op_name
 
 SCRATCH, BUFFER = 1 << 32, 1 << 40
+SHARED_BYTES, OLD = 1 << 17, 0x5A5A5A5A5A5A  # shared memory has what another program left there
 _STATEMENT = re.compile(r"(?:@(\w+) )?([\w.]+) (.*)")
 
 
@@ -49,6 +51,7 @@ class Gpu:
     def launch(self, kernel: Operation) -> Gpu:
         for program in range(len(self.table)):
             self.program, self.scratch_used, self.streams = program, 0, 1
+            self.shared, self.shared_used = np.full(SHARED_BYTES // 8, OLD, np.uint64), 64
             block = kernel.regions[0].blocks[0]
             sizes = [self.arguments.get(n, 512) for n in range(len(block.args))]
             values = {a: n if str(a.type) in ("i32", "i64") else None for a, n in zip(block.args, sizes)}
@@ -130,7 +133,10 @@ class Gpu:
         if name == "ttg.global_scratch_alloc" and attr_value(op, "third_party_allocation"):
             found = SCRATCH + self.program * self.table.itemsize * self.table.shape[1] + self.scratch_used
             self.scratch_used += attr_value(op, "nbytes")
-        elif name == "tt.ptr_to_int":
+        elif name == "ttg.local_alloc" and "tileprobe" in str(op.location):
+            found = self.shared_used
+            self.shared_used += 8 * math.prod(map(int, re.findall(r"(\d+)x", str(op.results[0].type))))
+        elif name in ("tt.ptr_to_int", "tti.experimental_memdesc_to_i32"):
             found = held[0]
         elif name == "tt.make_range" and "tileprobe" in str(op.location):
             found = np.arange(attr_value(op, "end"), dtype=np.int64)
@@ -174,10 +180,11 @@ class Gpu:
     # -- assembly --------------------------------------------------------------------------------------------
 
     def _assembly(self, op: Operation, held: list, values: dict, stream: int, around: tuple) -> None:
-        text = (
-            attr_value(op, "asm_string").strip("{} ") if "ld." not in attr_value(op, "asm_string") else None
-        )
-        if text is None:
+        text = attr_value(op, "asm_string").strip("{} ")
+        if text.startswith("ds_"):
+            self._shared_assembly(op, text, held, values)
+            return
+        if "ld.global" in text:
             word = int(re.search(r"\+(\d+)\]", attr_value(op, "asm_string"))[1]) // 8
             base = (held[0] - SCRATCH) // 8
             for result, n in zip(op.results, (0, 1)):
@@ -187,6 +194,22 @@ class Gpu:
         for statement in (part.strip() for part in text.split(";")):
             if statement and not statement.startswith(".reg"):
                 self._statement(_STATEMENT.fullmatch(statement), registers, op, stream, around)
+        if "$0" in registers:
+            values[op.results[0]] = registers["$0"]
+
+    def _shared_assembly(self, op: Operation, text: str, held: list, values: dict) -> None:
+        """AMD's accesses to shared memory; the hardware drops what lies behind its end."""
+        address = np.atleast_1d(held[0])
+        if text.startswith("ds_read_b64"):
+            values[op.results[0]] = self._load(address < SHARED_BYTES, address)
+        else:
+            far = address + int(re.fullmatch(r"ds_write_b64 \$1, \$2 offset:(\d+)", text)[1])
+            self._store(far < SHARED_BYTES, far, held[1])
+
+    def _load(self, by: np.ndarray, address: np.ndarray) -> np.ndarray:
+        assert (address[by] % 8 == 0).all()
+        assert (address[by] < self.shared_used).all(), "a word outside of the records' shared memory"
+        return np.where(by, self.shared[np.where(by, address, 0) // 8], 0).astype(np.uint64)
 
     def _statement(self, found: re.Match, r: dict, op: Operation, stream: int, around: tuple) -> None:
         by, name, rest = found.groups()
@@ -196,6 +219,10 @@ class Gpu:
             at, first, second = re.fullmatch(r"\[\$1\+(\d+)\], \{(\S+), (\S+)\}", rest).groups()
             self._store(np.atleast_1d(r[by]), r["$1"] + int(at), r[first])
             self._store(np.atleast_1d(r[by]), r["$1"] + int(at) + 8, r[second])
+        elif name.startswith("ld."):
+            r["$0"] = self._load(np.atleast_1d(r[by]), np.atleast_1d(r["$1"]))
+        elif rest == "$0, 0" or rest == "$0, $1" or name == "bar.warp.sync":
+            pass  # a result that nobody reads, or that is loaded next
         elif name.startswith("st."):
             at, value = re.fullmatch(r"\[(\$\d)\+(\d+)\], (\S+)", rest).groups(), rest.split(", ")[1]
             self._store(np.atleast_1d(r[by]), r[at[0]] + int(at[1]), r[value])
@@ -223,6 +250,10 @@ class Gpu:
         value = np.broadcast_to(np.asarray(value).astype(np.uint64), by.shape)
         flat = self.buffer.reshape(-1)
         for n in np.flatnonzero(by):
+            if address[n] < SHARED_BYTES:
+                assert 64 <= address[n] < self.shared_used, "a word outside of the records' shared memory"
+                self.shared[int(address[n]) // 8] = value[n]
+                continue
             place = int(address[n]) - BUFFER
             assert place % 8 == 0
             assert 0 <= place < flat.nbytes, f"a record outside of the buffer, at {place}"
@@ -232,7 +263,7 @@ class Gpu:
 def _record(op: Operation) -> int | None:
     here = op.location.callee if hasattr(op.location, "callee") else op.location
     assert isinstance(here, FileLineColLoc)
-    return here.line.data if here.filename.data == "tileprobe.record" else None
+    return here.line.data if here.filename.data in ("tileprobe.record", "tileprobe.shared_record") else None
 
 
 _TWO = {

@@ -11,8 +11,7 @@ from tileprobe.targets.gpu.instrument import instrument
 @pytest.mark.parametrize(
     ("records", "message"),
     [
-        ({"buffer": "shared"}, "records of cuda cannot have buffer shared; possible: global"),
-        ({"buffer": "shared", "strategy": "flush"}, "records of cuda cannot have buffer shared"),
+        ({"buffer": "private"}, "records of cuda cannot have buffer private; possible: global, shared"),
         ({"clock_bits": 16}, "records of cuda cannot have clock_bits 16; possible: 64, 32"),
         ({"granularity": "thread"}, "no granularity 'thread'"),
         ({"max_words": 8}, "one program's records need 16 words and may take 8"),

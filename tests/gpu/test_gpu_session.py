@@ -376,6 +376,7 @@ def test_tileprobe_run_profiles_a_script_on_the_gpu(tmp_path):
         "LD_LIBRARY_PATH": folder,
         "TRITON_LIBCUDA_PATH": folder,
         "PYTHONPATH": os.pathsep.join(paths),
+        "FAKE_GPU": "90",
     }
     command = [sys.executable, "-m", "tileprobe", "run", "--dense", "--target", "cuda", "--trace", str(out)]
     run = subprocess.run(

@@ -30,7 +30,9 @@ def windowed(layout: Layout, stream: int) -> list[Loop]:
 
 def shared_word(layout: Layout, stream: int, word: int) -> int:
     """Where a word of the block lies in shared memory; of a loop's iterations: of the first in its window."""
-    before = [loop for loop in windowed(layout, stream) if loop.trip_base + loop.stride * loop.capacity < word]
+    before = [
+        loop for loop in windowed(layout, stream) if loop.trip_base + loop.stride * loop.capacity < word
+    ]
     return word - HEADER_WORDS - sum((loop.capacity - loop.window) * loop.stride for loop in before)
 
 

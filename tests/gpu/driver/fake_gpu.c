@@ -89,7 +89,7 @@ static int write_there(void *to, const void *from, size_t size, void *stream) {
 
 #ifdef NVIDIA
 #include "cuda.h"
-CUresult cuInit(unsigned f) { return 0; }
+CUresult cuInit(unsigned f) { return getenv("FAKE_GPU") ? 0 : 100; }  // no device, while nobody uses it
 CUresult cuDriverGetVersion(int *v) { *v = 12090; return 0; }
 CUresult cuDeviceGetCount(int *n) { *n = 1; return 0; }
 CUresult cuDeviceGet(CUdevice *d, int n) { *d = n; return 0; }

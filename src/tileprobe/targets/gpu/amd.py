@@ -37,6 +37,7 @@ class Amd:
     """What the lowering of records asks of an instruction set."""
 
     name = "hip"
+
     def __init__(self, arch: str) -> None:
         self.arch = arch
 

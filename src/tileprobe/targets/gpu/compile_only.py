@@ -94,7 +94,12 @@ class _Utilities:
         self.arch = arch
 
     def get_device_properties(self, device: int) -> dict[str, Any]:
-        return {"max_shared_mem": most_shared_bytes(self.arch), "multiprocessor_count": 1, "warpSize": 32, "arch": self.arch}
+        return {
+            "max_shared_mem": most_shared_bytes(self.arch),
+            "multiprocessor_count": 1,
+            "warpSize": 32,
+            "arch": self.arch,
+        }
 
     def load_binary(self, name: str, kernel: bytes, shared: int, device: int) -> tuple[Any, ...]:
         return object(), object(), 0, 0, 1024 * 1024

@@ -24,6 +24,7 @@ class Nvidia:
 
     name = "cuda"
     assert UNIT == EPOCH + 1  # they are written together
+
     def __init__(self, arch: int) -> None:
         self.spread = arch < _KEEPS
 

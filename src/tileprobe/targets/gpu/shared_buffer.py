@@ -33,7 +33,9 @@ class SharedBuffer:
     address: SSAValue
 
     @staticmethod
-    def made(emit: Emitter, isa: Isa, layout: Layout, stream: int, part: int, entry: SSAValue) -> SharedBuffer:
+    def made(
+        emit: Emitter, isa: Isa, layout: Layout, stream: int, part: int, entry: SSAValue
+    ) -> SharedBuffer:
         words = max(1, shared_words(layout, stream)) * layout.streams[stream].instances
         return SharedBuffer(isa, layout, stream, part, entry, *emit.shared(words))
 
@@ -126,9 +128,7 @@ class SharedBuffer:
         number = carried.frame_number(hit, loop.window)
         done = carried.value(carried.before.constant(0))  # iterations that have been copied
         end = carried.behind
-        piece = Piece(
-            self.word(loop.trip_base + 1), loop.trip_base + 1, loop.window * loop.stride
-        )
+        piece = Piece(self.word(loop.trip_base + 1), loop.trip_base + 1, loop.window * loop.stride)
         full = end.compare("eq", number, end.constant(loop.window - 1))
         if hit is not None:
             full = end.both(full, hit)
