@@ -42,7 +42,7 @@ def mark(name: Any, _semantic: Any = None) -> None:
 
 def value(name: Any, what: Any, _semantic: Any = None) -> None:
     """Notes the moment and a scalar: an index, a count, a maximum."""
-    if _semantic is None or not _probed(_semantic):
+    if _semantic is None or _probed(_semantic) is None:
         return
     scalar = _semantic.to_tensor(what)
     if scalar.type.is_block():
@@ -67,18 +67,29 @@ def _text(name: Any) -> str:
     return str(getattr(name, "value", name))
 
 
-def _probed(semantic: Any) -> bool:
-    """Whether the variant being compiled is the one with probes."""
+def _probed(semantic: Any) -> str | None:
+    """The pipeline of the variant being compiled, if it is one with probes."""
     from tileprobe.ir.mode import pipeline_in
 
     mode = getattr(getattr(semantic.builder, "options", None), "instrumentation_mode", "")
-    return pipeline_in(mode or "") is not None
+    return pipeline_in(mode or "")
 
 
 def _emit(kind: str, name: Any, scalars: list[Any], semantic: Any) -> None:
-    """As a print with a prefix of ours: a print stays where it is. The pass `user-probes` makes a probe of it."""
-    if semantic is None or not _probed(semantic):
+    """As a print with a prefix of ours, or as assembly: both stay where they are. The pass `user-probes` makes probes of
+    them."""
+    from tileprobe.ir.mode import SAYS
+
+    pipeline = None if semantic is None else _probed(semantic)
+    if pipeline is None:
         return
     signed = [scalar.dtype.is_int_signed() for scalar in scalars]
     handles = [scalar.handle for scalar in scalars]
-    semantic.builder.create_print(f"tileprobe.{kind}:{_text(name)}", False, handles, signed)
+    builder = semantic.builder
+    if pipeline != SAYS:
+        builder.create_print(f"tileprobe.{kind}:{_text(name)}", False, handles, signed)
+        return
+    text = f"// tileprobe.{kind}:{_text(name).encode().hex()}"
+    builder.create_inline_asm(
+        text, "=r,r", handles or [builder.get_int32(0)], [builder.get_int32_ty()], False, 1
+    )

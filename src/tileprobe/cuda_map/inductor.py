@@ -1,7 +1,7 @@
 """torch.compile on the mapped device: Inductor writes Triton kernels for it, and they go to the target in use.
 
 Inductor asks Triton for the driver of a GPU and for code of its kind, and compiles in processes of its own, where there
-is no map. These three are answered here, when (and only if) a program imports them.
+is no map. These are answered here, when (and only if) a program imports them.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ def redirected() -> Iterator[None]:
 
         def config(module: ModuleType) -> None:
             set_(module, "compile_threads", 1)
+            set_(module, "use_static_cuda_launcher", False)  # goes past Triton, to CUDA itself
 
         def interface(module: ModuleType) -> None:
             import torch

@@ -13,6 +13,9 @@ import zlib
 from tileprobe.errors import TileProbeError
 
 _WORD = "tileprobe:"
+# In the place of a pipeline: the kernel is only to carry what it says about itself, down to a GPU's own IR. There it is
+# assembly that does nothing: loops with a print in them are not pipelined.
+SAYS = "says"
 
 
 def with_pipeline(mode: str, pipeline: str) -> str:

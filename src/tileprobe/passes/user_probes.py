@@ -1,7 +1,7 @@
 """user-probes: `tileprobe.language.mark` and `value` in a kernel, from the op that carries them to probes.
 
 In comes instrumented IR. In Triton's IR they are prints with a prefix of ours, because a print stays where it
-is written and takes a value. Out go `probe.mark` and `probe.value`, each a region of its own in the region
+is written and takes a value; in a GPU's IR assembly that is nothing but a comment. Out go `probe.mark` and `probe.value`, each a region of its own in the region
 around it.
 """
 
@@ -38,7 +38,21 @@ class UserProbesPass(ModulePass):
 
 def is_user_probe(op: Operation) -> bool:
     """Whether an op of Triton's IR is a mark or a value of the user's."""
-    return op_name(op) == "tt.print" and str(attr_value(op, "prefix") or "").strip().startswith(PREFIX)
+    return _said(op) is not None
+
+
+def _said(op: Operation) -> tuple[str, str] | None:
+    """Kind and name of what an op says for the user."""
+    if op_name(op) == "tt.print":
+        text = str(attr_value(op, "prefix") or "").strip()
+    elif op_name(op) == "tt.elementwise_inline_asm":
+        text = str(attr_value(op, "asm_string") or "").removeprefix("// ")
+    else:
+        return None
+    if not text.startswith(PREFIX):
+        return None
+    kind, _, name = text.removeprefix(PREFIX).rstrip(": ").partition(":")
+    return kind, name if op_name(op) == "tt.print" else bytes.fromhex(name).decode()
 
 
 def drop_user_probes(kernel: Operation) -> None:
@@ -52,16 +66,15 @@ def _place(kernel: Operation) -> None:
     """Replaces the marks and values of a kernel by probes."""
     entry = kernel.regions[0].blocks[0]
     declared = [op for op in entry.ops if isinstance(op, RegionOp)]
-    for op in [op for op in kernel.walk() if is_user_probe(op)]:
+    for op, (kind, name) in [(op, said) for op in kernel.walk() if (said := _said(op)) is not None]:
         assert op.parent is not None
         number = len(declared)
-        kind, _, name = str(attr_value(op, "prefix")).strip().removeprefix(PREFIX).rstrip(": ").partition(":")
         place = source_location(op)
         where = (place.file, place.line, place.line) if place else ("", 0, 0)
         region = RegionOp.of(number, name, kind, _around(op), *where)
         entry.insert_op_after(region, declared[-1]) if declared else insert_first(entry, region)
         declared.append(region)
-        made: ProbeOp = ValueOp(number, operands=[op.operands[0]]) if op.operands else MarkOp(number)
+        made: ProbeOp = ValueOp(number, operands=[op.operands[0]]) if kind == "value" else MarkOp(number)
         op.parent.insert_op_before(made, op)
         op.detach()
         op.erase()

@@ -64,17 +64,19 @@ def most_shared_bytes(machine: str) -> int:
 
 def add_probes(plain: Any, pipeline: str) -> Probed | None:
     """The kernel with the probes of a pipeline; None when that finds nothing."""
-    from triton._C.libtriton import ir
+    from triton._C.libtriton import ir, proton
     from triton.compiler.compiler import make_backend
 
     from tileprobe.ir.bridge import from_xdsl, parse_triton, to_xdsl
     from tileprobe.targets.gpu.instrument import instrument
+    from tileprobe.targets.gpu.said import as_it_speaks
 
     backend = make_backend(plain.metadata.target)
     context = ir.context()
     ir.load_dialects(context)
     backend.load_dialects(context)
-    module = to_xdsl(parse_triton(plain.asm["ttgir"], context))
+    proton.load_dialects(context)  # of scopes that are in the kernel already
+    module = to_xdsl(parse_triton(as_it_speaks(plain), context))
     made = instrument(module, pipeline)
     if made is None:
         return None
