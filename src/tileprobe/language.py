@@ -76,8 +76,8 @@ def _probed(semantic: Any) -> str | None:
 
 
 def _emit(kind: str, name: Any, scalars: list[Any], semantic: Any) -> None:
-    """As a print with a prefix of ours, or as assembly: both stay where they are. The pass `user-probes` makes probes of
-    them."""
+    """As a print with a prefix of ours, or as assembly: both stay where they are. The pass `user-probes` makes a probe
+    of it."""
     from tileprobe.ir.mode import SAYS
 
     pipeline = None if semantic is None else _probed(semantic)

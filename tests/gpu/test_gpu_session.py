@@ -351,6 +351,17 @@ def test_launches_on_amd(monkeypatch):
 
 # -- the command --------------------------------------------------------------------------------------------------
 
+
+def test_programs_of_several_ctas_run_without_probes_and_it_is_said(gpu, tensors):
+    with Session(min_cost=0.0) as session:
+        for _ in range(3):
+            add[(3,)](*tensors, N, BLOCK=BLOCK, num_ctas=2)
+    assert len(gpu.launches) == 3
+    assert not any(one.probed for one in gpu.launches)
+    (said,) = session.problems.values()
+    assert "programs of several CTAs (num_ctas=2)" in said
+
+
 SCRIPT = """
 from fake_gpu import Tensor, attach, remember_variants
 from kernels_session import add

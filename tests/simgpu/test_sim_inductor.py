@@ -32,10 +32,11 @@ def test_torch_compile_on_the_simulated_gpu(tmp_path):
     assert run.returncode == 0, run.stderr
     assert "the same as without" in run.stdout
     trace = Trace.open(out)
-    (kernel,) = trace.kernels
-    assert "softmax" in kernel.name
-    assert kernel.target == "sim:a100"
-    assert "tl.store" in kernel.source
+    assert trace.kernels
+    for kernel in trace.kernels:
+        assert "softmax" in kernel.name
+        assert kernel.target == "sim:a100"
+        assert "tl.store" in kernel.source
     kinds = {region.kind for region in trace.regions}
     assert {"kernel", "stage"} <= kinds
     programs = trace.intervals["program"].unique().to_list()

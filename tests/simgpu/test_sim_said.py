@@ -86,7 +86,9 @@ def test_gluon_kernels(machine, records):
     with tileprobe.use(machine):
         held, out = tileprobe.array(x), tileprobe.array(np.zeros(128, np.float32))
     trace = session(
-        machine, lambda: gluon_scan[(1,)](held, out, 6, N=128, LAYOUT=blocked(4), num_warps=4), records=records
+        machine,
+        lambda: gluon_scan[(1,)](held, out, 6, N=128, LAYOUT=blocked(4), num_warps=4),
+        records=records,
     )
     assert np.array_equal(out.numpy(), x.reshape(6, 128).sum(0))
     assert rows_of(trace, "step", "value")["value"].to_list() == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]

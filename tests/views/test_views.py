@@ -154,7 +154,17 @@ def test_json_has_the_agreed_shape():
     dot = next(r for r in kernel["regions"] if r["name"] == "dot @ 35")
     assert set(dot) == {
         *("name", "kind", "source", "depth", "count", "recorded_count", "total_ns", "recorded_ns", "self_ns"),
-        *("mean_ns", "p50_ns", "p95_ns", "share", "share_error", "estimate", "interrupted", "interval"),
+        *(
+            "mean_ns",
+            "p50_ns",
+            "p95_ns",
+            "share",
+            "share_error",
+            "estimate",
+            "interrupted",
+            "moved",
+            "interval",
+        ),
         "interval_from",
     }
     assert (dot["kind"], dot["source"], dot["depth"]) == ("dot", "attention.py:35-35", 3)

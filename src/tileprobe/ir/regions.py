@@ -28,6 +28,7 @@ class Region:
     depth: int = 0
     lines: tuple[int, ...] = ()  # one by one, when they are not all from first to last
     estimate: bool = False  # its share of a fused stage is an estimate, not a measurement
+    moved: float = 0.0  # the share of its instructions that the compiler put outside of its records
     parts: tuple[Part, ...] = ()  # what its own time is made of, by line and kind of operation: an estimate
 
     def __post_init__(self) -> None:
@@ -48,6 +49,12 @@ class Region:
             return ""
         last = max(self.first_line, self.last_line)
         return f"{self.file.rsplit('/', 1)[-1]}:{self.first_line}-{last}"
+
+    @property
+    def remark(self) -> str:
+        """Its source, and what is to be known of its times."""
+        moved = f"{self.moved:.0%} moved out by the compiler" if self.moved else ""
+        return "; ".join(filter(None, (self.source, moved)))
 
 
 def regions_of(kernel: Operation, kernel_id: int = 0, first_id: int = 0) -> list[Region]:

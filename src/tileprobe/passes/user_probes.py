@@ -1,8 +1,8 @@
 """user-probes: `tileprobe.language.mark` and `value` in a kernel, from the op that carries them to probes.
 
-In comes instrumented IR. In Triton's IR they are prints with a prefix of ours, because a print stays where it
-is written and takes a value; in a GPU's IR assembly that is nothing but a comment. Out go `probe.mark` and `probe.value`, each a region of its own in the region
-around it.
+In comes instrumented IR. In Triton's IR they are prints with a prefix of ours, because a print stays where it is
+written and takes a value; in a GPU's IR they are assembly that is nothing but a comment. Out go `probe.mark` and
+`probe.value`, each a region of its own in the region around it.
 """
 
 from __future__ import annotations

@@ -31,6 +31,7 @@ COLUMNS = [
     Column("p95_ns", "ns", "p95"),
     Column("source", "text", "source"),
 ]
+_MOVED = Column("moved", "percent", "moved")  # shown where there is some
 
 
 class Regions:
@@ -49,7 +50,8 @@ class Regions:
             frame = region_tree(trace, kernel, times)
             if not frame.height:
                 continue
-            result.tables.append(Table(names[kernel.id], frame, COLUMNS, kernel.id))
+            columns = COLUMNS if frame["moved"].is_null().all() else [*COLUMNS[:2], _MOVED, *COLUMNS[2:]]
+            result.tables.append(Table(names[kernel.id], frame, columns, kernel.id))
             result.findings += headline(trace, kernel, frame, names[kernel.id])
             result.findings += short_regions(kernel, frame, names[kernel.id])
         return result
@@ -118,6 +120,7 @@ def _rows(regions: list[Region], measured: dict[int, dict], depth: int) -> list[
             **{key: time[key] for key in _MEASURED},
             "count": round(time["count"]),
             "estimate": region.estimate or time["estimate"],
+            "moved": region.moved or None,
         }
     return list(rows.values())
 
@@ -164,6 +167,7 @@ SCHEMA = {
     "share": pl.Float64,
     "share_error": pl.Float64,  # half its 95 % interval
     "estimate": pl.Boolean,  # stands for executions that were not recorded, or is a share of a fused stage
+    "moved": pl.Float64,  # the share of its instructions that the compiler put outside of its records; null: none
     "taken_ns": pl.Float64,  # by the operating system; not in the total
     "interrupted": pl.Int64,  # intervals of which it took something
     "basis": pl.String,  # what the interval is from: "launches", "programs", or "" where there is none

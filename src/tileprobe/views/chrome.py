@@ -93,7 +93,7 @@ def _described(trace: Trace, frame: pl.DataFrame) -> pl.DataFrame:
     def named(table: dict[int, str]) -> pl.Expr:
         return pl.col("region").replace_strict(table, default="", return_dtype=pl.String)
 
-    source = named({r.id: r.source for r in trace.regions}).alias("source")
+    source = named({r.id: r.remark for r in trace.regions}).alias("source")
     return frame.select(
         "kind",
         "start_ns",

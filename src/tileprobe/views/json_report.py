@@ -21,7 +21,7 @@ from tileprobe.views import text
 SCHEMA = 2
 REGION_KEYS = (
     *("name", "kind", "source", "depth", "count", "recorded_count", "total_ns", "recorded_ns", "self_ns"),
-    *("mean_ns", "p50_ns", "p95_ns", "share", "share_error", "estimate", "interrupted"),
+    *("mean_ns", "p50_ns", "p95_ns", "share", "share_error", "estimate", "interrupted", "moved"),
 )
 
 

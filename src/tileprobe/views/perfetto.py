@@ -102,7 +102,7 @@ def _head(trace: Trace) -> proto.TracePacket:
         packet.interned_data.event_names.add(iid=2 * region.id + 1, name=region.name)
         packet.interned_data.event_names.add(iid=2 * region.id + 2, name=f"wait: {region.name}")
         packet.interned_data.event_categories.add(iid=region.id + 1, name=region.kind)
-        packet.interned_data.debug_annotation_string_values.add(iid=region.id + 1, str=region.source.encode())
+        packet.interned_data.debug_annotation_string_values.add(iid=region.id + 1, str=region.remark.encode())
     return packet
 
 

@@ -86,6 +86,7 @@ def _copies_as_one(frame: pl.DataFrame) -> pl.DataFrame:
         for name in _SUMMED:
             first[name] = None if first[name] is None or row[name] is None else first[name] + row[name]
         first["estimate"] = first["estimate"] or row["estimate"]
+        first["moved"] = max(first["moved"] or 0.0, row["moved"] or 0.0) or None
         first["recorded"] = first["recorded_ns"] / first["total_ns"] if first["total_ns"] else 1.0
         first["mean_ns"] = first["total_ns"] / first["count"] if first["count"] else None
         first["p50_ns"] = first["p95_ns"] = first["share_error"] = None

@@ -123,6 +123,8 @@ def _print(trace: Trace, result: Result, table: Table, screen: Screen, full: boo
         said += f" of all launches; {text.percent(whole)} of the time was recorded{least}"
     if bool(table.frame["estimate"].any()):
         said += "; ~ is scaled up from a part of the programs or iterations"
+    if table.frame["moved"].count():
+        said += "; moved is the share of a region's instructions that the compiler put outside of its records"
     if table.frame["high_ns"].count():
         alone = "programs" in table.frame["basis"].to_list()
         said += f"; ± is a 95 % interval{', from the programs of one launch' if alone else ''}"

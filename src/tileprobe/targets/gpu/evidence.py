@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 from typing import Any
 
 from tileprobe.errors import TileProbeError
-from tileprobe.targets.gpu.compile import Probed, add_probes
+from tileprobe.targets.gpu.compile import Probed, Site, add_probes
 from tileprobe.targets.gpu.machine_code import Code, lost_records, placed, record_cost
 from tileprobe.targets.gpu.occupancy import occupancy
 from tileprobe.targets.gpu.units import access_bytes, unit_of
@@ -157,6 +157,27 @@ def remarks(made: Probed) -> list[str]:
         for (op, line), share in shares.items()
     ]
     return found
+
+
+def moved_regions(made: Probed) -> dict[int, float]:
+    """By region the share of its instructions that the compiler put outside of its records. An op that is no region of
+    its own only has remarks."""
+    counted: dict[int, tuple[float, float]] = {}
+    for at in placed(read_code(made.kernel), made.sites):
+        for region in _regions_at(made, at.site):
+            inside, expected = counted.get(region, (0.0, 0.0))
+            counted[region] = inside + min(at.inside, at.expected), expected + at.expected
+    shares = {region: 1.0 - inside / expected for region, (inside, expected) in counted.items()}
+    return {region: round(share, 3) for region, share in shares.items() if share >= 0.0005}
+
+
+def _regions_at(made: Probed, site: Site) -> set[int]:
+    """The regions that an op is: between the two records around it, or issued there."""
+    return {
+        span.region
+        for span in made.layout.spans
+        if (span.start == site.before and (span.stop == site.after or span.kind == "async"))
+    }
 
 
 def worse(before: Side, after: Side) -> list[str]:

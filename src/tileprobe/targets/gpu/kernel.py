@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import namedtuple
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -52,7 +53,7 @@ class GpuKernel:
         return self.compiled.hash
 
     def compile(self, pipeline: str) -> Variant:
-        from tileprobe.targets.gpu.evidence import remarks
+        from tileprobe.targets.gpu.evidence import moved_regions, remarks
         from tileprobe.targets.gpu.thinned import with_bearable_probes
 
         once = _COPIES.sub("", pipeline)  # each dose has the probes of the others
@@ -66,7 +67,9 @@ class GpuKernel:
         for level in ("ptx", "amdgcn"):
             if level in made.kernel.asm:
                 levels[level] = made.kernel.asm[level]
-        return Variant(made.kernel.hash, made, made.layout, made.regions, levels, notes)
+        moved = moved_regions(made)
+        regions = tuple(replace(region, moved=moved.get(region.id, 0.0)) for region in made.regions)
+        return Variant(made.kernel.hash, made, made.layout, regions, levels, notes)
 
 
 def launchable(made: Probed, plain: Any) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 from tileprobe.ir.mode import SAYS, with_pipeline
 
 _LIMIT = re.compile(r"ttg\.maxnreg = \d+ : i32")
+_LANGUAGE, _WORDS = "tileprobe.language", {"mark", "value"}
 _MODULE = re.compile(r"module attributes \{")
 
 
@@ -29,15 +30,15 @@ def as_it_speaks(plain: Any) -> str:
     options["instrumentation_mode"] = with_pipeline(options.get("instrumentation_mode") or "", SAYS)
     text: str = triton.compile(plain.src, target=plain.metadata.target, options=options).asm["ttgir"]
     limit = _LIMIT.search(plain.asm["ttgir"])
-    if limit is not None and _LIMIT.search(text) is None:  # Triton drops it from kernels that are instrumented
+    if (
+        limit is not None and _LIMIT.search(text) is None
+    ):  # Triton drops it from kernels that are instrumented
         text = _MODULE.sub(lambda found: f"{found[0]}{limit[0]}, ", text, count=1)
     return text
 
 
 def _speaks(function: Any, seen: set[int]) -> bool:
     """Whether a kernel, or a function that it calls, uses marks or values."""
-    import tileprobe.language as said
-
     python = getattr(function, "fn", None)
     if python is None or id(function) in seen:
         return False
@@ -45,10 +46,10 @@ def _speaks(function: Any, seen: set[int]) -> bool:
     names = set(python.__code__.co_names)
     for name in names:
         held = python.__globals__.get(name)
-        if held is said.mark or held is said.value:
+        if getattr(held, "__module__", "") == _LANGUAGE and getattr(held, "__name__", "") in _WORDS:
             return True
         if isinstance(held, ModuleType) and held.__name__.split(".")[0] == "tileprobe":
-            return bool(names & {"mark", "value"})
+            return bool(names & _WORDS)
         if hasattr(held, "fn") and _speaks(held, seen):
             return True
     return False

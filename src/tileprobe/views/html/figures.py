@@ -24,7 +24,7 @@ from tileprobe.views import header, text
 TREE = (
     *("region", "partition", "name", "kind", "source", "depth", "count", "recorded_count", "total_ns"),
     *("low_ns", "high_ns", "recorded", "self_ns", "mean_ns", "p50_ns", "p95_ns", "share", "estimate"),
-    "interrupted",
+    *("interrupted", "moved"),
 )
 
 

@@ -91,8 +91,12 @@ def drop(ops: list[Operation]) -> None:
 
 
 def _refuse_clusters(module: ModuleOp) -> None:
-    if (attr_value(module, "ttg.num-ctas") or 1) > 1:
-        raise UnsupportedError("records in programs of several CTAs (num_ctas > 1) are not supported yet")
+    count = attr_value(module, "ttg.num-ctas") or 1
+    if count > 1:
+        raise UnsupportedError(
+            f"records are not written for programs of several CTAs (num_ctas={count}): each would write over the "
+            "others'; profile it with num_ctas=1"
+        )
 
 
 def behind_barriers(module: ModuleOp) -> None:

@@ -20,6 +20,7 @@ function figuresOf(region, row) {
   if (row) {
     const about = roughly(row);
     pairs.push(["share", percent(row.share)], ["total", about + duration(row.total_ns)], ["executions", about + count(row.count)], ["p50 · p95", `${duration(row.p50_ns)} · ${duration(row.p95_ns)}`]);
+    if (row.moved) pairs.push(["moved", `${percent(row.moved)} of its instructions, out of its records, by the compiler`]);
     if (row.recorded < 0.9995) pairs.push(["recorded", `${percent(row.recorded)}: the rest is estimated`]);
   }
   return pairs.flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value)]);

@@ -4,6 +4,7 @@ const COLUMNS = [
   ["name", "region", ""], ["share", "share", ""], ["total_ns", "total", ""], ["self_ns", "self", "self"],
   ["count", "count", "count"], ["mean_ns", "mean", "mean"], ["p50_ns", "p50", "wide"], ["p95_ns", "p95", "wide"],
 ];
+const MOVED = "the share of its instructions that the compiler put outside of its records";
 const MANY = 60; // rows: of more than these the small ones are folded away
 const sorting = { column: null, down: true, all: false };
 
@@ -49,7 +50,8 @@ function ordered(rows) {
 function treeRow(row) {
   const about = roughly(row);
   const title = plain(row.source ? `${row.name} · ${row.source}` : row.name);
-  const name = el("div", { class: "name", style: { paddingLeft: sorting.column ? "0" : `${14 * row.depth}px` } }, row.region === null ? null : swatch(row.region), el("span", { title }, row.name));
+  const name = el("div", { class: "name", style: { paddingLeft: sorting.column ? "0" : `${14 * row.depth}px` } }, row.region === null ? null : swatch(row.region), el("span", { title }, row.name),
+    row.moved ? el("span", { class: "dim moved", title: MOVED }, ` ${percent(row.moved)} moved`) : null);
   const cells = [
     el("td", {}, name),
     el("td", { class: "share" }, meter(row)),

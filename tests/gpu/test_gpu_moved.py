@@ -1,0 +1,103 @@
+"""A region whose instructions the compiler moved is marked with the share that moved, in every report."""
+
+import io
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from gpu_cases import code, probed
+
+import tileprobe
+from tileprobe.session.session import Session
+from tileprobe.targets.gpu import evidence
+from tileprobe.targets.gpu.machine_code import placed
+from tileprobe.tools.regions import Regions, region_tree
+from tileprobe.trace import Trace
+from tileprobe.views.chrome import write_chrome
+from tileprobe.views.html import page
+from tileprobe.views.json_report import trace_to_json
+from tileprobe.views.screen import make_console
+from tileprobe.views.terminal import print_report
+
+
+def test_an_instruction_behind_its_clock_marks_its_region(monkeypatch):
+    """One HMMA of a product stands behind the record that ends it: so much of this region moved, and of no other."""
+    made = probed("matmul", "sm80")
+    assert evidence.moved_regions(made) == {}
+    whole = code(made.kernel)
+    site = next(at.site for at in placed(whole, made.sites) if at.site.op == "tt.dot" and at.moved == 0)
+    ops = list(whole.instructions)
+    clocks = {op.slot: n for n, op in enumerate(ops) if op.slot >= 0 and op.reads_clock}
+    first, last = clocks[site.before], clocks[site.after]
+    product = next(n for n in range(first, last) if ops[n].opcode.startswith("HMMA"))
+    there = sum(op.opcode.startswith("HMMA") for op in ops[first:last])
+    ops.insert(last, ops.pop(product))  # now behind the clock
+    monkeypatch.setattr(
+        evidence, "read_code", lambda _: type(whole)(tuple(ops), whole.registers, whole.spill_bytes)
+    )
+    assert (first < product < last) and there > 1
+    shares = {made.regions[number].kind: share for number, share in evidence.moved_regions(made).items()}
+    assert set(shares) == {"dot"}
+    assert 0 < shares["dot"] <= 2 / there
+
+
+@pytest.fixture(scope="module")
+def trace():
+    """Of a kernel of whose stores the compiler is said to have moved a quarter."""
+    from kernels_session import add
+
+    original = evidence.placed
+    patch = pytest.MonkeyPatch()
+    patch.setattr(
+        evidence,
+        "placed",
+        lambda *a: [
+            replace(p, inside=0.75 * p.expected) if p.site.op == "tt.store" else p for p in original(*a)
+        ],
+    )
+    x = np.arange(256, dtype=np.float32)
+    with patch.context(), tileprobe.use("sim:a100"), Session(min_cost=0.0, programs="all") as session:
+        held, out = tileprobe.array(x), tileprobe.array(np.zeros(256, np.float32))
+        for _ in range(4):
+            add[(2,)](held, out, 256, BLOCK=128)
+    patch.undo()
+    return session.trace
+
+
+def test_in_the_trace(trace, tmp_path):
+    trace.save(tmp_path / "t.parquet")
+    found = {r.kind: r.moved for r in Trace.open(tmp_path / "t.parquet").regions}
+    assert found["store"] == 0.25
+    assert found["kernel"] == 0.0
+
+
+def test_in_the_terminal(trace):
+    out = io.StringIO()
+    print_report(trace, [Regions().read(trace)], make_console(out, 100))
+    rows = [line for line in out.getvalue().splitlines() if "moved" in line or "store" in line]
+    assert any("region" in row and "moved" in row for row in rows)
+    assert any("store" in row and "25 %" in row for row in rows)
+    assert "that the compiler put outside of its records" in " ".join(out.getvalue().split())
+
+
+def test_in_json(trace):
+    (kernel,) = trace_to_json(trace)["kernels"]
+    assert {row["kind"]: row["moved"] for row in kernel["regions"]}["store"] == 0.25
+    assert [row["moved"] for row in kernel["regions"] if row["kind"] == "kernel"] == [None]
+
+
+def test_on_the_page_and_in_exports(trace, tmp_path):
+    text = page(trace)
+    assert '"moved":0.25' in text.replace(" ", "")
+    assert "moved out" in json.dumps([r.remark for r in trace.regions])
+    write_chrome(trace, tmp_path / "chrome.json")
+    events = json.loads((tmp_path / "chrome.json").read_text())["traceEvents"]
+    said = {e["args"].get("source", "") for e in events if e.get("cat") == "store"}
+    assert all("25% moved out by the compiler" in source for source in said)
+    assert said
+
+
+def test_copies_of_a_stage_keep_the_mark(trace):
+    frame = region_tree(trace, trace.kernels[0])
+    assert frame["moved"].to_list().count(0.25) == 1
