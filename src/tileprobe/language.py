@@ -80,8 +80,7 @@ def _emit(kind: str, name: Any, scalars: list[Any], semantic: Any) -> None:
     of it."""
     from tileprobe.ir.mode import SAYS
 
-    pipeline = None if semantic is None else _probed(semantic)
-    if pipeline is None:
+    if semantic is None or (pipeline := _probed(semantic)) is None:
         return
     signed = [scalar.dtype.is_int_signed() for scalar in scalars]
     handles = [scalar.handle for scalar in scalars]

@@ -75,7 +75,7 @@ module attributes {"ttg.num-warps" = 4 : i32, "ttg.threads-per-warp" = 32 : i32,
 }
 // -----
 // PASSES: record-to-ttgir
-// ERROR: records in programs of several CTAs
+// ERROR: records are not written for programs of several CTAs
 module attributes {"ttg.num-warps" = 4 : i32, "ttg.num-ctas" = 2 : i32, "ttg.target" = "cuda:90"} {
   func.func @k() {
     %b = record.open program global exact 64 bits 8 words layout "{\"block_words\":8}"
