@@ -11,6 +11,7 @@ from collections import Counter, defaultdict
 from typing import Any
 
 from tileprobe.errors import TileProbeError
+from tileprobe.targets.gpu.bank_conflicts import MATRICES, bank_conflicts
 from tileprobe.targets.gpu.compile import Probed, Site, add_probes
 from tileprobe.targets.gpu.machine_code import Code, lost_records, placed, record_cost
 from tileprobe.targets.gpu.occupancy import occupancy
@@ -93,6 +94,9 @@ def _more(kernel: Any) -> Side:
             for (line, name, size), count in sorted(accesses.items())
         ],
         "tensor_core": dict(tensor_cores),
+        "bank_conflicts": bank_conflicts(
+            kernel, matrices=any(op.opcode.startswith(MATRICES) for op in code.work)
+        ),
         "layout_conversions": len(_CONVERT.findall(ttgir)),
         "pipeline_buffers": max((int(n) for n in _STAGES.findall(ttgir)), default=1),
     }

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tileprobe.targets.gpu.bank_conflicts import UNKNOWN
 from tileprobe.targets.gpu.compile import gpu_target
 from tileprobe.targets.gpu.compile_only import CompileOnly
 from tileprobe.targets.triton_driver import Chosen
@@ -71,8 +72,23 @@ def _table(kernel: dict[str, Any]) -> str:
     )
     widths = [f"line {a['line']} {a['opcode']} {a['bytes']} bytes x{a['count']}" for a in plain["accesses"]]
     lines.append(f"  accesses: {'; '.join(widths) or 'none'}")
+    lines += _conflicts(plain["bank_conflicts"])
     probed = kernel["probed"] or {}
     for moved in probed.get("moved", ()):
         lines.append(f"  line {moved['line']}: {moved['share']:.0%} of {moved['op']} moved out of its region")
     lines += [f"  {note}" for note in kernel["notes"]]
     return "\n".join(lines)
+
+
+def _conflicts(accesses: list[dict[str, Any]]) -> list[str]:
+    """What shared memory is asked too often for, and of what that is not known."""
+    found = [
+        f"line {a['line']} {a['op']} {a['wavefronts']} wavefronts a warp instead of {a['least']}"
+        for a in accesses
+        if a["extra"]
+    ]
+    unknown = sum(a["count"] for a in accesses if a["instruction"] == UNKNOWN)
+    said = "; ".join(found) or "none"
+    return [
+        f"  bank conflicts by layout: {said}" + (f" (of {unknown} accesses not known)" if unknown else "")
+    ]
