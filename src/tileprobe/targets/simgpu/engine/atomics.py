@@ -34,7 +34,7 @@ def _less(x, y, kind):
 
 
 @part
-def _half(bits, kind):
+def half(bits, kind):
     """One half as a double."""
     if kind == _BF16:
         return np.float64(raw.float_of(bits << 16))
@@ -48,7 +48,7 @@ def _half(bits, kind):
 
 
 @part
-def _to_half(value, kind):
+def to_half(value, kind):
     """A double to the nearest half, ties to even."""
     if value != value:
         return 0x7FFF
@@ -80,13 +80,13 @@ def _added(x, y, kind):
         return raw.bits_of(total)
     if kind == _F64:
         return raw.bits_of_double(raw.double_of(x) + raw.double_of(y))
-    low = _to_half(_half(x & 0xFFFF, kind) + _half(y & 0xFFFF, kind), kind)
-    high = _to_half(_half(x >> 16, kind) + _half(y >> 16, kind), kind)
+    low = to_half(half(x & 0xFFFF, kind) + half(y & 0xFFFF, kind), kind)
+    high = to_half(half(x >> 16, kind) + half(y >> 16, kind), kind)
     return low | (high << 16)
 
 
 @part
-def _after(old, value, other, operation, kind):
+def after(old, value, other, operation, kind):
     """What stands in memory afterwards. `other`: what CAS puts in place of `value`."""
     if operation == ADD:
         return _added(old, value, kind) if kind >= _F32 else old + value
@@ -131,12 +131,12 @@ def apply(uop, address, value, other, old_place, size):
     operation, kind = (how >> 8) & 255, how >> 16
     if size == 8:
         old = raw.i64(address)
-        raw.put64(address, _after(old, value, other, operation, kind))
+        raw.put64(address, after(old, value, other, operation, kind))
         raw.put32(old_place, old)
         raw.put32(old_place + at.ROW, old >> 32)
         return
     old = raw.u32(address)
-    raw.put32(address, _after(old, value, other, operation, kind))
+    raw.put32(address, after(old, value, other, operation, kind))
     raw.put32(old_place, old)
 
 

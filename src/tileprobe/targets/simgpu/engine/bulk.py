@@ -15,6 +15,7 @@ from tileprobe.targets.jit import part
 from tileprobe.targets.simgpu.engine import clocks, raw, shadow
 from tileprobe.targets.simgpu.engine import layout as at
 from tileprobe.targets.simgpu.engine.addresses import fault, inside
+from tileprobe.targets.simgpu.engine.clusters import member
 from tileprobe.targets.simgpu.engine.fields import field, row
 from tileprobe.targets.simgpu.engine.mbarriers import change
 from tileprobe.targets.simgpu.engine.numbers import NUMBERS, family
@@ -38,7 +39,7 @@ def element_bytes(kind):
 
 
 @part
-def _stride(place, n):
+def stride(place, n):
     """In bytes, of the dimension n + 1."""
     low = raw.u32(place + 12 + 4 * n)
     high = (raw.u32(place + 28) >> (4 * n)) & 15
@@ -46,7 +47,7 @@ def _stride(place, n):
 
 
 @part
-def _swizzled(address, kind):
+def swizzled(address, kind):
     """Kind 1, 2, 3: within 32, 64, 128 bytes; pieces of 16 bytes change places."""
     if kind == 0:
         return address
@@ -63,7 +64,7 @@ def _watch(cta, pc, memory, shared, base, element, swizzle, tile, start, size, l
         low, high = max(start + n, 0), min(start + min(n + piece, tile), size)
         if low >= high:
             continue
-        here, there = memory + _swizzled(shared + n * element, swizzle), base + low * element
+        here, there = memory + swizzled(shared + n * element, swizzle), base + low * element
         here += (low - start - n) * element
         same = True
         for k in range((high - low) * element):
@@ -81,7 +82,7 @@ def _move(cta, pc, place, shared, base, element, swizzle, tile, start, load, fil
     if base:
         _watch(cta, pc, memory, shared, base, element, swizzle, tile, start, size, load)
     for n in range(0, tile, piece):
-        here = memory + _swizzled(shared + n * element, swizzle)
+        here = memory + swizzled(shared + n * element, swizzle)
         count = min(piece, tile - n)
         first = start + n
         if base and first >= 0 and first + count <= size:
@@ -114,7 +115,7 @@ def transfer(cta, entry, load):
     lines, reach = 1, raw.u32(place + 32) * element + element
     for n in range(1, rank):
         lines *= raw.u8(place + 55 + n) + 1
-        reach += _stride(place, n - 1) * raw.u32(place + 32 + 4 * n)
+        reach += stride(place, n - 1) * raw.u32(place + 32 + 4 * n)
     origin = raw.i64(place)
     shared = raw.u32(entry + at.ASYNC_SHARED) & 0xFFFFFF
     start, room = raw.i64(cta + at.CTA_SHARED_BASE), raw.i64(cta + at.CTA_SHARED_BYTES)
@@ -135,7 +136,7 @@ def transfer(cta, entry, load):
             if where < 0 or where > raw.u32(place + 32 + 4 * n):
                 base = 0
                 break
-            base += where * _stride(place, n - 1)
+            base += where * stride(place, n - 1)
         at_line = shared + line * tile * element
         first = raw.i32(entry + at.ASYNC_AT)
         _move(
@@ -170,6 +171,65 @@ def complete_all(cta):
     return at.OK
 
 
+@part
+def put_entry(entry, coordinates, shared, barrier, rank, pc, descriptor):
+    """What a transfer needs to know."""
+    raw.put32(entry + at.ASYNC_SHARED, shared)
+    raw.put32(entry + at.ASYNC_BARRIER, barrier)
+    for n in range(rank):
+        raw.put32(entry + at.ASYNC_AT + 4 * n, raw.u32(coordinates + at.ROW * n))
+    raw.put32(entry + at.ASYNC_RANK, rank)
+    raw.put32(entry + at.ASYNC_PC, pc)
+    raw.put64(entry + at.ASYNC_DESCRIPTOR, descriptor)
+
+
+@part
+def _tile(cta, address, descriptor):
+    """Where a tile lies in a program's shared memory, and its bytes; -1 after a fault was noted."""
+    offset, size = (address & 0xFFFFFF) - raw.i64(cta + at.CTA_SHARED_BASE), tile_bytes(descriptor)
+    if offset < 0 or offset + size > raw.i64(cta + at.CTA_SHARED_BYTES):
+        fault(cta, at.SHARED_BOUNDS, 0, offset, raw.i64(cta + at.CTA_SHARED_BYTES))
+        return -1, size
+    return offset, size
+
+
+@part
+def _load(cta, warp, what, descriptor, rank, pc, shared, barrier):
+    """Puts a load into the queue of the program whose shared memory it goes to."""
+    target = member(cta, shared)
+    if target == 0:
+        return fault(cta, at.SHARED_BOUNDS, 0, shared, 0)
+    offset, size = _tile(target, shared, descriptor)
+    if offset < 0:
+        return fault(cta, at.SHARED_BOUNDS, 0, offset, raw.i64(target + at.CTA_SHARED_BYTES))
+    if raw.i64(target + at.CTA_ASYNC_COUNT) >= at.ASYNC_ROOM:
+        wrong = complete_all(target)
+        if wrong:
+            return wrong
+    count = raw.i64(target + at.CTA_ASYNC_COUNT)
+    entry = raw.i64(target + at.CTA_ASYNC) + at.ASYNC * count
+    put_entry(entry, what + 2 * at.ROW, shared, barrier, rank, pc, descriptor)
+    shadow.copy(target, warp, offset, size)
+    raw.put64(target + at.CTA_ASYNC_COUNT, count + 1)
+    raw.put64(target + at.CTA_PROGRESS, raw.i64(target + at.CTA_PROGRESS) + 1)
+    return at.OK
+
+
+@part
+def _to_many(uop, warp, cta, constants, what, descriptor, rank, pc):
+    """A load for several programs of the cluster: each has the tile, and the arrival at its barrier, in the same place
+    of its shared memory. C: which, from bit 16 on."""
+    wanted = raw.u32(row(uop, at.C, warp, constants)) >> 16
+    for n in range(16):
+        if (wanted >> n) & 1:
+            shared = (n << 24) | (raw.u32(what) & 0xFFFFFF)
+            barrier = (n << 24) | (raw.u32(what + at.ROW) & 0xFFFFFF)
+            wrong = _load(cta, warp, what, descriptor, rank, pc, shared, barrier)
+            if wrong:
+                return wrong
+    return at.OK
+
+
 @family("UTMALDG", "UTMASTG", "UTMACMDFLUSH", "FENCE")
 def bulk(op, uop, warp, cta, constants, mask, pc):
     """A: shared address, [barrier,] coordinates in uniform registers; B: the descriptor's address; I0: the rank."""
@@ -186,28 +246,16 @@ def bulk(op, uop, warp, cta, constants, mask, pc):
     descriptor = raw.u32(place) | (raw.u32(place + at.ROW) << 32)
     if descriptor & 63 or not inside(cta, descriptor, descriptor + DESCRIPTOR_BYTES):
         return fault(cta, at.BAD_DESCRIPTOR, 0, descriptor, 0)
-    if op == _LOAD and raw.i64(cta + at.CTA_ASYNC_COUNT) >= at.ASYNC_ROOM:
-        wrong = complete_all(cta)
-        if wrong:
-            return wrong
-    entry = raw.i64(cta + at.CTA_ASYNC) + at.ASYNC * raw.i64(cta + at.CTA_ASYNC_COUNT)
-    raw.put32(entry + at.ASYNC_SHARED, raw.u32(what))
-    following = 1
+    if op == _LOAD and field(uop, at.I1):
+        return _to_many(uop, warp, cta, constants, what, descriptor, rank, pc)
     if op == _LOAD:
-        raw.put32(entry + at.ASYNC_BARRIER, raw.u32(what + at.ROW))
-        following = 2
-    for n in range(rank):
-        raw.put32(entry + at.ASYNC_AT + 4 * n, raw.u32(what + at.ROW * (following + n)))
-    raw.put32(entry + at.ASYNC_RANK, rank)
-    raw.put32(entry + at.ASYNC_PC, pc)
-    raw.put64(entry + at.ASYNC_DESCRIPTOR, descriptor)
-    offset = (raw.u32(what) & 0xFFFFFF) - raw.i64(cta + at.CTA_SHARED_BASE)
-    size = tile_bytes(descriptor)
-    if offset < 0 or offset + size > raw.i64(cta + at.CTA_SHARED_BYTES):
-        return fault(cta, at.SHARED_BOUNDS, 0, offset, raw.i64(cta + at.CTA_SHARED_BYTES))
-    if op == _STORE:
-        wrong = shadow.engine_reads(cta, warp, clocks.STORES, offset, size)
-        return wrong if wrong else transfer(cta, entry, False)
-    shadow.copy(cta, warp, offset, size)
-    raw.put64(cta + at.CTA_ASYNC_COUNT, raw.i64(cta + at.CTA_ASYNC_COUNT) + 1)
-    return at.OK
+        return _load(cta, warp, what, descriptor, rank, pc, raw.u32(what), raw.u32(what + at.ROW))
+    entry = (
+        raw.i64(cta + at.CTA_ASYNC) + at.ASYNC * at.ASYNC_ROOM
+    )  # the last place is for what is done at once
+    put_entry(entry, what + at.ROW, raw.u32(what), 0, rank, pc, descriptor)
+    offset, size = _tile(cta, raw.u32(what), descriptor)
+    if offset < 0:
+        return at.SHARED_BOUNDS
+    wrong = shadow.engine_reads(cta, warp, clocks.STORES, offset, size)
+    return wrong if wrong else transfer(cta, entry, False)

@@ -237,13 +237,15 @@ def _call_register(uop, warp, cta, constants, mask, pc):
 
 
 @part
-def _branch(uop, warp, mask, pc):
-    """I1: 0 each lane for itself, 1 all that are here if one goes, 2 only if lanes that live are elsewhere."""
+def _branch(uop, warp, constants, mask, pc):
+    """I1: 0 each lane for itself, 1 all that are here if one goes, 2 only if lanes of A that live are elsewhere."""
     how, active = field(uop, at.I1), raw.u32(warp + _ACTIVE)
     if how == 1 and mask:
         mask = active
-    elif how == 2 and (active | raw.u32(warp + _EXITED)) == ALL:
-        mask = 0
+    elif how == 2 and mask:
+        wanted = raw.u32(row(uop, at.A, warp, constants) + 4 * lowest_lane(mask))
+        if (wanted & ~(active | raw.u32(warp + _EXITED))) == 0:
+            mask = 0
     branch(warp, mask, field(uop, _I0), pc)
     return LEAVE
 
@@ -277,7 +279,7 @@ def _barrier_move(op, uop, warp, constants, mask):
 )  # fmt: skip
 def control(op, uop, warp, cta, constants, mask, pc):
     if op == _BRA:
-        return _branch(uop, warp, mask & predicate(uop, 0, warp), pc)
+        return _branch(uop, warp, constants, mask & predicate(uop, 0, warp), pc)
     if mask == 0 or op == _NOP:
         return at.OK
     if op == _EXIT:

@@ -116,10 +116,11 @@ def _fits(cta, descriptor, lines, depth, size, exchanged):
     width = 256 >> mode if mode else 16
     if exchanged:
         each = width // size
-        far = low + ((lines - 1) // each) * leading + ((depth - 1) // 8) * stride + 8 * width
+        last = low + ((lines - 1) // each) * leading + ((depth - 1) // 8) * stride + 7 * width
     else:
         pieces = 0 if mode else (depth * size + 15) // 16 - 1
-        far = low + ((lines - 1) // 8) * stride + pieces * leading + 8 * width
+        last = low + ((lines - 1) // 8) * stride + pieces * leading + 7 * width
+    far = (last // width + 1) * width  # a product may begin within a line
     return low >= start and far <= start + room
 
 

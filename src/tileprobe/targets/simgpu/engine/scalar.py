@@ -294,8 +294,8 @@ def _pack_f8(uop, target, first, second, third):
 
 @part
 def _unpack_f8(uop, target, source):
-    """Two bytes to two halves: every such number is a half."""
-    kind, bits = field(uop, at.I0), raw.u32(source)
+    """Two bytes to two halves: every such number is a half. I1: from which bit on they stand."""
+    kind, bits = field(uop, at.I0), raw.u32(source) >> field(uop, at.I1)
     if kind == 0:
         raw.put32(target, ((bits & 0xFF) << 8) | ((bits & 0xFF00) << 16))
         return

@@ -19,6 +19,7 @@ from tileprobe.targets.simgpu.engine import (  # noqa: F401  importing them regi
     mbarriers,
     memory,
     numbers,
+    reductions,
     scalar,
     vectors,
     watch,

@@ -8,7 +8,7 @@ from tileprobe.targets.simgpu.operands import read
 
 
 @lowers(
-    "NOP", "ERRBAR", "CCTL", "CGAERRBAR", "YIELD", "UTMACCTL", "ACQBULK", "CCTLL", "PREEXIT", "UTMAPF",
+    "NOP", "ERRBAR", "CCTL", "CGAERRBAR", "YIELD", "UTMACCTL", "ACQBULK", "CCTLL", "PREEXIT", "UTMAPF", "ENDCOLLECTIVE",
 )  # fmt: skip
 def nothing(x: Case) -> None:
     """Order and caches of memory, and waits for what is done at once here: what is written is seen by everybody."""
@@ -28,8 +28,12 @@ def bra(x: Case) -> None:
     """A predicate before the place decides together with the guard; a uniform one likewise."""
     x.has("U", "CONV")
     how = x.one_of("ANY", "DIV", default="")
-    if how == "DIV" and x.take().text != "~URZ":
-        raise x.refuse("some of the lanes")
+    if how == "DIV":  # the lanes that are to be here
+        if x.operands and x.operands[0].text == "~URZ":
+            x.take()
+            x.set(at.A, x.kernel.rows.offset((-1, 0xFFFFFFFF)))
+        else:
+            x.source(at.A, "bits")
     x.set(at.I1, ("", "ANY", "DIV").index(how))
     if x.next_is("P", "UP"):
         x.predicate(0)

@@ -183,7 +183,12 @@ def _eight_bits(x: Case) -> None:
     if x.has("UNPACK_B"):
         x.one_of("F16")
         x.result()
-        x.source(at.A, "bits")
+        operand = x.take()
+        half = {(): 0, ("H0",): 0, ("H1",): 16}.get(operand.suffixes)
+        if half is None or operand.kind not in ("R", "UR") or operand.negated or operand.absolute:
+            raise x.refuse(f"the operand {operand.text}")
+        x.set(at.A, x.register(operand.kind, operand.number, 1, writing=False))
+        x.set(at.I1, half)
         x.emit("UNPACK_F8")
         return
     if not (x.has("PACK_AB_MERGE_C") and x.has("SATFINITE")):

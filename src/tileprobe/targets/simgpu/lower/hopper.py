@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from tileprobe.targets.simgpu.engine import layout as at
+from tileprobe.targets.simgpu.engine.atomics import OPERATIONS
 from tileprobe.targets.simgpu.engine.groups import (
     EXCHANGED_A,
     EXCHANGED_B,
@@ -64,10 +65,24 @@ def _uniform(x: Case, rows: int) -> int:
 def bulk(x: Case) -> None:
     rank = int(x.one_of("1D", "2D", "3D", "4D", "5D")[0])
     load = x.instruction.root == "UTMALDG"
+    many = load and x.has("MULTICAST")
     x.set(at.I0, rank)
     x.set(at.A, _uniform(x, rank + (2 if load else 1)))
     x.set(at.B, _uniform(x, 2))
+    if many:  # to which programs of the cluster: bits from the 16th on
+        x.source(at.C, "bits")
+    x.set(at.I1, int(many))
     x.emit(x.instruction.root)
+
+
+@lowers("UTMAREDG")
+def bulk_reduction(x: Case) -> None:
+    rank = int(x.one_of("1D", "2D", "3D", "4D", "5D")[0])
+    x.set(at.I0, rank)
+    x.set(at.I1, OPERATIONS.index(x.one_of("ADD", "MIN", "MAX", "INC", "DEC", "AND", "OR", "XOR")))
+    x.set(at.A, _uniform(x, rank + 1))
+    x.set(at.B, _uniform(x, 2))
+    x.emit("UTMAREDG")
 
 
 @lowers("UCGABAR_ARV", "UCGABAR_WAIT")
