@@ -181,8 +181,9 @@ def map_devices() -> None:
 
 def _use(args: argparse.Namespace) -> None:
     import tileprobe
+    from tileprobe.cli._settings import settings
 
-    tileprobe.use(args.target, **({} if args.threads is None else {"threads": args.threads}))
+    tileprobe.use(args.target, **settings(args))
 
 
 def _options() -> argparse.Namespace:

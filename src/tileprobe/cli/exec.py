@@ -13,13 +13,16 @@ from __future__ import annotations
 
 import argparse
 
+from tileprobe.cli._settings import add_check, settings
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = "tileprobe exec [options] script.py [args] | -m module [args] | -- command [args]"
     parser.add_argument(
         "--target", default="cpu", metavar="NAME", help="cpu, another that `doctor` lists, or file.py:Class"
     )
-    parser.add_argument("--threads", type=int, metavar="N", help="threads of the CPU target")
+    parser.add_argument("--threads", type=int, metavar="N", help="threads of the CPU and of simulated GPUs")
+    add_check(parser)
     parser.add_argument(
         "--no-cuda", action="store_true", help="leave torch alone: only Triton kernels go to the target"
     )
@@ -34,6 +37,5 @@ def run(args: argparse.Namespace) -> int:
     words = ["-m", *args.module] if args.module is not None else list(args.program)
     words = words[1:] if words[:1] == ["--"] else words
     script.resolve(words)
-    settings = {} if args.threads is None else {"threads": args.threads}
-    with tileprobe.use(args.target, cuda=not args.no_cuda, **settings):
+    with tileprobe.use(args.target, cuda=not args.no_cuda, **settings(args)):
         return script.run(words)

@@ -4,6 +4,7 @@ Examples:
   tileprobe run train.py --epochs 1
   tileprobe run --kernel '*attn*' --take 10 --trace attn.parquet script.py
   tileprobe run --device-map cuda=cpu --json - script.py
+  tileprobe run --target sim:a100 --check script.py
   tileprobe run -m package.module
   tileprobe run -- pytest tests/test_kernels.py
 """
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 
+from tileprobe.cli._settings import add_check, settings
 from tileprobe.cli._views import add_arguments as add_arguments_of_views
 
 
@@ -59,8 +61,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="cpu, another that `doctor` lists, or file.py:Class (default: the GPU that Triton finds, else cpu)",
     )
-    where.add_argument("--threads", type=int, metavar="N", help="threads of the CPU target")
+    where.add_argument("--threads", type=int, metavar="N", help="threads of the CPU and of simulated GPUs")
     where.add_argument("--device-map", metavar="A=B", help="cuda=cpu: a script written for CUDA runs here")
+    add_check(where)
     out = parser.add_argument_group("what to keep")
     out.add_argument("--trace", metavar="FILE", help="save the trace (Parquet); tileprobe report reads it")
     out.add_argument("--json", metavar="FILE", help="write the figures as JSON; - is the standard output")
@@ -92,7 +95,7 @@ def run(args: argparse.Namespace) -> int:
     check(args.device_map)
     outputs.check(args)
     script.resolve(words)
-    tileprobe.use(args.target, **({} if args.threads is None else {"threads": args.threads}))
+    tileprobe.use(args.target, **settings(args))
     session = Profile(**session_options(args), progress=True)
     with device_map(args.device_map, args.target):
         running, code = Running(session, args), 1
