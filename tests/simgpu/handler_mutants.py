@@ -1,0 +1,152 @@
+"""Handlers over lanes with one operation changed, in LLVM's text: what can be changed, and whether tests notice.
+
+A change exchanges an operation for its neighbour (boundary, sign, direction), exchanges operands, moves a constant or
+the place of a modifier by one. Only vectors and numbers of bits are changed, never an address, so that a changed
+handler can be run. Tests compare a handler with its reference on the inputs of `given_to`; a change that answers
+otherwise than the handler on these inputs fails them.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Iterator
+
+import lane_references
+import numpy as np
+from functions_checked import functions_wrong
+from lane_cases import cases
+from lane_machine import Given, Machine
+from matrix_inputs import block_results, matrix_inputs
+
+from tileprobe.targets.simgpu.engine import layout as at
+from tileprobe.targets.simgpu.engine import vectors
+from tileprobe.targets.simgpu.engine.lanes import HANDLERS
+
+CASES = 24  # inputs of a handler, as test_simgpu_lanes has them
+_LINE = re.compile(
+    r"^(?P<head>\s*%\S+ = )(?P<op>\w+) +(?:(?P<how>s\w\w|u\w\w|o\w\w|eq|ne|uno|ord) )?(?P<kind><\d+ x \w+>) (?P<rest>.*)$"
+)
+_SCALAR = re.compile(r"^(\s*%\S+ = lshr i32 %\S+, )(\d+)$")
+_OPERATIONS = {
+    "add": "sub", "sub": "add", "mul": "add", "and": "or", "or": "and", "xor": "or", "shl": "lshr", "lshr": "ashr",
+    "ashr": "lshr", "fadd": "fsub", "fsub": "fadd", "fmul": "fadd", "fdiv": "fmul", "zext": "sext", "sext": "zext",
+    "sitofp": "uitofp", "uitofp": "sitofp", "fptosi": "fptoui",
+}  # fmt: skip
+_COMPARISONS = {
+    "slt": ("sle", "sgt"), "sle": ("slt",), "sgt": ("sge", "slt"), "sge": ("sgt",), "ult": ("ule", "ugt"),
+    "ule": ("ult",), "ugt": ("uge", "ult"), "uge": ("ugt",), "eq": ("ne",), "ne": ("eq",), "olt": ("ole", "ogt"),
+    "ole": ("olt",), "ogt": ("oge", "olt"), "oge": ("ogt",), "oeq": ("une",), "one": ("oeq",), "uno": ("ord",),
+    "ord": ("uno",),
+}  # fmt: skip
+_SWAPPED = ("sub", "shl", "lshr", "ashr", "fsub", "fdiv")
+_SPLAT = re.compile(r"<(?P<kind>i\d+) (?P<value>-?\d+)(?:, (?P=kind) (?P=value))+>")
+
+
+def _operands(text: str) -> list[str]:
+    """Split at commas that are not inside of a vector."""
+    found, depth, start = [], 0, 0
+    for n, sign in enumerate(text):
+        depth += sign in "<([" and 1 or sign in ">)]" and -1 or 0
+        if sign == "," and depth == 0:
+            found.append(text[start:n].strip())
+            start = n + 1
+    return [*found, text[start:].strip()]
+
+
+def _changed(line: str) -> Iterator[tuple[str, str]]:
+    """(what, the line) for each change of one line."""
+    scalar = _SCALAR.match(line)
+    if scalar:
+        yield "another bit", f"{scalar[1]}{int(scalar[2]) + 1}"
+        return
+    found = _LINE.match(line)
+    if not found:
+        return
+    head, op, how, kind, rest = found.group("head", "op", "how", "kind", "rest")
+    if op in ("insertelement", "shufflevector", "load", "bitcast", "extractelement", "phi", "freeze"):
+        return
+    spaced = f"{op} {how + ' ' if how else ''}"
+    cast = " to " in rest
+    if op in _OPERATIONS and not (kind.endswith("i1>") and op in ("zext", "sext", "add", "sub")):
+        yield f"{op} to {_OPERATIONS[op]}", f"{head}{_OPERATIONS[op]} {kind} {rest}"
+    for other in _COMPARISONS.get(how or "", ()):
+        yield f"{how} to {other}", f"{head}{op} {other} {kind} {rest}"
+    operands = _operands(rest)
+    if not cast and op in _SWAPPED and len(operands) == 2:
+        yield "operands exchanged", f"{head}{spaced}{kind} {operands[1]}, {operands[0]}"
+    if op == "select":
+        yield "choices exchanged", f"{head}{op} {kind} {operands[0]}, {operands[2]}, {operands[1]}"
+    constant = _SPLAT.search(rest)
+    if constant and not cast:
+        value, bits = int(constant["value"]), constant["kind"]
+        count = constant[0].count(bits)
+        moved = "<" + ", ".join([f"{bits} {value + 1}"] * count) + ">"
+        yield "a constant and one", line.replace(constant[0], moved, 1)
+
+
+def mutants(name: str, most: int | None = None) -> list[tuple[str, str]]:
+    """(what was changed, LLVM's text), one change each; of more than `most` some, drawn by the name."""
+    lines = vectors.text({name: HANDLERS[name]}).splitlines()
+    found = [
+        (f"line {n}: {what}", "\n".join([*lines[:n], changed, *lines[n + 1 :]]))
+        for n, line in enumerate(lines)
+        for what, changed in _changed(line)
+    ]
+    if most is not None and len(found) > most:
+        found = random.Random(name).sample(found, most)
+    return found
+
+
+def given_to(name: str) -> list[Given]:
+    if name.startswith(("hmma", "imma", "dmma")):
+        return matrix_inputs(name)
+    given = list(cases(lane_references.GIVEN[name], CASES))
+    for one in given:
+        one.third = name == "plop3"
+    return given
+
+
+def answers(name: str, address: int) -> list[np.ndarray]:
+    """All that a handler leaves on the inputs of its tests."""
+    if name.startswith("block"):
+        return block_results(name, address)
+    machine = Machine()
+    return [
+        np.concatenate([np.ravel(value).astype(np.int64) for value in machine.run(address, given).values()])
+        for given in given_to(name)
+    ]
+
+
+def survivors(name: str, most: int | None = None) -> tuple[int, list[str]]:
+    """How many changes were tried, and those that no test notices."""
+    source = vectors.text({name: HANDLERS[name]})
+    code = vectors._object(source)
+    held, addresses = vectors.compiled(source, [name])
+    right = None if name.startswith("mufu") else answers(name, int(addresses[0]))
+    alive, count = [], 0
+    for what, text in mutants(name, most):
+        try:
+            changed = vectors._object(text)
+        except RuntimeError:  # LLVM refuses it: no change at all
+            continue
+        if changed == code:  # the same instructions: no change either
+            continue
+        other, places = vectors._load(changed, [name])
+        count += 1
+        if right is None:
+            same = not functions_wrong(name, int(places[0]))
+        else:
+            found = answers(name, int(places[0]))
+            same = all(np.array_equal(x, y) for x, y in zip(right, found))
+        if same:
+            alive.append(what)
+        del other
+    del held
+    return count, alive
+
+
+# Handlers of addresses write to memory: they are tested by every load and store. Sums in single precision ("fast") are
+# for no instruction.
+JUDGED = sorted(name for name in HANDLERS if not name.startswith("addresses") and not name.endswith("fast"))
+assert at.LANES == 32

@@ -1,0 +1,108 @@
+"""Inputs of tensor cores' handlers, as their tests have them, and handlers of blocks run on matrices in memory."""
+
+from __future__ import annotations
+
+import ctypes
+
+import numpy as np
+from lane_machine import Given
+
+from tileprobe.targets.simgpu.engine import layout as at
+from tileprobe.targets.simgpu.engine.lanes_matrix import M_A, M_B, M_C
+
+_CALL = ctypes.CFUNCTYPE(None, *([ctypes.c_int64] * 3), ctypes.c_int32, ctypes.c_int64)
+DEPTHS = {"f16": 16, "bf16": 16, "tf32": 8, "e4m3": 32, "e5m2": 32, "s8": 32}
+
+
+def floats(form: str, seed: int) -> Given:
+    random = np.random.default_rng(seed)
+    values = random.standard_normal((2, 4, 32, 2)) * 2.0 ** random.integers(-9, 5, (2, 4, 32, 2))
+    values[random.random(values.shape) < 0.1] = 0
+    if form == "f16":
+        rows = values.astype(np.float16).view(np.uint16)
+    else:
+        rows = (values.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
+    rows = rows[..., 0].astype(np.uint32) | rows[..., 1].astype(np.uint32) << 16
+    if form == "tf32":
+        rows = values[..., 0].astype(np.float32).view(np.uint32)
+    sums = (random.standard_normal((4, 32)) * 2.0 ** random.integers(-20, 8, (4, 32))).astype(np.float32)
+    return Given(rows[0], rows[1], sums.view(np.uint32))
+
+
+def half_sums(seed: int) -> Given:
+    """As `floats`, with sums of two halves a register."""
+    given = floats("f16", seed)
+    random = np.random.default_rng(seed + 100)
+    halves = random.standard_normal((4, 32, 2)).astype(np.float16).view(np.uint16).astype(np.uint32)
+    given.c[:] = halves[..., 0] | halves[..., 1] << 16
+    return given
+
+
+def strange(form: str) -> Given:
+    """With what is no number, infinite or subnormal."""
+    given = floats(form, 1)
+    given.a[0, 0] = {"f16": 0x7C00, "bf16": 0x7F80, "tf32": 0x7F800000}[form]
+    one = {"f16": 0x3C003C00, "bf16": 0x3F803F80, "tf32": 0x3F800000}[form]
+    given.b[0, :4], given.b[0, 4:8] = one, 0
+    given.a[1, 5] = {"f16": 0x00010400, "bf16": 0x00010080, "tf32": 0x00002000}[form]
+    return given
+
+
+def integers(limit: bool) -> Given:
+    random = np.random.default_rng(3)
+    given = Given(*(random.integers(0, 1 << 32, (4, 32), np.uint64).astype(np.uint32) for _ in range(3)))
+    given.c[:] = random.integers(-(2**20), 2**20, (4, 32)).astype(np.int32).view(np.uint32)
+    if limit:
+        given.c[:, ::2], given.c[:, 1::2] = 0x7FFFFFFF, 0x80000000
+    return given
+
+
+def doubles() -> Given:
+    random = np.random.default_rng(4)
+    rows = [np.zeros((4, 32), np.uint32) for _ in range(3)]
+    for row in rows:
+        bits = random.standard_normal((2, 32)).view(np.uint64)
+        row[0::2], row[1::2] = bits & 0xFFFFFFFF, bits >> np.uint64(32)
+    return Given(*rows)
+
+
+def matrix_inputs(name: str) -> list[Given]:
+    kind, *rest = name.split("_")
+    if kind == "dmma":
+        return [doubles()]
+    if kind == "imma":
+        return [integers(False), integers(True)]
+    form = rest[0]
+    if rest[1] == "half":
+        return [half_sums(0), half_sums(1)]
+    return [floats(form, 0), floats(form, 1), strange(form)]
+
+
+def blocks(form: str, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """A of 16 x depth, B of depth x 8, sums of 16 x 8, as 32-bit words; fp8: numbers that it can hold."""
+    random, depth = np.random.default_rng(seed), DEPTHS[form]
+    shapes = (16, depth), (depth, 8), (16, 8)
+    if form == "s8":
+        return tuple(random.integers(-128, 128, shape).astype(np.int32).view(np.uint32) for shape in shapes)  # type: ignore[return-value]
+    made = []
+    for shape in shapes:
+        values = random.choice([1.0, 1.25, 1.5, 1.75, -1.0, -1.5, 0.0], shape) * 2.0 ** random.integers(-6, 5, shape)
+        if form in ("f16", "bf16", "tf32"):
+            values = values * (1 + random.integers(0, 8, shape) / 128)
+        made.append(values.astype(np.float32).view(np.uint32))
+    return tuple(made)  # type: ignore[return-value]
+
+
+def run_block(address: int, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
+    scratch = np.zeros(at.CTA_SCRATCH_BYTES, np.uint8)
+    words, uop = scratch.view(np.uint32), np.zeros(16, np.int32)
+    for place, value in ((M_A, a), (M_B, b), (M_C, c)):
+        words[place // 4 : place // 4 + value.size] = value.reshape(-1)
+    warp = np.zeros(at.W_REGISTERS, np.uint8)
+    _CALL(address)(uop.ctypes.data, warp.ctypes.data, warp.ctypes.data, -1, scratch.ctypes.data)
+    return words[M_C // 4 : M_C // 4 + 128].reshape(16, 8).copy()
+
+
+def block_results(name: str, address: int) -> list[np.ndarray]:
+    form = name.split("_")[1]
+    return [run_block(address, *blocks(form, seed)) for seed in range(3)]
