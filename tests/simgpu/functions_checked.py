@@ -21,7 +21,9 @@ def _flush(x):
 def _exact(name, x):
     x = x.astype(np.float64)
     with np.errstate(all="ignore"):
-        return {"ex2": np.exp2, "rcp": np.reciprocal, "sqrt": np.sqrt, "rsq": lambda v: 1 / np.sqrt(v)}[name](x)
+        return {"ex2": np.exp2, "rcp": np.reciprocal, "sqrt": np.sqrt, "rsq": lambda v: 1 / np.sqrt(v)}[name](
+            x
+        )
 
 
 def _inputs(seed):
@@ -65,10 +67,19 @@ def _high_words(name, address, machine):
         cut = (high.astype(np.uint64) << np.uint64(32)).view(np.float64)
         wanted = 1 / cut if name == "rcp64h" else 1 / np.sqrt(cut)
         words = (wanted.view(np.uint64) >> np.uint64(32)).astype(np.int64)
-        found = _run(machine, address, high).astype(np.int64)
-        if (np.abs(found - words) > 1).any():
-            return True
-    return False
+        for mods, sign in ((0, 0), (1 << at.NEGATE, 1 << 31), (1 << at.ABSOLUTE, 0)):
+            if sign and name == "rsq64h":
+                continue
+            found = _run(machine, address, high, mods).astype(np.int64)
+            if (np.abs(found - (words | sign)) > 1).any():
+                return True
+    return _writes_elsewhere(machine, address)
+
+
+def _writes_elsewhere(machine, address):
+    """Whether lanes that do not execute change."""
+    given = Given(*(np.full((4, 32), 0x40000000, np.uint32) for _ in range(3)), mask=1)
+    return bool((machine.run(address, given)["D"][0, 1:] != given.before[0, 1:]).any())
 
 
 def functions_wrong(name: str, address: int) -> bool:
@@ -81,4 +92,4 @@ def functions_wrong(name: str, address: int) -> bool:
             found = _run(machine, address, x.view(np.uint32), mods).view(np.float32)
             if not _close(function, found, given):
                 return True
-    return False
+    return _writes_elsewhere(machine, address)

@@ -10,6 +10,7 @@ from tileprobe.targets.simgpu.engine import layout as at
 from tileprobe.targets.simgpu.engine.lanes_float import FLOAT_COMPARE
 from tileprobe.targets.simgpu.engine.lanes_integer import COMPARE, UNSIGNED
 
+CASES = 24  # inputs of each handler
 MASKS = (0xFFFFFFFF, 0x0F0F3C01)
 
 
@@ -87,6 +88,56 @@ def _sources(kind, random):
     return rows
 
 
+_TIES = np.array(
+    [0x3F808000, 0x3F818000, 0x3F807FFF, 0x3F808001, 0xBF818000, 0x3F801000, 0x3F803000, 0x3F802FFF, 0x3F801001,
+     0x7F7F8000],
+    np.uint32,
+)  # half way between two bfloat16 or two halves, and beside it  # fmt: skip
+
+
+def _at_the_edges(sources, random, largest):
+    """Lanes 4 to 15: numbers about the smallest normal one, products that come out there, the largest ones, ties."""
+    tiny = (
+        random.integers(0, 1 << 25, (3, 4)).astype(np.uint32) | random.integers(0, 2, (3, 4), np.uint32) << 31
+    )
+    for source, row in zip(sources, tiny):
+        source[0, 4:8] = row
+    exponents = random.integers(40, 88, 2)
+    small = np.array(
+        [exponents, 127 + 1 - exponents + random.integers(-1, 3, 2)], np.uint32
+    )  # product about 2**-126
+    for source, row in zip(sources[:2], small):
+        source[0, 8:10] = row << 23 | random.integers(0, 1 << 23, 2).astype(np.uint32)
+    sources[2][0, 8:10] = 0
+    sources[0][0, 12:16] = random.choice(_TIES[:-1], 4)
+    if not largest:
+        return
+    sources[0][0, 10:12], sources[1][0, 10:12] = (
+        0x7F7FFFFF,
+        random.choice([0x73000000, 0x7F7FFFFF, 0x3F800001]),
+    )
+    sources[2][0, 10:12] = random.choice([0, 0x73000000, 0xF3000000])
+    sources[0][0, 12] = _TIES[-1]
+
+
+def _halves_at_the_edges(sources, random):
+    """Lanes 4 to 15: halves about the smallest normal one, products that come out there, the largest ones."""
+    for source in sources:
+        pairs = random.integers(0, 0x0C00, (2, 4)) | random.integers(0, 2, (2, 4)) << 15
+        source[0, 4:8] = pairs[0] | pairs[1] << 16
+    exponents = random.integers(3, 11, (2, 4))
+    small = np.array([exponents, 15 + 1 - exponents + random.integers(-8, 3, (2, 4))]).clip(1, 30) << 10
+    small |= random.integers(0, 1024, small.shape)
+    for source, pairs in zip(sources[:2], small):
+        source[0, 8:12] = pairs[0] | pairs[1] << 16
+    sources[2][0, 8:12] = random.choice([0, 0x00010001, 0x80008000])
+    sources[0][0, 12:14], sources[1][0, 12:14] = (
+        0x7BFF7BFF,
+        random.choice([0x4C004C00, 0x3C013C01, 0x7BFFFBFF]),
+    )
+    sources[2][0, 12:14] = random.choice([0, 0x4C004C00])
+
+
 def _fields(kind, random):
     """Fields of the micro-op, and modifiers."""
     pick = random.choice
@@ -134,10 +185,16 @@ def cases(kind, count=12, seed=0):
         if kind == "comparisons" or kind.endswith("comparisons"):  # some lanes have equal numbers
             same = random.random(32) < 0.3
             sources[1][:, same] = sources[0][:, same]
+        if kind in ("floats", "finite", "ordinary", "scaled", "float_comparisons"):
+            _at_the_edges(sources, random, kind != "finite")
+        if kind == "halves" or "half" in kind:
+            _halves_at_the_edges(sources, random)
         if kind in ("floats", "halves"):  # zeros of both signs meet
             sources[0][0, :4], sources[1][0, :4] = [0, 1 << 31, 0, 1 << 15], [1 << 31, 0, 1 << 15, 0]
         predicates = {f"p{k}": random.random(32) < 0.5 for k in range(3)}
         fields = _fields(kind, random)
         if "slots" in fields:
             predicates = {}
+        if "slots" not in fields:
+            predicates["turned"] = bool(n & 1), bool(n & 2)
         yield Given(*sources, **fields, **predicates, mask=MASKS[n == count - 1])

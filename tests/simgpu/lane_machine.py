@@ -33,6 +33,7 @@ class Given:
     p2: np.ndarray = field(default_factory=lambda: np.ones(32, bool))
     mask: int = 0xFFFFFFFF
     before: np.ndarray = field(default_factory=lambda: np.full((4, 32), 0xABCD0123, np.uint32))
+    turned: tuple[bool, bool] = (False, False)  # whether the first two predicates are written with a `!`
     slots: np.ndarray | None = None  # P0 to P6, for those that name them themselves
 
     def negated(self, n: int) -> bool:
@@ -85,14 +86,17 @@ class Machine:
             slots[:7] = [bits(row) for row in given.slots]
         # sources in P0, P1, P2; results in UP0 and UP1, which nobody reads
         else:
-            slots[:3] = [bits(p) for p in (given.p0, given.p1, given.p2)]
+            slots[:3] = [
+                bits(p != turned) for p, turned in zip((given.p0, given.p1, given.p2), (*given.turned, False))
+            ]
         slots[8], slots[9] = 0x5A5A5A5A, 0xA5A5A5A5
         for operand, value in ((at.A, given.a), (at.B, given.b), (at.C, given.c), (at.D, given.before)):
             self.rows(operand)[:] = value
         uop = np.zeros(16, np.int32)
         for operand in ROWS:
             uop[operand] = at.W_REGISTERS + at.ROW * ROWS[operand]
-        uop[at.PD], uop[at.PS] = 8 | 9 << at.SECOND, 0 | 1 << at.SECOND
+        first, second = (at.NEGATED if turned else 0 for turned in given.turned)
+        uop[at.PD], uop[at.PS] = 8 | 9 << at.SECOND, first | (1 | second) << at.SECOND
         uop[at.MODS], uop[at.I0], uop[at.I1], uop[at.I2] = (
             np.array([given.mods, given.i0, given.i1, given.i2], np.int64).astype(np.uint32).astype(np.int32)
         )

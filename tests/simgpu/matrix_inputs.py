@@ -11,6 +11,7 @@ from tileprobe.targets.simgpu.engine import layout as at
 from tileprobe.targets.simgpu.engine.lanes_matrix import M_A, M_B, M_C
 
 _CALL = ctypes.CFUNCTYPE(None, *([ctypes.c_int64] * 3), ctypes.c_int32, ctypes.c_int64)
+SOME = 0x0F0F3C01  # lanes that execute in the last of the inputs
 DEPTHS = {"f16": 16, "bf16": 16, "tf32": 8, "e4m3": 32, "e5m2": 32, "s8": 32}
 
 
@@ -69,13 +70,15 @@ def doubles() -> Given:
 def matrix_inputs(name: str) -> list[Given]:
     kind, *rest = name.split("_")
     if kind == "dmma":
-        return [doubles()]
-    if kind == "imma":
-        return [integers(False), integers(True)]
-    form = rest[0]
-    if rest[1] == "half":
-        return [half_sums(0), half_sums(1)]
-    return [floats(form, 0), floats(form, 1), strange(form)]
+        made = [doubles(), doubles()]
+    elif kind == "imma":
+        made = [integers(False), integers(True), integers(False)]
+    elif rest[1] == "half":
+        made = [half_sums(0), half_sums(1)]
+    else:
+        made = [floats(rest[0], 0), floats(rest[0], 1), strange(rest[0]), floats(rest[0], 0)]
+    made[-1].mask = SOME
+    return made
 
 
 def blocks(form: str, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -86,7 +89,9 @@ def blocks(form: str, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         return tuple(random.integers(-128, 128, shape).astype(np.int32).view(np.uint32) for shape in shapes)  # type: ignore[return-value]
     made = []
     for shape in shapes:
-        values = random.choice([1.0, 1.25, 1.5, 1.75, -1.0, -1.5, 0.0], shape) * 2.0 ** random.integers(-6, 5, shape)
+        values = random.choice([1.0, 1.25, 1.5, 1.75, -1.0, -1.5, 0.0], shape) * 2.0 ** random.integers(
+            -6, 5, shape
+        )
         if form in ("f16", "bf16", "tf32"):
             values = values * (1 + random.integers(0, 8, shape) / 128)
         made.append(values.astype(np.float32).view(np.uint32))

@@ -1,11 +1,9 @@
 """Every handler over lanes against its reference, and that a changed handler is noticed."""
 
-import os
-
 import lane_references
 import numpy as np
 import pytest
-from lane_cases import cases
+from lane_cases import CASES, cases
 from lane_machine import Machine, lanes
 
 from tileprobe.targets.simgpu.engine import vectors
@@ -44,5 +42,5 @@ def test_every_handler_has_a_reference():
 def test_handler(name):
     _, table = vectors.handlers()
     address, machine = int(table[vectors.NUMBERS[name]]), Machine()
-    for given in cases(lane_references.GIVEN[name], 40 if os.environ.get("TILEPROBE_SIMGPU_ALL") else 8):
+    for given in cases(lane_references.GIVEN[name], CASES):
         assert not differences(machine, address, name, given)

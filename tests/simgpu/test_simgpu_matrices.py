@@ -5,9 +5,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from exact_floats import BF16, F16, F32, NAN, encoded, read, write
-from lane_machine import Given, Machine
+from functions_checked import functions_wrong
+from lane_machine import Given, Machine, lanes
+from matrix_inputs import DEPTHS, SOME, blocks, floats, matrix_inputs, run_block
 
 from tileprobe.targets.simgpu.engine import vectors
+from tileprobe.targets.simgpu.engine.lanes import HANDLERS
 
 TF32 = "tf32"
 FORMS = {"f16": F16, "bf16": BF16, "tf32": F32}
@@ -68,21 +71,6 @@ def product(given, form, machine):
     return d
 
 
-def inputs(form, seed):
-    random = np.random.default_rng(seed)
-    values = random.standard_normal((2, 4, 32, 2)) * 2.0 ** random.integers(-9, 5, (2, 4, 32, 2))
-    values[random.random(values.shape) < 0.1] = 0
-    if form == "f16":
-        rows = values.astype(np.float16).view(np.uint16)
-    else:
-        rows = (values.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
-    rows = rows[..., 0].astype(np.uint32) | rows[..., 1].astype(np.uint32) << 16
-    if form == "tf32":
-        rows = values[..., 0].astype(np.float32).view(np.uint32)
-    sums = (random.standard_normal((4, 32)) * 2.0 ** random.integers(-20, 8, (4, 32))).astype(np.float32)
-    return Given(rows[0], rows[1], sums.view(np.uint32))
-
-
 def as_matrix(rows):
     found = np.zeros((16, 8), np.uint32)
     for register in range(4):
@@ -100,7 +88,7 @@ def run(name, given):
 @pytest.mark.parametrize("machine", GROUPS)
 def test_sums_are_cut_off_as_in_hardware(form, machine):
     for seed in range(2):
-        given = inputs(form, seed)
+        given = floats(form, seed)
         np.testing.assert_array_equal(
             as_matrix(run(f"hmma_{form}_{machine}", given)), product(given, form, machine)
         )
@@ -108,14 +96,14 @@ def test_sums_are_cut_off_as_in_hardware(form, machine):
 
 def test_the_machines_differ():
     """So that the test above can tell them apart."""
-    given = inputs("f16", 0)
+    given = floats("f16", 0)
     assert (run("hmma_f16_a100", given) != run("hmma_f16_h100", given)).any()
     near = run("hmma_f16_fast", given).view(np.float32)
     np.testing.assert_allclose(run("hmma_f16_a100", given).view(np.float32), near, rtol=1e-4, atol=1e-4)
 
 
 def test_what_is_no_number_stays_none():
-    given = inputs("f16", 1)
+    given = floats("f16", 1)
     given.a[0, 0] = 0x7C00  # infinite, in row 0
     given.b[0, :4] = 0x3C003C00  # ones: column 0
     given.b[0, 4:8] = 0  # zeros: column 1
@@ -162,3 +150,57 @@ def test_doubles():
     for n in (0, 1):
         result[g, 2 * t + n] = (found[2 * n] | found[2 * n + 1] << np.uint64(32)).view(np.float64)
     np.testing.assert_allclose(result, a @ b + c, rtol=1e-14, atol=1e-14)
+
+
+@pytest.mark.parametrize("form", ["f16", "bf16", "tf32"])
+def test_blocks_of_warp_groups(form):
+    """One group of all products in H100's way: as `hmma`, from matrices in memory."""
+    _, table = vectors.handlers()
+    lowest = {"f16": -14, "bf16": -126, "tf32": -126}[form]
+    for seed in range(3):
+        a, b, c = blocks(form, seed)
+        found = run_block(int(table[vectors.NUMBERS[f"block_{form}_h100"]]), a, b, c)
+        x, y, z = ([[read(int(w), F32)[1] for w in row] for row in m] for m in (a, b, c))
+        for i in range(16):
+            for j in range(8):
+                products = [
+                    (x[i][k] * y[k][j], exponent(x[i][k], lowest) + exponent(y[k][j], lowest))
+                    for k in range(DEPTHS[form])
+                ]
+                assert found[i, j] == write(summed(products, z[i][j], 25), 0, F32)
+
+
+@pytest.mark.parametrize("form", ["e4m3", "e5m2", "s8"])
+def test_blocks_of_eight_bits(form):
+    """fp8 keeps 13 bits below the largest exponent; whole numbers are exact."""
+    _, table = vectors.handlers()
+    name = "block_s8" if form == "s8" else f"block_{form}_h100"
+    for seed in range(3):
+        a, b, c = blocks(form, seed)
+        found = run_block(int(table[vectors.NUMBERS[name]]), a, b, c)
+        kind = np.int32 if form == "s8" else np.float32
+        x, y, z = (m.view(kind).astype(np.float64) for m in (a, b, c))
+        wanted = x @ y + z
+        if form == "s8":
+            np.testing.assert_array_equal(found.view(np.int32), wanted)
+            continue
+        largest = np.maximum(np.abs(z), np.abs(x[:, :, None] * y[None]).max(1))
+        unit = 2.0 ** (np.floor(np.log2(np.maximum(largest, 2.0**-126))) + 2 - 13)
+        assert (np.abs(found.view(np.float32) - wanted) <= 34 * unit).all()
+
+
+@pytest.mark.parametrize("name", [n for n in sorted(HANDLERS) if n.startswith("mufu")])
+def test_functions_are_as_near_as_documented(name):
+    _, table = vectors.handlers()
+    assert not functions_wrong(name, int(table[vectors.NUMBERS[name]]))
+
+
+@pytest.mark.parametrize("name", [n for n in sorted(HANDLERS) if n.startswith(("hmma", "imma", "dmma"))])
+def test_lanes_that_do_not_execute_keep_what_they_have(name):
+    some = matrix_inputs(name)[-1]
+    part = run(name, some)
+    some.mask = 0xFFFFFFFF
+    whole, on = run(name, some), lanes(SOME)
+    rows = 2 if "half" in name else 4
+    assert (part[:rows, on] == whole[:rows, on]).all()
+    assert (part[:, ~on] == some.before[:, ~on]).all()

@@ -45,7 +45,7 @@ def r2ur(x: Case) -> None:
 @lowers("REDUX")
 def redux(x: Case) -> None:
     signed = x.has("S32")
-    x.set(at.I0, _REDUCTIONS.index(x.one_of(*_REDUCTIONS, default="SUM")))
+    x.set(at.I0, _REDUCTIONS.index(x.one_of(*_REDUCTIONS, default="AND")))
     x.set(at.I1, int(signed))
     x.result()
     x.source(at.A, "bits")
