@@ -455,20 +455,18 @@ def tiles():
 def spill_kernel(x, out, N: tl.constexpr):
     i = tl.arange(0, N)
     a = tl.load(x + i)
-    b = tl.sort(a)
-    c = tl.cumsum(a, 0)
-    tl.store(out + i, a * 3 + b)
-    tl.store(out + N + i, c - b)
+    b = a * a - tl.max(a, 0)
+    tl.store(out + i, a * 3 + tl.min(b, 0))
+    tl.store(out + N + i, b - tl.sum(a, 0))
 
 
 @case("memory", "control")
 def spilled():
     """So few registers that values go through local memory."""
     x, out = RANDOM.integers(-1000, 1000, 1024).astype(np.int32), array(np.zeros(2048, np.int32))
-    spill_kernel[(1,)](array(x), out, 1024, num_warps=1, maxnreg=40)
-    return [out.numpy().copy()], [
-        np.concatenate([x * 3 + np.sort(x), np.cumsum(x) - np.sort(x)]).astype(np.int32)
-    ]
+    spill_kernel[(1,)](array(x), out, 1024, num_warps=1, maxnreg=32)
+    squares = x * x - x.max()
+    return [out.numpy().copy()], [np.concatenate([x * 3 + squares.min(), squares - x.sum()]).astype(np.int32)]
 
 
 @triton.jit

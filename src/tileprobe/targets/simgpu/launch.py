@@ -20,7 +20,7 @@ from tileprobe.targets.simgpu.machine import Machine
 from tileprobe.targets.simgpu.memory import holds_addresses
 from tileprobe.targets.simgpu.program import Program
 from tileprobe.targets.simgpu.settings import settings
-from tileprobe.targets.simgpu.watching import Watch
+from tileprobe.targets.simgpu.watching import Watch, followed
 
 
 class Launcher:
@@ -60,7 +60,7 @@ class Launcher:
         made = image(program, grid, self.threads(program), self.metadata.shared, parameters, ranges, cluster)
         made.searches = holds_addresses(values)
         level = settings.level()
-        if level and cluster == 1:  # races between programs of a cluster are not looked for
+        if level and cluster == 1 and followed(program):  # races within a cluster are not looked for
             fresh = [span for held in scratch[:1] if (span := arguments.memory(held)) is not None]
             known = [span for span in given if span not in fresh]
             made.watch = Watch(program, programs, made.warps, made.shared_bytes, level, known, fresh)

@@ -20,8 +20,9 @@ from tileprobe.targets.simgpu.program import Program
 
 OFF, ON, ALL = range(3)  # no checks; all that do not need much memory; all
 _MOST = {ON: 256 << 20, ALL: 4 << 30}  # bytes for words about global memory; more are not spent
-_SHARED = ("LDS", "STS", "ATOMS", "LDGSTS", "LD", "ST", "ATOM")
-_GLOBAL = ("LDG", "STG", "ATOMG", "LDGSTS", "LD", "ST", "ATOM")
+_SHARED = ("LDS", "STS", "ATOMS", "LDGSTS")
+_GLOBAL = ("LDG", "STG", "ATOMG", "LDGSTS")
+_GENERIC = ("LD", "ST", "ATOM")
 _BULK = ("UTMALDG", "UTMASTG", "UTMAREDG", "UBLKCP")
 _ENGINES = (*_BULK, "HGMMA", "SYNCS_ARRIVE", "SYNCS_PHASE", "ARRIVES")
 _WIDEST = 16
@@ -29,6 +30,11 @@ _WIDEST = 16
 
 def _has(program: Program, names: Sequence[str]) -> bool:
     return bool(np.isin(program.uops[:, at.OP], [NUMBERS[name] for name in names]).any())
+
+
+def followed(program: Program) -> bool:
+    """Whether all accesses of a kernel can be followed: not those whose address says which memory they mean."""
+    return not _has(program, _GENERIC)
 
 
 def _narrowest(program: Program, names: Sequence[str]) -> int:
