@@ -39,7 +39,7 @@ def turned(x, out, N: gl.constexpr):
 
 @pytest.mark.parametrize("machine", MACHINES)
 def test_a_missing_barrier_between_warps(machine):
-    with tileprobe.use(machine):
+    with tileprobe.use(machine, check="all"):
         x, out = numbers()
         turned[(1,)](x, out, N)
         np.testing.assert_array_equal(out.numpy(), 2 * x.numpy() + 1)
@@ -51,7 +51,11 @@ def test_a_missing_barrier_between_warps(machine):
 
 def test_what_is_read_may_not_be_overwritten():
     """Only the barrier between reading and writing again is missing."""
-    with tileprobe.use("sim:a100"), without(r"\bbar\.sync", keep=1), pytest.raises(RaceFault) as said:
+    with (
+        tileprobe.use("sim:a100", check="all"),
+        without(r"\bbar\.sync", keep=1),
+        pytest.raises(RaceFault) as said,
+    ):
         turned[(1,)](*numbers(), N)
     assert named(said.value, __file__, "read", "written again")
     assert "overwrites it" in str(said.value)
@@ -64,7 +68,7 @@ def total_kernel(x, out, BLOCK: tl.constexpr):
 
 
 def test_a_sum_over_warps_without_its_barriers():
-    with tileprobe.use("sim:a100"):
+    with tileprobe.use("sim:a100", check="all"):
         x, out = numbers()
         total_kernel[(1,)](x, out, N)
         with without(r"\bbar\.sync"), pytest.raises(RaceFault, match="shared memory"):
@@ -92,7 +96,7 @@ def staged(x, out, N: gl.constexpr, LEFT: gl.constexpr):
 
 
 def test_a_wait_that_comes_too_late():
-    with tileprobe.use("sim:a100"):
+    with tileprobe.use("sim:a100", check="all"):
         x, out = numbers(2 * N)
         staged[(1,)](x, out, N, 0)
         np.testing.assert_array_equal(out.numpy()[:N], x.numpy()[:N] + x.numpy()[N:])
@@ -116,7 +120,7 @@ def overwritten(x, out, N: gl.constexpr, WAIT: gl.constexpr):
 
 
 def test_a_store_in_the_way_of_a_copy():
-    with tileprobe.use("sim:a100"):
+    with tileprobe.use("sim:a100", check="all"):
         x, out = numbers()
         overwritten[(1,)](x, out, N, True)
         np.testing.assert_array_equal(out.numpy(), 2 * x.numpy())
@@ -164,21 +168,21 @@ def tiles():
 
 
 def test_bulk_copies_as_they_should_be():
-    with tileprobe.use("sim:h100"):
+    with tileprobe.use("sim:h100", check="all"):
         x, out, descriptors = tiles()
         bulk[(1,)](*descriptors, False, False)
         assert (out == x + 1).all()
 
 
 def test_a_bulk_load_that_is_used_before_its_wait():
-    with tileprobe.use("sim:h100"), pytest.raises(KernelFault) as said:
+    with tileprobe.use("sim:h100", check="all"), pytest.raises(KernelFault) as said:
         bulk[(1,)](*tiles()[2], True, False)
     assert named(said.value, __file__, "bulk load", "bulk use")
 
 
 def test_a_bulk_store_reads_what_is_overwritten():
     with (
-        tileprobe.use("sim:h100"),
+        tileprobe.use("sim:h100", check="all"),
         pytest.raises(RaceFault, match="nobody has waited for the reading") as said,
     ):
         bulk[(1,)](*tiles()[2], False, True)
@@ -187,7 +191,7 @@ def test_a_bulk_store_reads_what_is_overwritten():
 
 def test_a_missing_fence_before_a_bulk_store():
     missing = pytest.raises(RaceFault, match="no fence for asynchronous engines")
-    with tileprobe.use("sim:h100"), without(r"fence\.proxy\.async"), missing as said:
+    with tileprobe.use("sim:h100", check="all"), without(r"fence\.proxy\.async"), missing as said:
         bulk[(1,)](*tiles()[2], False, False)
     assert named(said.value, __file__, "for the engine", "bulk store")
 
@@ -220,7 +224,7 @@ def one_too_many(out, n, BLOCK: tl.constexpr):
 
 
 def test_a_mask_that_reaches_into_the_next_program():
-    with tileprobe.use("sim:a100"), pytest.raises(RaceFault) as said:
+    with tileprobe.use("sim:a100", check="all"), pytest.raises(RaceFault) as said:
         one_too_many[(3,)](tileprobe.array(np.zeros(400, np.int32)), 100, 128)
     assert named(said.value, __file__, "one element of the next program")
 
@@ -232,7 +236,7 @@ def the_same(out, BLOCK: tl.constexpr):
 
 
 def test_the_same_value_is_no_race():
-    with tileprobe.use("sim:a100"):
+    with tileprobe.use("sim:a100", check="all"):
         the_same[(5,)](tileprobe.array(np.zeros(N, np.int32)), 128)
 
 
@@ -244,7 +248,7 @@ def shifted(x, n, BLOCK: tl.constexpr):
 
 
 def test_a_program_that_reads_what_another_one_stores():
-    with tileprobe.use("sim:a100"), pytest.raises(RaceFault, match="overwrites it") as said:
+    with tileprobe.use("sim:a100", check="all"), pytest.raises(RaceFault, match="overwrites it") as said:
         shifted[(4,)](tileprobe.array(np.arange(N, dtype=np.int32)), N, 128)
     assert named(said.value, __file__, "of the next program", "in place")
 
@@ -260,7 +264,7 @@ def through_memory(x, BLOCK: tl.constexpr, BARRIER: tl.constexpr):
 
 
 def test_warps_that_exchange_through_global_memory():
-    with tileprobe.use("sim:a100"):
+    with tileprobe.use("sim:a100", check="all"):
         x = tileprobe.array(np.zeros(2 * N, np.int32))
         through_memory[(1,)](x, N, True)
         with pytest.raises(RaceFault, match="no barrier stands between") as said:
@@ -283,7 +287,7 @@ def locked(lock, total, x, BLOCK: tl.constexpr):
 
 
 def test_a_lock_orders_programs():
-    with tileprobe.use("sim:a100"):
+    with tileprobe.use("sim:a100", check="all"):
         lock, total = tileprobe.array(np.zeros(1, np.int32)), tileprobe.array(np.zeros(1, np.int32))
         locked[(8,)](lock, total, tileprobe.array(np.ones(1024, np.int32)), 128)
         assert total.numpy()[0] == 1024
@@ -298,8 +302,63 @@ def many(x, out, BLOCK: tl.constexpr):
 
 
 def test_reports_are_few_and_the_rest_is_counted():
-    with tileprobe.use("sim:a100"), pytest.raises(RaceFault) as said:
+    with tileprobe.use("sim:a100", check="all"), pytest.raises(RaceFault) as said:
         many[(2,)](*(tileprobe.array(np.zeros(4096, np.int32)) for _ in range(2)), 64)
     text = str(said.value)
     assert text.count("global memory, ") == 1  # one pair of lines
     assert " times" in text
+
+
+# -- what is no race -----------------------------------------------------------------------------------------------
+
+
+@triton.jit
+def in_place(x, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    v = tl.load(x + i)
+    tl.store(x + i, v * 2)
+    w = tl.load(x + BLOCK + i)
+    tl.store(x + BLOCK + i, w / tl.sum(w, 0))
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("block", [1, 8, 32, 64, 256])
+def test_small_tiles_that_every_warp_holds(machine, block):
+    """All warps load the tile, one stores it: what the others read late is used by nobody."""
+    start = np.arange(1, 2 * block + 1, dtype=np.float32)
+    with tileprobe.use(machine, check="all"):
+        x = tileprobe.array(start.copy())
+        in_place[(1,)](x, block)
+    np.testing.assert_allclose(x.numpy()[:block], 2 * start[:block])
+    np.testing.assert_allclose(x.numpy()[block:], start[block:] / start[block:].sum(), rtol=1e-6)
+
+
+@triton.jit
+def counted(x, out, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    tl.atomic_add(out + i, tl.load(x + i))
+    tl.atomic_max(out + BLOCK, tl.program_id(0))
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_atomics_are_no_race(machine):
+    with tileprobe.use(machine, check="all"):
+        x, out = (tileprobe.array(np.zeros(16, np.int32)) for _ in range(2))
+        counted[(4,)](x, out, 8)
+
+
+def test_by_default_a_race_is_told_once_and_the_program_goes_on(capsys):
+    with tileprobe.use("sim:a100", threads=1):
+        out = tileprobe.array(np.zeros(N, np.int32))
+        for _ in range(3):
+            told[(3,)](out, 64)
+        text = capsys.readouterr().err
+    assert text.count("kernel told: the checks of memory found 1 fault") == 1
+    assert named(text, __file__, "to the same place")
+    assert (out.numpy()[:64] == np.arange(64) + 2).all()
+
+
+@triton.jit
+def told(out, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    tl.store(out + i, tl.program_id(0) + i)  # to the same place

@@ -69,7 +69,7 @@ def _watched(made: Image, grid: tuple[int, int, int]) -> Iterator[None]:
     finally:
         watch.close()
     if said:
-        raise race_report.RaceFault(said)
+        race_report.tell(watch, said)
 
 
 def _in_turns(made: Image, grid: tuple[int, int, int], step_limit: int, checks: int, resident: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -127,6 +128,24 @@ def _one(watch: Watch, pair: _Pair, program_at: Callable[[int], str]) -> str:
             head += f", program {program_at(entry['SECOND_PROGRAM'])}"
             missing = "no barrier stands between them"
     return f"{head}{times}\n    {first} {did}, {_where(program, entry['FIRST_PC'])}\n    {second}: {missing}"
+
+
+_told: set[str] = set()
+
+
+def tell(watch: Watch, said: str) -> None:
+    """Where the checks are wanted in full, and for memory that nobody has written, an error; else a remark, once."""
+    pairs, _ = _pairs(watch)
+    if watch.strict or any(pair.entry["KIND"] in _UNWRITTEN for pair in pairs):
+        raise RaceFault(said)
+    lines = {f"{pair.entry['KIND']} {_lines(watch, pair)}" for pair in pairs}
+    if not lines <= _told:
+        _told.update(lines)
+        print(f'tileprobe: {said}\n  --check (check="all") makes this an error', file=sys.stderr, flush=True)
+
+
+def _lines(watch: Watch, pair: _Pair) -> str:
+    return " ".join(watch.program.place(pair.entry[name]) for name in ("FIRST_PC", "SECOND_PC"))
 
 
 def text_of(watch: Watch, grid: tuple[int, int, int]) -> str:

@@ -96,6 +96,7 @@ class Watch:
         given: Sequence[tuple[int, int]], fresh: Sequence[tuple[int, int]] = (),
     ) -> None:  # fmt: skip
         self.program, self.warps, self.shared_bytes = program, warps, shared_bytes
+        self.strict = level == ALL
         self.shift = _narrowest(program, _SHARED)
         self.engines = _has(program, _ENGINES)
         self.global_shift = _narrowest(program, _GLOBAL)

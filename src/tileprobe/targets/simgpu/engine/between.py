@@ -104,6 +104,21 @@ def _span(block, address, end):
 
 
 @part
+def _held_by_many(read, mine):
+    """Whether warps of this program read the place with one instruction: each has a copy of a small tile, and what a
+    warp reads late, when one of them has stored the result, is used by nobody."""
+    return (
+        (read ^ mine) & (CODES - 1) == 0 and _program(read) == _program(mine) and _stamp(read) == _stamp(mine)
+    )
+
+
+@part
+def _many(read, mine):
+    """Whether several warps of this program, perhaps the writing one among them, have read a place."""
+    return read < 0 and _program(read) == _program(mine)
+
+
+@part
 def _read(block, span, mine, address, size, lane, atomic):
     shift, stamp = raw.i64(block + clocks.GLOBAL_SHIFT), _stamp(mine)
     offset = address - raw.i64(span + _START)
@@ -113,7 +128,8 @@ def _read(block, span, mine, address, size, lane, atomic):
             if raw.i64(span + _FRESH):
                 _note(block, findings.GLOBAL_UNWRITTEN, mine, mine, address, size, lane)
         elif not (atomic and wrote < 0) and not _ordered(block, wrote, mine):
-            _note(block, findings.GLOBAL_READ_WRITTEN, wrote, mine, address, size, lane)
+            if not _held_by_many(raw.i64(raw.i64(span + _READERS) + 8 * n), mine):
+                _note(block, findings.GLOBAL_READ_WRITTEN, wrote, mine, address, size, lane)
         if atomic:
             continue
         place = raw.i64(span + _READERS) + 8 * n
@@ -133,7 +149,7 @@ def _write(block, span, mine, address, size, lane, same, atomic):
             if same:
                 continue
             _note(block, findings.GLOBAL_WROTE_WRITTEN, wrote, mine, address, size, lane)
-        if _stamp(read) == stamp and not same and not _ordered(block, read, mine):
+        if _stamp(read) == stamp and not same and not _many(read, mine) and not _ordered(block, read, mine):
             _note(block, findings.GLOBAL_WROTE_READ, read, mine, address, size, lane)
         raw.put64(place, mine | (1 << _FLAG) if atomic else mine)
 
