@@ -16,11 +16,12 @@ import tileprobe
 ROOT = Path(tileprobe.__file__).parent
 PYPROJECT = ROOT.parent.parent / "pyproject.toml"
 
-LEAVES = {"errors", "files", "plugins", "__init__"}
+LEAVES = {"errors", "files", "imports", "plugins", "__init__"}
 ARROW = {
     "errors": set(),
     "plugins": {"errors"},
     "files": {"errors"},
+    "imports": set(),
     "ir": LEAVES,
     "passes": LEAVES | {"ir"},
     "targets": LEAVES | {"ir", "passes"},

@@ -176,6 +176,24 @@ def test_inspect_under_the_map(tmp_path):
     assert "tt.func public @scale_kernel" in done.stdout, done.stderr
 
 
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (("run", "--target", "sim:a100"), "on sim:a100"),
+        (("inspect", "--target", "cuda:80"), "scale_kernel"),
+        (("inspect", "--target", "hip:gfx942"), "scale_kernel"),
+    ],
+)
+def test_a_gpu_that_is_not_here_has_the_map_by_itself(words, text, tmp_path):
+    """Also for tensors that are made after torch comes in late; `none` is to have no map."""
+    code = KERNEL + "    scale_kernel[(1,)](torch.ones(128, device='cuda'), 128, BLOCK=128)\n"
+    done = run(code, "-m", "tileprobe", *words, tmp_path=tmp_path)
+    assert (done.returncode, text in done.stdout) == (0, True), done.stderr
+    done = run(code, "-m", "tileprobe", *words, "--device-map", "none", tmp_path=tmp_path)
+    assert done.returncode != 0 or "ended with 1" in done.stderr
+    assert "Torch not compiled with CUDA" in done.stderr
+
+
 def test_bounds_are_checked_on_the_mapped_device(tmp_path):
     code = (
         "    import tileprobe; tileprobe.use('cpu', cuda=True, check_bounds=True)\n"

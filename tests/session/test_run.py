@@ -140,6 +140,15 @@ def test_a_script_for_cuda(tmp_path):
     assert json.loads((tmp_path / "out.json").read_text())["traceEvents"]
 
 
+def test_a_script_for_cuda_without_the_map_is_told_of_it(tmp_path):
+    pytest.importorskip("torch")
+    path = tmp_path / "for_a_gpu.py"
+    path.write_text(CUDA)
+    done = tileprobe("run", path)
+    assert done.returncode == 1
+    assert "with --device-map cuda=cpu a script's `cuda` is the target" in done.stderr
+
+
 def test_a_wrong_map_is_refused(script):
     done = tileprobe("run", "--device-map", "cuda=tpu", script)
     assert done.returncode == 2

@@ -45,6 +45,8 @@ class Children:
     def __init__(self, args: argparse.Namespace, session: Profile) -> None:
         global _session
         _session = session
+        from tileprobe.cuda_map import mapped
+
         self.folder: Path | None = None
         try:
             self.folder = Path(tempfile.mkdtemp(prefix="tileprobe-run-"))
@@ -53,7 +55,7 @@ class Children:
             return
         _set(_hook.FOLDER, str(self.folder))
         _set(_hook.OPTIONS, json.dumps(_portable(args)))
-        _set(_hook.MAPPED, "1" if args.device_map else None)
+        _set(_hook.MAPPED, "1" if mapped(args.device_map, args.target) else None)
         paths = [str(_STARTUP), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
         _set("PYTHONPATH", os.pathsep.join(paths))
         if args.target == "cpu":  # chosen without importing anything
@@ -174,9 +176,9 @@ def map_devices() -> None:
     from tileprobe.cuda_map import device_map
 
     args = _options()
-    mapped = device_map(args.device_map, args.target)
-    mapped.__enter__()
-    atexit.register(mapped.__exit__, None, None, None)
+    map_ = device_map(args.device_map, args.target)
+    map_.__enter__()
+    atexit.register(map_.__exit__, None, None, None)
 
 
 def _use(args: argparse.Namespace) -> None:

@@ -1,18 +1,18 @@
 """In a child process of `tileprobe run`: waits, at no cost, until there is something to record.
 
 In comes the folder that the environment names; out goes, with the first launch, a session of this process whose trace
-goes to that folder. A process that launches nothing has imported nothing of ours but this file.
+goes to that folder. A process that launches nothing has imported nothing of ours but this file and `imports`.
 """
 
 from __future__ import annotations
 
-import importlib.abc
-import importlib.util
 import os
 import sys
 from collections.abc import Callable
-from importlib.machinery import ModuleSpec
+from functools import partial
 from typing import Any
+
+from tileprobe.imports import AfterImport
 
 FOLDER = "TILEPROBE_RUN"  # the variable that tells children where their traces go
 OPTIONS = "TILEPROBE_RUN_OPTIONS"  # and the options of the run, as JSON
@@ -28,33 +28,7 @@ def watch() -> None:
         }
         if os.environ.get(MAPPED):
             calls["torch"] = _map
-        sys.meta_path.insert(0, _AfterImport(calls))
-
-
-class _AfterImport(importlib.abc.MetaPathFinder):
-    """Calls a function once a module has been imported."""
-
-    def __init__(self, calls: dict[str, Callable[[], None]]) -> None:
-        self.calls = calls
-
-    def find_spec(self, fullname: str, path: Any, target: Any = None) -> ModuleSpec | None:
-        call = self.calls.pop(fullname, None)
-        if call is None:
-            return None
-        spec = importlib.util.find_spec(fullname)  # the others find it; we are asked again and know nothing
-        if spec is not None and spec.loader is not None:
-            _then(spec.loader, call)
-        return spec
-
-
-def _then(loader: Any, call: Callable[[], None]) -> None:
-    execute = loader.exec_module
-
-    def exec_module(module: Any) -> None:
-        execute(module)
-        guarded(call)
-
-    loader.exec_module = exec_module
+        AfterImport({name: partial(guarded, call) for name, call in calls.items()}).watch()
 
 
 def guarded(call: Callable[[], None]) -> None:

@@ -32,7 +32,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--kernel", default="*", metavar="PATTERN", help="kernels whose names match")
     parser.add_argument("--dense", action="store_true", help="probe every stage, however short")
     parser.add_argument("--target", default="cpu", metavar="NAME", help="the target to run on (%(default)s)")
-    parser.add_argument("--device-map", metavar="A=B", help="cuda=cpu: a script written for CUDA runs here")
+    parser.add_argument(
+        "--device-map",
+        metavar="A=B",
+        help="cuda=cpu: a script written for CUDA runs here; none: it does not, which is usual for the CPU only",
+    )
     parser.add_argument("--json", action="store_true", help="of a GPU: the evidence as JSON")
     parser.add_argument("-m", dest="module", nargs=argparse.REMAINDER, help="run a module")
     parser.add_argument("program", nargs=argparse.REMAINDER, help="a trace, or the program and its arguments")
@@ -85,7 +89,11 @@ def _evidence(words: list[str], args: argparse.Namespace, target: Target, static
 
     check(args.device_map)
     plan = Session(min_cost=0.0 if args.dense else WORTHWHILE).plan
-    with static, contextlib.redirect_stdout(sys.stderr), device_map(args.device_map, args.target):
+    with (
+        static,
+        contextlib.redirect_stdout(sys.stderr),
+        device_map(args.device_map, args.target, static=True),
+    ):
         code = script.run(words)
     if code:
         print(f"the program ended with {code}: its kernels were compiled, not run", file=sys.stderr)

@@ -62,7 +62,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="cpu, another that `doctor` lists, or file.py:Class (default: the GPU that Triton finds, else cpu)",
     )
     where.add_argument("--threads", type=int, metavar="N", help="threads of the CPU and of simulated GPUs")
-    where.add_argument("--device-map", metavar="A=B", help="cuda=cpu: a script written for CUDA runs here")
+    where.add_argument(
+        "--device-map", metavar="A=B", help="cuda=cpu: a script for CUDA runs here; none: leave torch alone"
+    )
     add_check(where)
     out = parser.add_argument_group("what to keep")
     out.add_argument("--trace", metavar="FILE", help="save the trace (Parquet); tileprobe report reads it")

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import sys
 from collections.abc import Iterator
 from typing import Any
 
 from tileprobe.errors import TileProbeError
+from tileprobe.imports import AfterImport
 from tileprobe.targets import catalog
 
+NONE = "none"
 _installed: contextlib.ExitStack | None = None
 
 
@@ -77,19 +80,40 @@ def _turned_off() -> None:
 
 
 def check(text: str | None) -> None:
-    """Refuses what is no map; `cuda=cpu` is one."""
-    if text:
+    """Refuses what is no map; `cuda=cpu` is one, `none` is to have none."""
+    if text and text != NONE:
         source, _, target = text.partition("=")
         if target != "cpu" or source not in ("cuda", "hip"):
-            raise TileProbeError(f"cannot map {text!r}; the map is cuda=cpu")
+            raise TileProbeError(f"cannot map {text!r}; the map is cuda=cpu, or none")
+
+
+def mapped(text: str | None, target: str) -> bool:
+    """Whether scripts see a GPU. They do on a simulated one, where nobody says otherwise."""
+    return text != NONE if text else catalog.find(target)[0].name == "sim"
 
 
 @contextlib.contextmanager
-def device_map(text: str | None, target: str = catalog.DEFAULT) -> Iterator[None]:
-    """Maps devices for the block; `text` is `cuda=cpu`, or nothing for no map. The GPU that scripts see is `target`."""
+def device_map(text: str | None, target: str = catalog.DEFAULT, *, static: bool = False) -> Iterator[None]:
+    """Maps devices for the block; `text` is `cuda=cpu` or `none`. The GPU that scripts see is `target`.
+
+    Where nothing is said, programs for a GPU that is simulated, or that is compiled for only (`static`), see one once
+    they have imported torch; a torch that has a GPU of its own is left alone."""
     check(text)
-    if not text:
+    with contextlib.ExitStack() as stack:
+        if text and text != NONE:
+            stack.enter_context(_turned_on(target))
+        elif text != NONE and (static or mapped(text, target)):
+            later = AfterImport({"torch": lambda: _as_usual(stack, target)})
+            if "torch" in sys.modules:
+                _as_usual(stack, target)
+            else:
+                later.watch()
+                stack.callback(later.stop)
         yield
-        return
-    with _turned_on(target):
-        yield
+
+
+def _as_usual(stack: contextlib.ExitStack, target: str) -> None:
+    import torch
+
+    if not hasattr(torch._C, "_cuda_getDeviceCount"):
+        stack.enter_context(_turned_on(target))

@@ -21,6 +21,8 @@ from typing import Any
 
 from tileprobe.errors import TileProbeError
 
+_NO_CUDA = "Torch not compiled with CUDA enabled"  # what torch for the CPU says of a device "cuda"
+
 
 class _Interrupted(int):
     """The exit status after a Ctrl-C that the program did not catch, told from the same number that it gave itself."""
@@ -202,3 +204,8 @@ def _show(error: BaseException) -> None:
     ):
         frame = frame.tb_next
     traceback.print_exception(type(error), error, frame)
+    if _NO_CUDA in str(error):
+        print(
+            "tileprobe: there is no CUDA here; with --device-map cuda=cpu a script's `cuda` is the target",
+            file=sys.stderr,
+        )
