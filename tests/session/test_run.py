@@ -143,7 +143,7 @@ def test_a_script_for_cuda(tmp_path):
 def test_a_script_for_cuda_without_the_map_is_told_of_it(tmp_path):
     pytest.importorskip("torch")
     path = tmp_path / "for_a_gpu.py"
-    path.write_text(CUDA)
+    path.write_text("import torch\ntorch.ones(4, device='cuda')\n")
     done = tileprobe("run", path)
     assert done.returncode == 1
     assert "with --device-map cuda=cpu a script's `cuda` is the target" in done.stderr
