@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import jsonschema
 import pytest
 
 from tileprobe.cli import main
@@ -11,6 +12,70 @@ from tileprobe.targets.gpu.units import access_bytes, unit_of
 
 SCRIPT = str(Path(__file__).parent / "inspected.py")
 FIGURES = {"instructions", "registers", "spill_bytes", "shared_bytes", "occupancy_warps"}
+COUNT = {"type": "integer", "minimum": 0}
+TABLE = {"type": "object", "additionalProperties": COUNT}
+
+
+def rows(**fields):
+    return {
+        "type": "array",
+        "items": {
+            "type": "object",
+            "properties": fields,
+            "required": list(fields),
+            "additionalProperties": False,
+        },
+    }
+
+
+def side(**fields):
+    """One side of a kernel: the figures that all have, and its own."""
+    known = dict.fromkeys(FIGURES, COUNT) | {"occupancy_limiter": {"type": "string"}} | fields
+    return {"type": "object", "properties": known, "required": list(known), "additionalProperties": False}
+
+
+TEXT, SHARE = {"type": "string"}, {"type": "number", "minimum": 0, "maximum": 1}
+PLAIN = side(
+    mix=TABLE,
+    lines=rows(file=TEXT, line=COUNT, instructions=COUNT, mix=TABLE),
+    accesses=rows(line=COUNT, opcode=TEXT, bytes=COUNT, count=COUNT),
+    bank_conflicts=rows(
+        op=TEXT,
+        file=TEXT,
+        line=COUNT,
+        instruction=TEXT,
+        wavefronts=COUNT,
+        least=COUNT,
+        count=COUNT,
+        extra=COUNT,
+    ),
+    tensor_core=TABLE,
+    layout_conversions=COUNT,
+    pipeline_buffers=COUNT,
+)
+PROBED = side(
+    records=COUNT,
+    own_instructions=COUNT,
+    added_instructions={"type": "integer"},
+    instructions_a_record_in_a_loop={"type": ["number", "null"]},
+    lost_records={"type": "array", "items": COUNT},
+    moved=rows(op=TEXT, file=TEXT, line=COUNT, share=SHARE),
+    thinned=COUNT,
+)
+KERNEL = {
+    "name": TEXT,
+    "target": {"type": "string", "pattern": "^(cuda|hip):"},
+    "plain": PLAIN,
+    "probed": {"anyOf": [PROBED, {"type": "null"}]},
+    "proton": {"anyOf": [side(records=COUNT), {"type": "null"}]},
+    "notes": {"type": "array", "items": TEXT},
+}
+SCHEMA = {
+    "type": "object",
+    "properties": {"kernels": rows(**KERNEL)},
+    "required": ["kernels"],
+    "additionalProperties": False,
+}
 
 
 def inspect(capsys, *words):
@@ -20,13 +85,15 @@ def inspect(capsys, *words):
 
 
 def test_evidence_as_json(capsys):
-    code, out, err = inspect(capsys, "--target", "cuda:90", SCRIPT, "--json")
+    code, out, err = inspect(capsys, "--target", "cuda:80", SCRIPT, "--json")
     assert code == 0
-    kernels = json.loads(out)["kernels"]  # the script's own output is elsewhere
+    data = json.loads(out)  # the script's own output is elsewhere
+    jsonschema.validate(data, SCHEMA)
+    kernels = data["kernels"]
     assert "the script ran" in err
     assert [kernel["name"] for kernel in kernels] == ["add", "matmul"]
     for kernel in kernels:
-        assert kernel["target"] == "cuda:90"
+        assert kernel["target"] == "cuda:80"
         for side in ("plain", "probed", "proton"):
             assert kernel[side].keys() >= FIGURES
             assert kernel[side]["instructions"] > 0
@@ -44,12 +111,43 @@ def test_evidence_as_json(capsys):
     assert ours < theirs
 
 
+def test_evidence_of_amd_as_json(capsys):
+    _, out, _ = inspect(capsys, "--target", "hip:gfx942", SCRIPT, "--json")
+    data = json.loads(out)
+    jsonschema.validate(data, SCHEMA)
+    assert [kernel["proton"] for kernel in data["kernels"]] == [None, None]
+    assert data["kernels"][1]["plain"]["bank_conflicts"]
+
+
+def test_the_schema_refuses_what_lacks_a_field(capsys):
+    _, out, _ = inspect(capsys, "--target", "cuda:80", "--kernel", "add", SCRIPT, "--json")
+    for side_, field in (("plain", "registers"), ("probed", "own_instructions"), ("proton", "spill_bytes")):
+        data = json.loads(out)
+        del data["kernels"][0][side_][field]
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate(data, SCHEMA)
+
+
+def test_probes_are_thinned_as_a_session_does_it(capsys, monkeypatch):
+    from tileprobe.targets.gpu import thinned
+
+    original = thinned.side
+    monkeypatch.setattr(
+        thinned, "side", lambda k: original(k) | {"spill_bytes": 64 * (k.asm["ptx"].count("%clock64;") > 10)}
+    )
+    _, out, _ = inspect(capsys, "--target", "cuda:80", "--dense", "--kernel", "matmul", SCRIPT, "--json")
+    (kernel,) = json.loads(out)["kernels"]
+    assert kernel["probed"]["thinned"] > 0
+    assert any("64 bytes of registers are spilled" in note for note in kernel["notes"])
+
+
 def test_evidence_as_text(capsys):
     code, out, _ = inspect(capsys, "--target", "hip:gfx942", "--kernel", "add", SCRIPT)
     assert code == 0
     assert out.startswith("add for hip:gfx942 (static")
     assert "matmul" not in out
     assert "instructions by unit" in out
+    assert "bank conflicts by layout: none" in out
 
 
 @pytest.mark.parametrize(

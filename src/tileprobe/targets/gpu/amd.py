@@ -19,7 +19,9 @@ from tileprobe.ir.reader import parse_type
 from tileprobe.targets.gpu.emit import Emitter
 from tileprobe.targets.gpu.isa import Frame
 
-_CROSSES = 0  # what LLVM may move over a clock: nothing, or matrix instructions end up in another region
+# What LLVM may move over a clock: nothing, or matrix instructions end up in another region. Of RDNA's few registers
+# fewer are spilled when plain vector arithmetic may (LLVM's AMDGPU guide, llvm.amdgcn.sched.barrier: bit 1).
+_CROSSES, _CROSSES_RDNA = 0, 2
 # Words behind the end of every buffer: Triton's buffers have 2^31 - 2 bytes. Offsets of records are added to it, and
 # nothing wraps round below 2^32.
 _NOWHERE = 2**28
@@ -40,6 +42,7 @@ class Amd:
 
     def __init__(self, arch: str) -> None:
         self.arch = arch
+        self.narrow = arch.startswith("gfx11")  # its clock has 20 bits, and registers are few
 
     def check(self, layout: Layout) -> None:
         from tileprobe.targets.gpu.target import HipTarget
@@ -93,10 +96,13 @@ class Amd:
         self, emit: Emitter, frame: Frame, by: SSAValue, offset: int, epoch: SSAValue, bits: int
     ) -> None:
         """A clock in its place."""
-        stays = [emit.constant(_CROSSES)]
+        stays = [emit.constant(_CROSSES_RDNA if self.narrow else _CROSSES)]
         _call(emit, "llvm.amdgcn.sched.barrier", stays)
         ticks = _call(emit, "llvm.readcyclecounter", [], "i64")
         _call(emit, "llvm.amdgcn.sched.barrier", stays)
+        if bits == 64 and self.narrow and not frame.shared:
+            self._put_low(emit, frame, offset, emit.cast(ticks, 32))
+            return
         if bits != 64:
             low = emit.cast(emit.cast(ticks, 32), 64, signed=False)
             high = emit.binary("arith.shli", emit.cast(epoch, 64, signed=False), emit.constant(32, "i64"))
@@ -113,6 +119,14 @@ class Amd:
         place = emit.add(frame.at, emit.constant(offset // 8))
         shape = "contiguity = 1 : i32, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>"
         emit.op("amdg.buffer_store", [emit.each(word), frame.base, place], [], shape)
+
+    def _put_low(self, emit: Emitter, frame: Frame, offset: int, word: SSAValue) -> None:
+        """The low half of a word whose other half is zero, and is before: one register less."""
+        assert frame.base is not None
+        base = emit.value("tt.bitcast", [frame.base], parse_type("!tt.ptr<i32>"))
+        place = emit.mul(emit.add(frame.at, emit.constant(offset // 8)), emit.constant(2))
+        shape = "contiguity = 1 : i32, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>"
+        emit.op("amdg.buffer_store", [emit.each(word), base, place], [], shape)
 
     def fetch(self, emit: Emitter, frame: Frame, by: SSAValue) -> SSAValue:
         # Assembly is separated by ends of lines; LLVM does not know that there is something to wait for.

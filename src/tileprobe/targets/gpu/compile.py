@@ -67,8 +67,10 @@ def add_probes(plain: Any, pipeline: str) -> Probed | None:
     from triton._C.libtriton import ir, proton
     from triton.compiler.compiler import make_backend
 
+    from tileprobe.ir.accessors import op_name
     from tileprobe.ir.bridge import from_xdsl, parse_triton, to_xdsl
     from tileprobe.targets.gpu.instrument import instrument
+    from tileprobe.targets.gpu.passes.record_to_ttgir import drop
     from tileprobe.targets.gpu.said import as_it_speaks
 
     backend = make_backend(plain.metadata.target)
@@ -77,6 +79,9 @@ def add_probes(plain: Any, pipeline: str) -> Probed | None:
     backend.load_dialects(context)
     proton.load_dialects(context)  # of scopes that are in the kernel already
     module = to_xdsl(parse_triton(as_it_speaks(plain), context))
+    drop(
+        [op for op in module.walk() if op_name(op).startswith("proton.")]
+    )  # their scopes are known by their lines
     made = instrument(module, pipeline)
     if made is None:
         return None

@@ -12,7 +12,7 @@ from typing import Any
 
 from tileprobe.errors import TileProbeError
 from tileprobe.targets.gpu.bank_conflicts import MATRICES, bank_conflicts
-from tileprobe.targets.gpu.compile import Probed, Site, add_probes
+from tileprobe.targets.gpu.compile import Probed, Site
 from tileprobe.targets.gpu.machine_code import Code, lost_records, placed, record_cost
 from tileprobe.targets.gpu.occupancy import occupancy
 from tileprobe.targets.gpu.units import access_bytes, unit_of
@@ -24,17 +24,20 @@ _STAGES = re.compile(r"!ttg\.memdesc<(\d+)x\d+x\d")
 
 def evidence(plain: Any, pipeline: str, *, proton: bool = True) -> dict[str, Any]:
     """What is known of a kernel: `{"name", "target", "plain", "probed", "proton"}`. `probed` and `proton` are None
-    where nothing is found to probe, or where Proton cannot compile the kernel."""
+    where nothing is found to probe, or where Proton cannot compile the kernel. Probes are as a session would have them:
+    thinned where registers would spill or fewer warps would fit."""
+    from tileprobe.targets.gpu.thinned import with_bearable_probes
+
     target = plain.metadata.target
     before = side(plain)
-    made = add_probes(plain, pipeline)
+    made, thinned, said = with_bearable_probes(plain, pipeline)
     return {
         "name": plain.metadata.name,
         "target": f"{target.backend}:{target.arch}",
         "plain": before | _more(plain),
-        "probed": None if made is None else _probed(made, before),
+        "probed": None if made is None else _probed(made, before) | {"thinned": thinned},
         "proton": _proton(plain, pipeline) if proton else None,
-        "notes": [] if made is None else [*made.notes, *worse(before, side(made.kernel))],
+        "notes": [] if made is None else [*made.notes, *said],
     }
 
 
