@@ -5,11 +5,12 @@ from dataclasses import replace
 import polars as pl
 from made import attention
 
+from tileprobe.ir.machine import INSTRUCTIONS
 from tileprobe.tools.accounting import interrupted
 from tileprobe.tools.headline import _mixture
 from tileprobe.tools.regions import Regions
 from tileprobe.tools.units import Units
-from tileprobe.trace import Launch, Losses
+from tileprobe.trace import Clock, Launch, Losses
 
 
 def test_a_kernel_without_records_does_not_hide_the_next():
@@ -35,3 +36,13 @@ def test_launches_without_room_that_count_are_counted():
     trace.frame = trace.intervals.filter((pl.col("launch") > 1) | (pl.col("program") < 1))
     found = interrupted(trace, trace.kernels[0])
     assert (found.partial, found.launches, found.beginnings) == (2, 0, 0)
+
+
+def test_a_busy_machine_does_not_trouble_a_simulated_one():
+    """Its clock counts instructions: however long this machine took, nothing came between them."""
+    trace = attention(launches=1, noise=0.5)
+    trace.meta["switched_per_s"] = 1e6
+    assert "cannot be trusted" in interrupted(trace, trace.kernels[0]).text
+    trace.kernels[0] = replace(trace.kernels[0], clock=Clock(1e9, INSTRUCTIONS))
+    found = interrupted(trace, trace.kernels[0])
+    assert (found.trusted, found.known, found.text) == (True, True, "")

@@ -144,6 +144,7 @@ def interrupted(trace: Trace, kernel: Kernel, times: Times | None = None) -> Int
     whole = total + taken
     launches = [launch for launch in trace.kernel_launches(kernel.id) if launch.probed]
     known = bool(launches) and all(launch.preempted_ns is not None for launch in launches)
+    known = known or not kernel.clock.is_time  # nothing comes between the instructions of a simulated machine
     doubtful = _doubtful(trace, kernel, times, roots)
     errors = region_tree(trace, kernel, times).filter(pl.col("kind") != "partition")["share_error"]
     error = float(errors.max()) if len(errors) and not errors.null_count() else inf  # type: ignore[arg-type]
@@ -192,6 +193,8 @@ def _busy(trace: Trace, kernel: Kernel) -> float:
     """The share of the launches that had to wait for a processor; all of them where others were there all the time, as
     short launches slip through between them and still find their caches."""
     launches = trace.kernel_launches(kernel.id)
+    if not kernel.clock.is_time:  # how busy this machine is does not change what another one executes
+        return 0.0
     if float(trace.meta.get("switched_per_s") or 0.0) > CROWDED:
         return 1.0
     return sum(not undisturbed(launch) for launch in launches) / len(launches) if launches else 0.0
