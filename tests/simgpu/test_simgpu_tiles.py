@@ -88,3 +88,27 @@ def test_a_gluon_kernel(machine):
         out = tileprobe.array(np.zeros_like(x))
         copied[(1,)](tileprobe.array(x), out, 512)
     np.testing.assert_array_equal(out.numpy(), 3 * x)
+
+
+@triton.jit
+def one_product(x, y, out, N: tl.constexpr):
+    i = tl.arange(0, N)
+    a, b = tl.load(x + i[:, None] * N + i[None, :]), tl.load(y + i[:, None] * N + i[None, :])
+    tl.store(out + i[:, None] * N + i[None, :], tl.dot(a, b))
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_fast_sums_round_where_the_hardware_cuts_off(machine):
+    """With plain sums the mean error of a long sum is far smaller than of sums that are cut off."""
+    random = np.random.default_rng(0)
+    x, y = (random.random((64, 64)).astype(np.float16) for _ in range(2))
+    exact = x.astype(np.float64) @ y.astype(np.float64)
+    found = {}
+    for fast in (False, True):
+        with tileprobe.use(machine, fast_sums=fast):
+            out = tileprobe.array(np.zeros((64, 64), np.float32))
+            one_product[(1,)](tileprobe.array(x), tileprobe.array(y), out, 64)
+            found[fast] = out.numpy().copy()
+    assert (found[False] != found[True]).any()
+    assert (found[False] - exact).mean() < 0
+    assert abs((found[True] - exact).mean()) < 0.5 * abs((found[False] - exact).mean())

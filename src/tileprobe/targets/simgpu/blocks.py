@@ -7,6 +7,7 @@ programs. All of it is NumPy arrays, which the worker holds as long as it is use
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -54,7 +55,13 @@ class Image:
     keep: list[Any] = field(default_factory=list)
     watch: Watch | None = None  # the checks of races
     cluster: int = 1  # programs of a cluster
+    fast_sums: bool = False  # tensor cores add in plain single precision
     searches: bool = False  # whether an unknown address may be one of a tensor that was not given
+
+    @cached_property
+    def uops(self) -> np.ndarray:
+        """The kernel's micro-ops, with other handlers for products where sums are to be fast."""
+        return with_fast_sums(self.program.uops) if self.fast_sums else self.program.uops
 
     @property
     def warps(self) -> int:
@@ -99,6 +106,20 @@ def image(
         program, threads, shared_bytes, banks, _constants(program, banks), bank_table,
         np.array(spans or [(0, 0)], np.int64), table(), functions, held, cluster=cluster,
     )  # fmt: skip
+
+
+def with_fast_sums(uops: np.ndarray) -> np.ndarray:
+    """The same micro-ops, but tensor cores add in plain single precision instead of the hardware's cut-off sums."""
+    from tileprobe.targets.simgpu.engine.groups import FAST_SUMS
+    from tileprobe.targets.simgpu.engine.table import known, number
+
+    made = uops.copy()
+    for name in known():
+        stem, _, machine = name.rpartition("_")
+        if name.startswith("hmma_") and machine != "fast":
+            made[uops[:, at.OP] == number(name), at.OP] = number(f"{stem}_fast")
+    made[uops[:, at.OP] == number("HGMMA"), at.I1] |= FAST_SUMS
+    return made
 
 
 def _put(bank: np.ndarray, offset: int, values: np.ndarray) -> None:
@@ -162,7 +183,7 @@ class Block:
         self.cta = aligned(at.CTA_BYTES)
         self.template = self._template()
         fill(self.cta, {
-            at.CTA_UOPS: address(made.program.uops), at.CTA_UOP_COUNT: len(made.program.uops),
+            at.CTA_UOPS: address(made.uops), at.CTA_UOP_COUNT: len(made.uops),
             at.CTA_CONSTANTS: address(made.constants), at.CTA_WARPS: address(self.warps),
             at.CTA_WARP_BYTES: self.warp_bytes, at.CTA_WARP_COUNT: made.warps, at.CTA_SHARED: address(self.shared),
             at.CTA_SHARED_BASE: _SHARED_BASE[made.program.arch], at.CTA_SHARED_BYTES: made.shared_bytes,

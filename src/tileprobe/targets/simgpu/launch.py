@@ -59,6 +59,7 @@ class Launcher:
         ranges = given + _records()
         made = image(program, grid, self.threads(program), self.metadata.shared, parameters, ranges, cluster)
         made.searches = holds_addresses(values)
+        made.fast_sums = settings.fast_sums
         level = settings.level()
         if level and cluster == 1 and followed(program):  # races within a cluster are not looked for
             fresh = [span for held in scratch[:1] if (span := arguments.memory(held)) is not None]

@@ -12,6 +12,7 @@ from tileprobe.targets.simgpu.execute import STEP_LIMIT
 class Settings:
     threads: int = 0  # 0: all that the process may use
     check: bool | str = True  # False, True, or "all": what takes much memory, too, and one thread
+    fast_sums: bool = False  # tensor cores add in plain single precision
     step_limit: int = STEP_LIMIT
 
     def level(self) -> int:

@@ -55,6 +55,7 @@ class SimTarget(GpuTarget):
         threads: int | None = None,
         check: bool | str | None = None,
         step_limit: int | None = None,
+        fast_sums: bool | None = None,
     ) -> Any:
         from tileprobe.targets.simgpu.driver import SimDriver
         from tileprobe.targets.simgpu.machine import machine as load
@@ -62,7 +63,7 @@ class SimTarget(GpuTarget):
         from tileprobe.targets.triton_driver import Chosen
 
         before = vars(settings).copy()
-        given = {"threads": threads, "check": check, "step_limit": step_limit}
+        given = {"threads": threads, "check": check, "step_limit": step_limit, "fast_sums": fast_sums}
         vars(settings).update({name: value for name, value in given.items() if value is not None})
         name = machine or _DEFAULT
         return Chosen(SimDriver(name, load(name)), lambda: vars(settings).update(before))

@@ -238,13 +238,15 @@ def _call_register(uop, warp, cta, constants, mask, pc):
 
 @part
 def _branch(uop, warp, constants, mask, pc):
-    """I1: 0 each lane for itself, 1 all that are here if one goes, 2 only if lanes of A that live are elsewhere."""
+    """I1: 0 each lane for itself, 1 all that are here if one goes, 2 only if lanes of A that live are elsewhere, 3 only
+    if none is."""
     how, active = field(uop, at.I1), raw.u32(warp + _ACTIVE)
     if how == 1 and mask:
         mask = active
-    elif how == 2 and mask:
+    elif how >= 2 and mask:
         wanted = raw.u32(row(uop, at.A, warp, constants) + 4 * lowest_lane(mask))
-        if (wanted & ~(active | raw.u32(warp + _EXITED))) == 0:
+        together = (wanted & ~(active | raw.u32(warp + _EXITED))) == 0
+        if together == (how == 2):
             mask = 0
     branch(warp, mask, field(uop, _I0), pc)
     return LEAVE

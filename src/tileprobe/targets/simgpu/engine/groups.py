@@ -30,6 +30,14 @@ _ENTRIES = tuple(
         "block_s8",
     )
 )  # fmt: skip
+_FAST = tuple(
+    8 * HANDLERS[name]
+    for name in (
+        "block_f16_fast", "block_bf16_fast", "block_tf32_fast", "block_e4m3_fast", "block_e5m2_fast", "block_s8",
+        "block_s8",
+    )
+)  # fmt: skip
+FAST_SUMS = 256  # in I1
 _NONE, _ROW = at.BAD_DESCRIPTOR, at.ROW
 _WAIT = NUMBERS["WARPGROUP"]
 
@@ -47,6 +55,21 @@ def _entry(form):
     if form == _E5M2:
         return _ENTRIES[4]
     return _ENTRIES[5]
+
+
+@part
+def _fast_entry(form):
+    if form == _F16:
+        return _FAST[0]
+    if form == _BF16:
+        return _FAST[1]
+    if form == _TF32:
+        return _FAST[2]
+    if form == _E4M3:
+        return _FAST[3]
+    if form == _E5M2:
+        return _FAST[4]
+    return _FAST[5]
 
 
 @part
@@ -232,7 +255,7 @@ def group_product(op, uop, warp, cta, constants, mask, pc):
         return wrong
     if how & LAST_OF_GROUP:
         clocks.close_group(cta, warp, clocks.PRODUCTS)
-    entry = raw.i64(cta + at.CTA_TABLE) + _entry(form)
+    entry = raw.i64(cta + at.CTA_TABLE) + (_fast_entry(form) if how & FAST_SUMS else _entry(form))
     sums, results = row(uop, at.C, warp, constants), row(uop, at.D, warp, constants)
     for block in range(columns // 8):
         _put_b(cta, scratch, descriptor, 8 * block, form, size, depth, how)

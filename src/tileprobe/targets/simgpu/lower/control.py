@@ -26,15 +26,15 @@ def membar(x: Case) -> None:
 @lowers("BRA")
 def bra(x: Case) -> None:
     """A predicate before the place decides together with the guard; a uniform one likewise."""
-    x.has("U", "CONV")
-    how = x.one_of("ANY", "DIV", default="")
-    if how == "DIV":  # the lanes that are to be here
+    x.has("U")
+    how = x.one_of("ANY", "DIV", "CONV", default="")
+    if how in ("DIV", "CONV"):  # the lanes that are to be here
         if x.operands and x.operands[0].text == "~URZ":
             x.take()
             x.set(at.A, x.kernel.rows.offset((-1, 0xFFFFFFFF)))
         else:
             x.source(at.A, "bits")
-    x.set(at.I1, ("", "ANY", "DIV").index(how))
+    x.set(at.I1, ("", "ANY", "DIV", "CONV").index(how))
     if x.next_is("P", "UP"):
         x.predicate(0)
     x.set(at.I0, x.label())
