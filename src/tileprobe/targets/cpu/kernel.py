@@ -6,8 +6,9 @@ from functools import cached_property
 from typing import Any
 
 from tileprobe.plugins import targets
-from tileprobe.targets.base import Source, Target, Variant
+from tileprobe.targets.base import Target, Variant
 from tileprobe.targets.cpu.variants import recompiled
+from tileprobe.targets.specialised import signature_of, source_of
 
 _LEVELS = ("ttir", "tile", "llir")
 
@@ -22,25 +23,12 @@ class CpuKernel:
         self.name: str = launcher.kernel
         self.target: Target = targets()["cpu"]
         function = getattr(launcher.src, "fn", None)
-        self.source = Source(
-            getattr(function, "file_name", ""),
-            getattr(function, "starting_line_number", 0),
-            "".join(getattr(function, "raw_src", ())),
-        )
-
+        self.source = source_of(function)
         self.arguments: tuple[tuple[str, str], ...] = launcher.arguments
 
     @cached_property
     def signature(self) -> str:
-        """How it was specialised: "x: *fp32, n: i32 %16, BLOCK=128, num_warps=4"."""
-        source = self.launcher.src
-        constants, attributes = getattr(source, "constants", {}), getattr(source, "attrs", {})
-        parts = [
-            f"{name}={_constant(constants.get((n,)))}" if kind == "constexpr"
-            else f"{name}: {kind}{_known(str(kind), attributes.get((n,)))}"
-            for n, (name, kind) in enumerate(source.signature.items())
-        ]  # fmt: skip
-        return ", ".join([*parts, f"num_warps={getattr(self.launcher.metadata, 'num_warps', 1)}"])
+        return signature_of(self.launcher.src, getattr(self.launcher.metadata, "num_warps", 1))
 
     @property
     def key(self) -> Any:
@@ -64,16 +52,3 @@ class CpuKernel:
         levels = {level: compiled.asm[level] for level in _LEVELS if level in compiled.asm}
         notes = tuple(probing.get("unpaired", ()))
         return Variant(compiled.hash, compiled, layout, regions, levels | probing.get("ir", {}), notes)
-
-
-def _constant(value: Any) -> str:
-    """A constant in short: a number, or the name of a function or a type."""
-    return getattr(value, "__name__", None) or str(value)
-
-
-def _known(kind: str, attributes: Any) -> str:
-    """What the code assumes of an argument: most pointers are aligned, most numbers are not divisible."""
-    by = dict(attributes or ()).get("tt.divisibility")
-    if kind.startswith("*"):
-        return "" if by else " unaligned"
-    return f" %{by}" if by else ""

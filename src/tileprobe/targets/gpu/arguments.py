@@ -36,11 +36,17 @@ def teller(places: Sequence[tuple[Path, str, str]]) -> Callable[[Sequence[Any]],
     return tell
 
 
+def value_at(arguments: Any, path: Path) -> Any:
+    """One of the arguments, or what is inside of a tuple among them."""
+    for n in path:
+        arguments = arguments[n]
+    return arguments
+
+
 def _value(arguments: Any, path: Path) -> Any:
     try:
-        for n in path:
-            arguments = arguments[n]
-        shape = getattr(arguments, "shape", None)
-        return arguments if shape is None else tuple(shape)
+        held = value_at(arguments, path)
+        shape = getattr(held, "shape", None)
+        return held if shape is None else tuple(shape)
     except Exception:
         return None

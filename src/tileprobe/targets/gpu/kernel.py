@@ -12,9 +12,10 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
-from tileprobe.targets.base import Source, Target, Variant
+from tileprobe.targets.base import Target, Variant
 from tileprobe.targets.gpu.arguments import told
 from tileprobe.targets.gpu.compile import Probed
+from tileprobe.targets.specialised import signature_of, source_of
 
 _COPIES = re.compile(r" copies=\d+")
 
@@ -26,11 +27,7 @@ class GpuKernel:
         function = getattr(compiled.src, "fn", None)
         self.name: str = getattr(function, "__name__", None) or compiled.name
         self.machine: str = target.called(compiled)
-        self.source = Source(
-            getattr(function, "file_name", ""),
-            getattr(function, "starting_line_number", 0),
-            "".join(getattr(function, "raw_src", ())),
-        )
+        self.source = source_of(function)
         self._steps: dict[str, int] = {}  # by pipeline: how far its probes had to be thinned
         signature = compiled.src.signature
         names = list(getattr(function, "arg_names", None) or map(str, signature))
@@ -39,14 +36,7 @@ class GpuKernel:
 
     @cached_property
     def signature(self) -> str:
-        """How it was specialised: "x: *fp32, n: i32, BLOCK=128, num_warps=4"."""
-        source = self.compiled.src
-        constants = getattr(source, "constants", {})
-        parts = [
-            f"{name}={_constant(constants.get((n,)))}" if kind == "constexpr" else f"{name}: {kind}"
-            for n, (name, kind) in enumerate(source.signature.items())
-        ]
-        return ", ".join([*parts, f"num_warps={self.compiled.metadata.num_warps}"])
+        return signature_of(self.compiled.src, self.compiled.metadata.num_warps)
 
     @property
     def key(self) -> Any:
@@ -79,8 +69,3 @@ def launchable(made: Probed, plain: Any) -> None:
     kernel.src = plain.src
     held = kernel.metadata._asdict() | {"tensordesc_meta": getattr(plain.metadata, "tensordesc_meta", None)}
     kernel.metadata = namedtuple("KernelMetadata", held)(**held)
-
-
-def _constant(value: Any) -> str:
-    """A constant in short: a number, or the name of a function or a type."""
-    return getattr(value, "__name__", None) or str(value)

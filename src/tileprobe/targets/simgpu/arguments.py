@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tileprobe.errors import TileProbeError
+from tileprobe.targets.gpu.arguments import told, value_at
 from tileprobe.targets.simgpu.cubin import Parameter
 
 _INTEGERS = {f"{sign}{bits}": bits for sign in "iu" for bits in (1, 8, 16, 32, 64)}
@@ -21,14 +22,7 @@ def flatten(
     signature: Sequence[Any], arguments: Sequence[Any], names: Sequence[str]
 ) -> list[tuple[str, str, Any]]:
     """(name, type, value) of all that is not constant; tuples are taken apart."""
-    found: list[tuple[str, str, Any]] = []
-    for kind, value, name in zip(signature, arguments, names):
-        if isinstance(kind, tuple):
-            inner = [f"{name}[{n}]" for n in range(len(kind))]
-            found.extend(flatten(kind, value, inner))
-        elif kind != "constexpr":
-            found.append((name, kind, value))
-    return found
+    return [(name, kind, value_at(arguments, path)) for path, name, kind in told(names, signature)]
 
 
 def pack(kernel: str, values: Sequence[tuple[str, str, Any]], parameters: Sequence[Parameter]) -> bytes:
