@@ -6,10 +6,13 @@ clock is that much slower to read; and no probes once more, which shows the nois
 differ. Goals: default under 1 % in the mean and none over 2 %, with dear records as well;
 densest under 8.2 % in the mean, sampling under 0.5 %.
 
-Where a process's stack and buffers lie moves a kernel's time by some percent, whatever it does: the figures
-are medians over several processes.
+Each launch is held against the plain one of its round, and the median of these ratios counts: launches that run within
+some milliseconds of each other find the same machine, whose pace changes by more than probes cost. (The fastest
+launches of each side, which were compared before, were three of fifty, at whatever moment a side had its luck.) Where a
+process's stack and buffers lie moves a kernel's time by some percent, whatever it does: the figures are medians over
+several processes, and what follows `±` is the standard error of that median.
 
-Usage: python -m benchmarks.overhead [--seconds 2] [--processes 5]
+Usage: python -m benchmarks.overhead [--seconds 4] [--processes 5]
 """
 
 from __future__ import annotations
@@ -79,19 +82,29 @@ def measure(name: str, work: Callable[[], Any], seconds: float) -> dict[str, Any
     with turns(keep=1) as turn:
         mine = sides()
         alternate(turn, mine, work, seconds)
-    base = typical(mine[0].times_ns)
-    row: dict[str, Any] = {"kernel": name, "plain_us": base / 1e3, "launches": len(mine[0].times_ns)}
+    base = np.array(mine[0].times_ns, float)
+    row: dict[str, Any] = {"kernel": name, "plain_us": float(np.median(base)) / 1e3, "launches": len(base)}
     for side in mine[1:]:
-        own = typical(side.times_ns)
-        records = side.recorded[0].kept() if side.recorded else 0
-        row[f"{side.name}_percent"] = 100.0 * (own / base - 1.0)
-        row[f"{side.name}_median_percent"] = 100.0 * (
-            float(np.median(side.times_ns)) / float(np.median(mine[0].times_ns)) - 1.0
+        own = np.array(side.times_ns, float)
+        row[f"{side.name}_percent"] = 100.0 * float(np.median(own / base) - 1.0)
+        row[f"{side.name}_fastest_percent"] = 100.0 * (
+            typical(side.times_ns) / typical(mine[0].times_ns) - 1.0
         )
-        row[f"{side.name}_records"] = records
+        row[f"{side.name}_records"] = side.recorded[0].kept() if side.recorded else 0
         row[f"{side.name}_stride"] = side.stride
-    row["record_ns"] = (typical(mine[2].times_ns) - base) / max(row["dense_records"], 1)
+    row["record_ns"] = float(np.median(np.array(mine[2].times_ns) - base)) / max(row["dense_records"], 1)
     return row
+
+
+def merged(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Of one kernel in several processes: medians, and the standard error of the median of each side's percentage
+    (sqrt(pi / 2) times that of a mean)."""
+    found = medians(rows)
+    for name in [key for key in found if key.endswith("_percent")]:
+        values = np.array([row[name] for row in rows])
+        spread = float(values.std(ddof=1)) if len(values) > 1 else float("nan")
+        found[name.replace("_percent", "_error")] = 1.2533 * spread / np.sqrt(len(values))
+    return found
 
 
 def show(rows: list[dict[str, Any]], goals: list[dict[str, Any]]) -> None:
@@ -116,9 +129,9 @@ def show(rows: list[dict[str, Any]], goals: list[dict[str, Any]]) -> None:
         table.add_column(name, justify="left" if name == "kernel" else "right")
     for row in rows:
         table.add_row(
-            row["kernel"], f"{row['plain_us']:.0f} us", f"{row['default_percent']:.2f}",
-            f"{row['dense_percent']:.2f}", f"{row['sampled_percent']:.2f}",
-            f"{row['dear_percent']:.2f}", f"{row['again_percent']:.2f}",
+            row["kernel"], f"{row['plain_us']:.0f} us",
+            *(f"{row[f'{side}_percent']:.2f} ±{row[f'{side}_error']:.2f}"
+              for side in ("default", "dense", "sampled", "dear", "again")),
             f"{row['default_stride']} / {row['dear_stride']}",
             f"{row['dense_records']:,}",
             f"{row['record_ns']:.1f}", str(row["launches"]),
@@ -159,7 +172,7 @@ def once(seconds: float) -> dict[str, Any]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=2.0, help="for each kernel and process")
+    parser.add_argument("--seconds", type=float, default=4.0, help="for each kernel and process")
     parser.add_argument("--processes", type=int, default=5)
     parser.add_argument("--once", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
@@ -170,7 +183,7 @@ def main() -> int:
         in_process("benchmarks.overhead", "--once", "--seconds", str(args.seconds))
         for _ in range(args.processes)
     ]
-    rows = [medians(list(same)) for same in zip(*(run["rows"] for run in runs))]
+    rows = [merged(list(same)) for same in zip(*(run["rows"] for run in runs))]
     goals = goals_of(rows)
     show(rows, goals)
     hz = runs[0]["clock_hz"]

@@ -135,15 +135,15 @@ def test_phases_come_in_rounds():
 
 
 def test_the_first_guess():
-    """Eight records and a header of two, at twice 10 ns, on two workers: 100 ns a program."""
+    """Eight records, a header of two and seven for the way there, at twice 10 ns, on two workers: 170 ns a program."""
     thinning = Thinning(0.01)
     thinning.guess(800, 100, 10.0, workers=2)
-    assert thinning.cost_ns() == 2 * 10 * 10 / 2
+    assert thinning.cost_ns() == 2 * 10 * 17 / 2
     thinning.guess(8000, 100, 10.0, workers=2)
-    assert thinning.guess_ns == 100.0  # the first one stays
+    assert thinning.guess_ns == 170.0  # the first one stays
     few, nobody = Thinning(0.01), Thinning(0.01)
     few.guess(8, 1, 10.0, workers=64)
-    assert few.guess_ns == 200.0  # a program has one worker
+    assert few.guess_ns == 340.0  # a program has one worker
     nobody.guess(0, 0, 10.0, workers=2)
     assert nobody.guess_ns is None
 
@@ -214,13 +214,13 @@ def test_only_the_latest_launches_count():
 
 
 def test_a_work_learns_from_its_launches_how_much_to_record():
-    """8 records and 2, at twice 10 ns (20 ticks at 2 GHz), by two workers: 100 ns. Of four programs in 10 us, with a
+    """8 records and 9, at twice 10 ns (20 ticks at 2 GHz), by two workers: 170 ns. Of four programs in 10 us, with a
     hundredth allowed: every fourth."""
     work = work_of()
     work.began(PROBED)
     work.settle(recorded(duration=10_000), 0.01)
     assert work.thinning is not None
-    assert (work.thinning.guess_ns, work.stride) == (100.0, 4)
+    assert (work.thinning.guess_ns, work.stride) == (170.0, 4)
     work.settle(Recorded((4,), duration_ns=10_000), 0.01)
     work.settle(recorded(dose=3), 0.01)  # neither plain nor probed once
     work.settle(Recorded((4,), duration_ns=99_000, waited_ns=98_000), 0.01)  # it waited for somebody else

@@ -19,6 +19,9 @@ from statistics import median
 # A record in a kernel against one in a loop of nothing else: 0.6 to 1.0 on Zen 3, 2.0 on Emerald Rapids
 # (docs/overhead.md).
 UNKNOWN = 2.0
+# What else a recorded program costs, in records: its header is two; to and fro between the plain code and that with
+# records cost 77 +- 14 ns a program (softmax, layer norm, every third recorded against all; a record 11 ns; Zen 3).
+HEADER, SWITCH = 2, 7
 ENOUGH = 6  # launches with as many programs recorded, from which on their difference is looked at
 BESIDE = 3  # launches without records that one with records is held against
 _KEPT = 32  # the latest launches of each number of programs count
@@ -39,10 +42,10 @@ class Thinning:
         self._plain.append(duration_ns)
 
     def guess(self, records: int, recorded: int, floor_ns: float, workers: int) -> None:
-        """From the first launch with records: `recorded` programs wrote `records`, `workers` at a time. A program
-        also writes its header."""
+        """From the first launch with records: `recorded` programs wrote `records`, `workers` at a time."""
         if self.guess_ns is None and recorded:
-            self.guess_ns = UNKNOWN * floor_ns * (records / recorded + 2) / max(1, min(workers, recorded))
+            each = records / recorded + HEADER + SWITCH
+            self.guess_ns = UNKNOWN * floor_ns * each / max(1, min(workers, recorded))
 
     def probed(self, duration_ns: float, recorded: int, programs: int, *, look: bool = True) -> None:
         """A launch with records. Programs are left out once that is known to be needed, which takes a `look` at all of
