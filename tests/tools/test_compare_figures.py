@@ -200,7 +200,12 @@ def test_kernels_are_matched_by_the_strictest_key_first():
     assert pairs(kernels(one, rest), kernels(other_code, other_tree, more)) == [(0, 1)]
     assert pairs(kernels(one, rest), kernels(other_target, other_code, more)) == [(0, 1)]
     assert pairs(kernels(one, rest), kernels(other_target, more, rest)) == [(0, 0), (1, 2)]
-    assert pairs(kernels(one), kernels(other_name)) == []
+    assert pairs(kernels(one), kernels(other_name)) == [(0, 0)]  # renamed
+    assert pairs(kernels(one), kernels(other_name, ("i", *other_name[1:]))) == []  # to one of two
+    assert pairs(kernels(one), kernels(("j", *other_code[1:]))) == []
+    tall = ("k", "cpu", "B=1", "def k(): a()", ("load", "dot", "exp", "store"))
+    assert pairs(kernels(tall), kernels(("j", "cpu", "B=1", "def j(): b()", tall[4]))) == [(0, 0)]
+    assert pairs(kernels(tall), kernels(("j", "cpu", "B=2", "def j(): b()", tall[4]))) == []
     assert pairs(kernels(one), kernels(rest)) == [(0, 0)]  # the only ones of their name
     assert pairs(kernels(one, one), kernels(rest)) == []
 

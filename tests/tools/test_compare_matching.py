@@ -137,6 +137,58 @@ def test_a_stage_that_moved_into_a_loop_is_found_by_its_code():
     assert ("dot @ 3", "dot @ 3") in [(x.name, y.name) for x, y in matched.pairs]
 
 
+SWAPPED = """def k(n, m):
+    for i in range({}):
+        a{}
+    for i in range({}):
+        a{}
+"""
+
+
+def two_loops(first, second):
+    """Loops over `first` and `second`, each with a stage of its own."""
+    regions = [Region(0, "k", "kernel", None, 0, "k.py", 1, 5)]
+    for n, (line, name) in enumerate(((2, first), (4, second))):
+        at = 1 + 3 * n
+        stage = {"n": "exp", "m": "sin"}[name]
+        regions.append(Region(at, f"loop @ {line}", "loop", 0, 0, "k.py", line, line + 1, 1))
+        regions.append(Region(at + 1, "iteration", "iteration", at, 0, "k.py", line, line + 1, 2))
+        regions.append(
+            Region(at + 2, f"{stage} @ {line + 1}", stage, at + 1, 0, "k.py", line + 1, line + 1, 3)
+        )
+    columns = {"region": [r.id for r in regions], "start": [0] * 7, "stop": [100 - r.id for r in regions]}
+    source = SWAPPED.format(first, f" = {first}", second, f" = {second}")
+    kernel = Kernel(0, "k", "cpu", Clock(1e9), source=source, first_line=1)
+    return Trace.build(columns, kernels=[kernel], launches=[Launch(0, 0, (1,))], regions=regions)
+
+
+def test_loops_that_changed_places_are_matched_with_all_that_is_in_them():
+    a, b = two_loops("n", "m"), two_loops("m", "n")
+    found = match_regions(a, a.kernels[0], b, b.kernels[0])
+    assert (found.only_a, found.only_b) == ([], [])
+    assert {(x.id, y.id) for x, y in found.pairs} == {(0, 0), (1, 4), (2, 5), (3, 6), (4, 1), (5, 2), (6, 3)}
+    assert not [f for f in compare(a, b).findings if "only in" in f.text]
+
+
+def test_a_kernel_that_was_renamed_is_known_by_its_code():
+    def named(name, body="x = 1", signature="n: i32"):
+        trace = spun(100, signature=signature, name=name)
+        trace.kernels = [
+            replace(trace.kernels[0], source=f"@triton.jit\ndef {name}(x):\n    {body}  # a word\n")
+        ]
+        return trace
+
+    result = compare(named("work"), named("work2"))
+    assert [table.title for table in result.tables] == ["work2"]
+    said = [finding.text for finding in result.findings]
+    assert any("has the code of work in A" in text for text in said)
+    assert not any("only in" in text or "the code differs" in text for text in said)
+    for other in (named("work2", body="x = 2"), named("work2", signature="n: i64")):
+        result = compare(named("work"), other)
+        assert not result.tables
+        assert [finding.text for finding in result.findings] == ["only in A: work", "only in B: work2"]
+
+
 def test_code_is_what_is_left_without_comments_and_layout():
     one = "    def k(x):\n        # a comment\n        y = x+1  # and another\n\n        return (y)\n"
     other = "def k(x):\n    y = x + 1\n    return y"

@@ -15,7 +15,7 @@ import polars as pl
 
 from tileprobe.tools.accounting import interrupted
 from tileprobe.tools.figures import BATCHES, DRIFTS
-from tileprobe.tools.matching import Matched, code_of, match_kernels, match_regions
+from tileprobe.tools.matching import Matched, code_of, match_kernels, match_regions, nameless
 from tileprobe.tools.result import Column, Finding, Result, Table
 from tileprobe.tools.signatures import labels
 from tileprobe.tools.streams import partitions
@@ -243,11 +243,16 @@ def _verdicts(name: str, rows: list[dict]) -> list[Finding]:
 def _remarks(name: str, pair: _Pair, regions: Matched[Region]) -> list[Finding]:
     """What a reader must know of the two sides: what differs about them besides their times."""
     found: list[Finding] = []
+    code = code_of if pair.a.name == pair.b.name else nameless
+    same_code = code(pair.a.source) == code(pair.b.source)
+    if pair.a.name != pair.b.name:
+        same = "code" if same_code else "signature and regions"
+        found.append(Finding(f"{name}: has the {same} of {pair.a.name} in A, and is taken for it"))
     if pair.a.signature != pair.b.signature and pair.a.signature and pair.b.signature:
         found.append(Finding(f"{name}: the signatures differ: A {pair.a.signature}; B {pair.b.signature}"))
     if pair.a.target != pair.b.target:
         found.append(Finding(f"{name}: A ran on {pair.a.target}, B on {pair.b.target}", "warning"))
-    if code_of(pair.a.source) != code_of(pair.b.source):
+    if not same_code:
         found.append(Finding(f"{name}: the code differs; regions that did not change are matched first"))
     elif pair.a.ir and pair.a.signature == pair.b.signature and pair.same_work:
         found.append(

@@ -18,6 +18,7 @@ from typing import Generic, TypeVar
 from tileprobe.trace import Kernel, Region, Trace
 
 T = TypeVar("T")
+TELLING = 4  # regions of a kernel, below which many have the same tree
 SAME = 0.5  # of the kinds of operations in two stages: then one is taken for the other, changed
 
 
@@ -36,6 +37,18 @@ def code_of(source: str) -> str:
         return "\n".join(line for line in map(_code_line, source.splitlines()) if line)
 
 
+def nameless(source: str) -> str:
+    """The same, whatever the kernel is called; empty where that cannot be told."""
+    try:
+        tree = ast.parse(textwrap.dedent(source))
+    except (SyntaxError, ValueError, RecursionError):
+        return ""
+    for statement in tree.body:
+        if isinstance(statement, ast.FunctionDef):
+            statement.name = "kernel"
+    return ast.unparse(tree)
+
+
 def _code_line(line: str) -> str:
     """A line without its comment; a `#` in a string takes part of the line along, on both sides alike."""
     return " ".join(line.split("#")[0].split())
@@ -46,7 +59,8 @@ def _code_line(line: str) -> str:
 
 def match_kernels(a: Trace, b: Trace) -> Matched[Kernel]:
     """Specialisations of one name are paired by signature and code; a single one that is left on either side is
-    taken for the same kernel with another signature."""
+    taken for the same kernel with another signature. Those without a partner may have
+    been renamed."""
     found: Matched[Kernel] = Matched()
     names = dict.fromkeys(kernel.name for kernel in (*a.kernels, *b.kernels))
     for name in names:
@@ -58,9 +72,32 @@ def match_kernels(a: Trace, b: Trace) -> Matched[Kernel]:
             found.pairs.append((left.pop(), right.pop()))
         found.only_a += left
         found.only_b += right
+    _pair_renamed(found, a, b)
     order = {kernel.id: n for n, kernel in enumerate(a.kernels)}
     found.pairs.sort(key=lambda pair: order[pair[0].id])
     return found
+
+
+def _pair_renamed(found: Matched[Kernel], a: Trace, b: Trace) -> None:
+    """By code, or else by signature and tree, where one kernel on each side has it."""
+    keys: dict[int, list[Hashable | None]] = {}
+    for trace, alone in ((a, found.only_a), (b, found.only_b)):
+        for kernel in alone:
+            code, tree = nameless(kernel.source), _structure(trace, kernel)
+            told = kernel.signature and len(tree) >= TELLING
+            keys[id(kernel)] = [
+                (kernel.target, kernel.signature, code) if code else None,
+                (kernel.target, kernel.signature, tree) if told else None,
+            ]
+    for n in (0, 1):
+        times = [Counter(keys[id(k)][n] for k in side) for side in (found.only_a, found.only_b)]
+        once = {key for key in times[0] if key is not None and times[0][key] == times[1][key] == 1}
+        _pair(
+            found.only_a,
+            found.only_b,
+            lambda k: keys[id(k)][n] if keys[id(k)][n] in once else None,  # noqa: B023
+            found.pairs,
+        )
 
 
 def _kernel_keys(a: Trace, b: Trace) -> list[Callable[[Kernel], Hashable | None]]:
@@ -96,20 +133,25 @@ def _pair(
 
 
 def match_regions(a: Trace, kernel_a: Kernel, b: Trace, kernel_b: Kernel) -> Matched[Region]:
-    """Trees are compared level by level; what moved from one level to another is found by its code alone."""
+    """Trees are compared level by level; what moved to another place or level is found by its code alone, and then
+    what is in it level by level."""
     left, right = _Tree(a, kernel_a), _Tree(b, kernel_b)
     found: Matched[Region] = Matched()
     _match_level(left, right, None, None, found.pairs)
-    taken_a, taken_b = ({pair[side].id for pair in found.pairs} for side in (0, 1))
-    rest_a = [region for region in left.order if region.id not in taken_a]
-    rest_b = [region for region in right.order if region.id not in taken_b]
-    found.pairs += _moved(left, right, rest_a, rest_b)
-    taken_a, taken_b = ({pair[side].id for pair in found.pairs} for side in (0, 1))
-    found.only_a = [region for region in rest_a if region.id not in taken_a]
-    found.only_b = [region for region in rest_b if region.id not in taken_b]
+    rest_a, rest_b = _without_partner(left, right, found.pairs)
+    for mine, other in _moved(left, right, rest_a, rest_b):  # a loop comes before what is in it
+        if not any(mine is pair[0] or other is pair[1] for pair in found.pairs):
+            found.pairs.append((mine, other))
+            _match_level(left, right, mine.id, other.id, found.pairs)
+    found.only_a, found.only_b = _without_partner(left, right, found.pairs)
     place = {region.id: n for n, region in enumerate(right.order)}
     found.pairs.sort(key=lambda pair: place[pair[1].id])
     return found
+
+
+def _without_partner(a: _Tree, b: _Tree, pairs: list[tuple[Region, Region]]) -> tuple[list, list]:
+    taken_a, taken_b = ({pair[side].id for pair in pairs} for side in (0, 1))
+    return [r for r in a.order if r.id not in taken_a], [r for r in b.order if r.id not in taken_b]
 
 
 class _Tree:
