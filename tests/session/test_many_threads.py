@@ -146,3 +146,26 @@ def test_a_wrong_argument_leaves_nothing_under_way():
         K.launch(K.scale_kernel, 2, 2.0)
     assert session.seen == {"scale_kernel": 3}
     assert sum(work.probed for work in session.trace.works) == 2
+
+
+def test_sessions_of_several_threads_each_see_one_work():
+    """Three sessions begin and end at their own time, with seeds of their own; all launch the same. Launches of all
+    threads are seen by all that are on, and are one work."""
+    seen, start = {}, threading.Barrier(3)
+
+    def go(number):
+        start.wait()
+        with tileprobe.profile(seed=number) as session:
+            for _ in range(5 + number):
+                K.launch(K.loop_kernel, 4, 6)
+        seen[number] = session.trace.works
+
+    threads = [threading.Thread(target=go, args=(n,)) for n in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for number, works in seen.items():
+        assert len(works) == 1, works
+        assert 5 + number <= works[0].ran <= 5 + 6 + 7
+        assert works[0].probed

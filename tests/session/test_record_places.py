@@ -175,6 +175,21 @@ def test_nothing_that_a_kernel_wrote_is_missed(monkeypatch, kernel, extra, itera
     assert session.trace.launches[2].losses.kept
 
 
+@pytest.mark.parametrize(("capacity", "said"), [(512, True), (16, False)])
+def test_room_that_loops_share_is_named(capacity, said):
+    """Two loops of up to 200 iterations, one in the other: 512 times 512 is more than a block may have. With room for
+    16 each has what was asked for."""
+    with tileprobe.profile(alternate=False, programs="all", min_cost=0.0, capacity=capacity) as session:
+        K.launch(nested_kernel, 3, 200)
+    notes = [note for note in session.trace.meta.get("notes", ()) if "(--capacity)" in note]
+    assert session.trace.losses.lost
+    assert len(notes) == said
+    assert (
+        not said
+        or "and not for 512 (--capacity): the records of one program may take 32,768 words" in notes[0]
+    )
+
+
 def test_a_launch_does_not_read_what_it_did_not_write(monkeypatch):
     """A loop with room for 4,096 iterations that runs twice: a few dozen words of each block are copied."""
     sizes = []

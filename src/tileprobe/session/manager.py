@@ -186,7 +186,7 @@ class Manager:
         began: int,
     ) -> Watch | None:
         """A launch with records; None if there can be none."""
-        leader = wanting[0] if len(wanting) == 1 else self._leader(wanting)
+        leader = self._leader(wanting)
         compiled = self._compiled_for(kernel, flight.looking, leader)
         flight.variant, variant = compiled.probed, compiled.variant
         if variant is None:
@@ -209,9 +209,12 @@ class Manager:
         return watch
 
     def _leader(self, wanting: list[Looking]) -> Looking:
-        """The one of several as whose a launch is recorded."""
-        first = [one for one in wanting if not one.work.recorded]
-        return first[-1] if first else self.draw.choice(wanting)
+        """The one as whose a launch is recorded: the innermost that has no launch yet with each record written once,
+        which is what this one is then; or else one that is drawn."""
+        first = [one for one in wanting if one.work.recorded <= one.work.dosed]
+        if first:
+            return first[-1]._replace(dose=PROBED)
+        return wanting[0] if len(wanting) == 1 else self.draw.choice(wanting)
 
     def _compiled_for(self, kernel: Kernel, looking: list[Looking], leader: Looking) -> Compiled:
         """The kernel as it runs; found at once where all sessions that are on look at it, as they mostly do."""

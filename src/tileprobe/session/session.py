@@ -33,7 +33,7 @@ from tileprobe.session.works import LEFT_OUT, PROBED, Work
 from tileprobe.targets.base import Kernel, Variant
 from tileprobe.tools.base import Tool
 from tileprobe.tools.load import DEFAULT, checked, load_tool, plan_of, read
-from tileprobe.tools.plan import Plan
+from tileprobe.tools.plan import Plan, block_words
 from tileprobe.trace import Trace
 
 # Elementary operations: about 50 ns, four records. Time spent in less shows up as the region around it.
@@ -231,6 +231,7 @@ class Session:
             collected, meta = gather(self.works()), self._meta()
         trace = build_trace(collected, meta)
         self._say_what_no_line_has(trace)
+        self._say_what_room_is_shared(trace)
         if not self._on:
             self._trace = trace
             self._kernels.clear()
@@ -243,6 +244,21 @@ class Session:
             where = ", ".join(self.plan.lines)
             said = [f"{name}: no loop and no stage in the lines {where}" for name in dict.fromkeys(empty)]
             trace.meta["notes"] = [*trace.meta.get("notes", ()), *said]
+
+    def _say_what_room_is_shared(self, trace: Trace) -> None:
+        """Loops that lost iterations and have less room than was asked for, as loops within loops share a block."""
+        for kernel in trace.kernels:
+            if kernel.layout is None or not any(x.losses.lost for x in trace.kernel_launches(kernel.id)):
+                continue
+            halves = {self.capacity >> times for times in range(1, self.capacity.bit_length())}
+            rooms = [loop["capacity"] for loop in kernel.layout["loops"] if loop["capacity"] in halves]
+            if rooms:
+                said = (
+                    f"{kernel.name}: a loop has room for {min(rooms):,} iterations and not for {self.capacity:,} "
+                    f"(--capacity): the records of one program may take {block_words(self.capacity):,} words, which "
+                    "loops within loops share; --iterations every:N covers all of a loop"
+                )
+                trace.meta["notes"] = [*trace.meta.get("notes", ()), said]
 
     def _meta(self) -> dict[str, Any]:
         """How the trace came to be."""

@@ -54,8 +54,7 @@ class Plan:
             f"{name}={_quoted(getattr(self, name))}" for name in ("lines", "scopes") if getattr(self, name)
         ]
         if capacity != CAPACITY:
-            words = _WORDS * max(capacity, CAPACITY)
-            room = {"capacity": capacity, "cursor_capacity": 0, "max_words": words}
+            room = {"capacity": capacity, "cursor_capacity": 0, "max_words": block_words(capacity)}
             records = {**room, **(records or {})}
         select = " ".join([how, *flags, *lists, f"min_cost={float(self.min_cost)}"])
         probes = [f"select{{{select}}}", f"instrument{{{how}}}", f"user-probes{{{how}}}"]
@@ -70,6 +69,11 @@ class Plan:
                 f"probe-to-record{{{how} copies={copies}}}",
             ]
         )
+
+
+def block_words(capacity: int) -> int:
+    """The most that the records of a program take, with room for so many iterations of a loop."""
+    return _WORDS * max(capacity, CAPACITY)
 
 
 def _union(a: tuple[str, ...], b: tuple[str, ...]) -> tuple[str, ...]:
