@@ -202,7 +202,7 @@ def test_estimates_and_intervals_are_marked():
     assert "~" in dot.split("█")[-1]
     assert "±" in dot
     assert "~ is scaled up from a part of the programs or iterations" in shown
-    assert "± is a 95 % interval" in shown
+    assert "± is a 95 % interval of this run" in shown
     assert "~" not in next(line for line in report(attention(), 150).splitlines() if "├╴dot @ 35" in line)
 
 
@@ -299,7 +299,7 @@ def test_what_does_not_add_up_is_told():
     trace.kernels[0].calibration["residual_share"] = 0.25
     assert "! 25 % of what the probes cost could not be taken out: short times are rough" in report(trace)
     one = report(attention(launches=1, noise=0.01), 200)
-    assert "± is a 95 % interval, from the programs of one launch" in one
+    assert "± is a 95 % interval of this run, from the programs of one launch" in one
 
 
 def test_the_python_cost_of_a_launch_is_shown():

@@ -127,7 +127,8 @@ def _print(trace: Trace, result: Result, table: Table, screen: Screen, full: boo
         said += "; moved is the share of a region's instructions that the compiler put outside of its records"
     if table.frame["high_ns"].count():
         alone = "programs" in table.frame["basis"].to_list()
-        said += f"; ± is a 95 % interval{', from the programs of one launch' if alone else ''}"
+        from_programs = ", from the programs of one launch" if alone else ""
+        said += f"; ± is a 95 % interval of this run{from_programs}; another may differ by more"
     screen.say(said, "dim")
     screen.print()
 

@@ -84,7 +84,7 @@ function meter(row) {
 
 function interval(row) {
   const parts = [];
-  if (row.low_ns !== null && row.high_ns > row.low_ns) parts.push(`95 % interval: ${duration(row.low_ns)} to ${duration(row.high_ns)}`);
+  if (row.low_ns !== null && row.high_ns > row.low_ns) parts.push(`95 % interval of this run: ${duration(row.low_ns)} to ${duration(row.high_ns)}`);
   if (row.recorded !== null && row.recorded < 0.9995) parts.push(`${percent(row.recorded)} of it recorded`);
   if (row.interrupted) parts.push(`${count(row.interrupted)} executions were interrupted by the operating system`);
   return parts.join("; ");
