@@ -338,6 +338,27 @@ def test_parameters_are_taken_back():
     assert ready.alike.spare == []
 
 
+@pytest.mark.parametrize("programs", [5, 7, 100])
+def test_a_sampling_that_is_turned_is_as_if_made_anew(programs):
+    """Of every phase: parameters, blocks and sampling. What launches alike have in common stays in common."""
+    layout = allocate([Stamp(0), Body(0, 4, (Stamp(1),))])
+    loops = {-1: Every(3)}
+    first = Ready(Memory(), Places(layout), Sampling(Every(7, 2), loops), programs, 77)  # type: ignore[arg-type]
+    for phase in range(min(7, programs)):
+        anew = Ready(Memory(), Places(layout), Sampling(Every(7, phase), loops), programs, 77)  # type: ignore[arg-type]
+        turned = first.turned(phase)
+        assert (turned.sampling, turned.blocks) == (anew.sampling, anew.blocks)
+        assert turned.parameters(5000, 9).words.tolist() == anew.parameters(5000, 9).words.tolist()
+        assert turned.alike is first.alike
+    used = first.parameters(1, 2)
+    first.over(used)
+    again = first.turned(4).parameters(5000, 9)
+    assert again is used  # and has nothing of the launch before
+    assert again.words.tolist() == Ready(
+        Memory(), Places(layout), Sampling(Every(7, 4), loops), programs, 77  # type: ignore[arg-type]
+    ).parameters(5000, 9).words.tolist()  # fmt: skip
+
+
 # -- budget --------------------------------------------------------------------------------------------------------
 
 
