@@ -32,10 +32,12 @@ test: setup  ## run the test suite
 # COUNT kernels and INPUTS damaged traces, IR and options from SEED on; docs/fuzzing.md. The long run is INPUTS=100000.
 COUNT ?= 500
 INPUTS ?= 3000
+CUBINS ?= 2000
 SEED ?= 0
 fuzz: setup  ## random kernels against Triton's interpreter; damaged traces, IR and options (COUNT=500 INPUTS=3000 SEED=0)
 	$(BIN)/python -m fuzz --count $(COUNT) --seed $(SEED) --jobs 2 --shrink --json out/fuzz/result.json
 	$(BIN)/python -m fuzz.inputs --count $(INPUTS) --seed $(SEED) --json out/fuzz/inputs.json
+	$(BIN)/python -m fuzz.cubins --count $(CUBINS) --seed $(SEED)
 
 # ROUNDS of each scenario; docs/robustness.md
 ROUNDS ?= 3

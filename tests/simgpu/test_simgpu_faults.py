@@ -65,8 +65,8 @@ def test_warps_that_wait_for_each_other():
             two_barriers[(1,)](out, 128)
     text = str(said.value)
     assert "deadlock" in text
-    assert "warp 0 waits at barrier 1 with 32 of 128 threads" in text
-    assert "warp 3 waits at barrier 2 with 96 of 128 threads" in text
+    assert "warp 0 waits at barrier 1 with 32 of 128 threads (for warps 1, 2, 3)" in text
+    assert "warp 3 waits at barrier 2 with 96 of 128 threads (for warp 0)" in text
 
 
 @triton.jit

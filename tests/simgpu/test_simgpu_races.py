@@ -362,3 +362,19 @@ def test_by_default_a_race_is_told_once_and_the_program_goes_on(capsys):
 def told(out, BLOCK: tl.constexpr):
     i = tl.arange(0, BLOCK)
     tl.store(out + i, tl.program_id(0) + i)  # to the same place
+
+
+@gluon.jit
+def stuck(out):
+    first = gl.allocate_shared_memory(gl.int64, [1], mbarrier.MBarrierLayout())
+    mbarrier.init(first, count=1)
+    mbarrier.wait(first, 0)  # nobody arrives
+    mbarrier.arrive(first, count=1)
+    gl.store(out, 1)
+
+
+def test_a_barrier_in_shared_memory_that_nobody_arrives_at():
+    with tileprobe.use("sim:h100"), pytest.raises(KernelFault, match="deadlock") as said:
+        stuck[(1,)](tileprobe.array(np.zeros(1, np.int32)))
+    assert named(said.value, __file__, "nobody arrives")
+    assert "1 arrival and 0 bytes are missing" in str(said.value)

@@ -84,7 +84,9 @@ def disassemble(cubin: bytes, kernel: str) -> Listing:
             file.write(cubin)
         command = [knobs.nvidia.nvdisasm.path, "-c", "-hex", "-g", "-ndf", path]
         try:
-            made = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_SECONDS)
+            made = subprocess.run(  # names of a damaged cubin may be no text
+                command, capture_output=True, text=True, errors="replace", check=False, timeout=_SECONDS
+            )
         except subprocess.TimeoutExpired:
             raise BadCubin(f"nvdisasm did not end within {_SECONDS} s on the cubin") from None
     if made.returncode:

@@ -86,6 +86,28 @@ def _near(worker: Worker, address: int) -> str:
     return f"is {distance} bytes {side} of a tensor of {stop - start} bytes"
 
 
+def _missing(worker: Worker, number: int) -> str:
+    """The warps that have not come to a barrier."""
+    away = []
+    for n in range(worker.image.warps):
+        words = worker.warp(n).view(np.int32)
+        waits = words[at.W_STATUS // 4] == at.AT_BARRIER and words[at.W_WAIT_AT // 4] == number
+        if words[at.W_STATUS // 4] != at.EXITED and not waits:
+            away.append(str(n))
+    return f" (for warp{'s' * (len(away) > 1)} {', '.join(away)})" if away else ""
+
+
+def _state(worker: Worker, place: int) -> str:
+    """What a barrier in shared memory still waits for, as `engine/mbarriers.py` keeps it."""
+    offset = (place & 0xFFFFFF) - worker.get(at.CTA_SHARED_BASE)
+    shared = worker.current.shared
+    if not 0 <= offset <= len(shared) - 8:
+        return ""
+    word = int(shared[offset : offset + 8].view(np.int64)[0])
+    missing, size = word & ((1 << 20) - 1), ((word >> 40) & ((1 << 21) - 1)) - (1 << 20)
+    return f" ({missing} arrival{'s' * (missing != 1)} and {size} bytes are missing)"
+
+
 def _waits(worker: Worker) -> list[str]:
     """What each warp that has not exited is doing."""
     found = []
@@ -100,9 +122,13 @@ def _waits(worker: Worker) -> list[str]:
             place = (at.CTA_BARRIERS + at.BARRIER * number) // 8
             expected, there, _ = worker.current.cta.view(np.int64)[place : place + 3]
             expected = int(expected) or at.LANES * worker.get(at.CTA_LIVE)
-            found.append(f"warp {n} waits at barrier {number} with {there} of {expected} threads, {before}")
+            whom = _missing(worker, number) if there < expected else ""
+            found.append(
+                f"warp {n} waits at barrier {number} with {there} of {expected} threads{whom}, {before}"
+            )
         elif status == at.AT_MBARRIER:
-            found.append(f"warp {n} waits for the barrier in shared memory at {words[at.W_WAIT_AT // 4]:#x}, "
+            place = int(words[at.W_WAIT_AT // 4])
+            found.append(f"warp {n} waits for the barrier in shared memory at {place:#x}{_state(worker, place)}, "
                          f"{_where(worker, pc)}")  # fmt: skip
         elif status == at.AT_CLUSTER:
             found.append(f"warp {n} waits for the other programs of its cluster, {_where(worker, pc)}")
