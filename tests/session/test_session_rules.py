@@ -14,6 +14,7 @@ from tileprobe.errors import TileProbeError
 from tileprobe.ir.sampling import Every, Sampling
 from tileprobe.session import script
 from tileprobe.session.decoding import _kernel_row, _unkept
+from tileprobe.session.flights import Looking
 from tileprobe.session.manager import Manager, manager
 from tileprobe.session.recorded import Recorded, Watch
 from tileprobe.session.session import Session, check_records
@@ -161,11 +162,16 @@ def test_the_sessions_own_time_is_measured_where_it_is_asked_for():
 
 
 def test_who_leads_a_launch_that_several_want():
-    one, other, third = (SimpleNamespace(work=work_of(recorded=n)) for n in (1, 0, 0))
+    def looking(recorded, dosed=0, dose=3):
+        return Looking(None, work_of(recorded=recorded, dosed=dosed), dose)  # type: ignore[arg-type]
+
+    one, other, third, dosed = looking(1), looking(0), looking(0), looking(2, dosed=2)
     leader = Manager()
-    assert leader._leader([one, other, third]) is third  # the innermost that has nothing
-    assert leader._leader([one, other]) is other
-    full = [SimpleNamespace(work=work_of(recorded=1)) for _ in range(2)]
+    assert leader._leader([one, other, third]).work is third.work  # the innermost that has nothing
+    assert leader._leader([one, other]).work is other.work
+    first = leader._leader([dosed, one])  # several times each record is not once
+    assert (first.work, first.dose) == (dosed.work, 1)
+    full = [looking(1) for _ in range(2)]
     assert {id(leader._leader(full)) for _ in range(40)} == {id(item) for item in full}
 
 
