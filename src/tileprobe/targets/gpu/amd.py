@@ -25,8 +25,8 @@ _CROSSES, _CROSSES_RDNA = 0, 2
 # Words behind the end of every buffer: Triton's buffers have 2^31 - 2 bytes. Offsets of records are added to it, and
 # nothing wraps round below 2^32.
 _NOWHERE = 2**28
-# Behind the end of every work group's shared memory, in bytes: instructions drop what lies there (CDNA 3 ISA, 11.1
-# "LDS: out of range"; RDNA 3 ISA, 12.1), as they do with buffers.
+# Behind the end of every work group's shared memory, in bytes: writes out of range are dropped, as they are with
+# buffers (the chapters on LDS of the ISA manuals). Not tried on silicon: docs/gpu.md.
 _NOWHERE_SHARED = 2**20
 # Hardware registers that name a compute unit, (register, first bit, bits), the finest last.
 _UNITS = {
