@@ -7,6 +7,7 @@ import jsonschema
 import pytest
 
 from tileprobe.cli import main
+from tileprobe.targets.catalog import find
 from tileprobe.targets.gpu.occupancy import occupancy
 from tileprobe.targets.gpu.units import access_bytes, unit_of
 
@@ -203,3 +204,18 @@ def test_occupancy(machine, registers, warps, shared, expected):
 def test_instructions_by_unit_and_width(opcode, unit, size):
     assert unit_of(opcode) == unit
     assert access_bytes(opcode) == size
+
+
+@pytest.mark.parametrize(
+    ("name", "capability", "shared", "warp"),
+    [
+        ("cuda:80", (8, 0), 163, 32),
+        ("cuda:100", (10, 0), 227, 32),
+        ("hip:gfx942", (9, 4), 64, 64),
+        ("hip:gfx1100", (11, 0), 64, 32),
+    ],
+)
+def test_scripts_are_told_of_the_machine_that_is_compiled_for(name, capability, shared, warp):
+    target, machine = find(name)
+    found = target.cuda_properties(machine)
+    assert (found.capability, found.shared_bytes, found.warp_size) == (capability, shared * 1024, warp)

@@ -38,6 +38,6 @@ def test_torch_compile_on_the_simulated_gpu(tmp_path):
         assert kernel.target == "sim:a100"
         assert "tl.store" in kernel.source
     kinds = {region.kind for region in trace.regions}
-    assert {"kernel", "stage"} <= kinds
+    assert {"kernel", "load", "store"} <= kinds
     programs = trace.intervals["program"].unique().to_list()
     assert len(programs) > 1

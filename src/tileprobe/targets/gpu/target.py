@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from tileprobe.errors import TileProbeError
 from tileprobe.ir.layout import Capabilities
 from tileprobe.ir.machine import GlobalTimer, Unit
-from tileprobe.targets.base import CommonTarget, Level
+from tileprobe.targets.base import CommonTarget, CudaProperties, Level
 from tileprobe.targets.gpu.device import Device
 from tileprobe.targets.gpu.driver_library import DriverLibrary
 from tileprobe.targets.gpu.gpu_clock import GpuClock
@@ -143,6 +143,21 @@ class GpuTarget(CommonTarget):
             return self.device().properties().multiprocessors
         except (AssertionError, ImportError, OSError, RuntimeError, ArgumentError, TileProbeError):
             return 1  # no GPU, no driver, or another target's is the active one
+
+    def cuda_properties(self, machine: str = "") -> CudaProperties:
+        """Of an architecture that is named and need not be here: what is known of it, whatever drivers say."""
+        from tileprobe.targets.gpu.compile import gpu_target, most_shared_bytes
+
+        if not machine:
+            return super().cuda_properties()
+        digits = machine.removeprefix("gfx")
+        major, minor = (digits[:-1], digits[-1]) if digits == machine else (digits[:-2], digits[-2])
+        return CudaProperties(
+            f"{self.name}:{machine} (tileprobe)",
+            (int(major), int(minor)),
+            shared_bytes=most_shared_bytes(machine),
+            warp_size=gpu_target(self.name, machine).warp_size,
+        )
 
     def structures(self) -> Mapping[str, Callable[[], Structure]]:
         from tileprobe.targets.gpu.structure import TtgirStructure
