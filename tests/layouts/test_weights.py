@@ -6,7 +6,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 sys.path.insert(0, os.path.dirname(__file__))
@@ -67,6 +67,7 @@ def test_what_is_all_there_stands_for_itself(program, count):
     decoded = read(
         launch(lay_out(program, cursor_capacity=4000), Sampling(), count, count), Sampling(), count
     )
+    assume(not any(losses.lost for losses in decoded.losses))  # of loops that nobody counts there may be very many
     if decoded.columns:
         assert (decoded.columns["weight"] == 1).all()
         assert (decoded.columns["fit"] == 1).all()

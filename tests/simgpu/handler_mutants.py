@@ -160,6 +160,10 @@ def survivors(name: str, most: int | None = None) -> tuple[int, list[str]]:
     return count, alive
 
 
+def several(names: list[str], most: int | None = None) -> dict[str, tuple[int, list[str]]]:
+    return {name: survivors(name, most) for name in names}
+
+
 # Handlers of addresses write to memory: they are tested by every load and store. Sums in single precision ("fast") are
 # for no instruction.
 JUDGED = sorted(name for name in HANDLERS if not name.startswith("addresses") and not name.endswith("fast"))

@@ -5,8 +5,8 @@ import os
 import family_kernels
 import numpy as np
 import pytest
+from apart import apart
 from family_kernels import CASES
-from family_mutants import judged
 
 import tileprobe
 
@@ -31,6 +31,6 @@ def test_family(machine, name):
 
 @pytest.mark.parametrize("module", ["exchange"])
 def test_changed_families_are_noticed(module):
-    count, alive = judged(module, 8)
+    count, alive = apart("family_mutants", "judged", module, 8)
     assert count == 8
     assert len(alive) <= 1, alive
