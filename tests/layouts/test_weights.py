@@ -67,7 +67,7 @@ def test_what_is_all_there_stands_for_itself(program, count):
     decoded = read(
         launch(lay_out(program, cursor_capacity=4000), Sampling(), count, count), Sampling(), count
     )
-    assume(not any(losses.lost for losses in decoded.losses))  # of loops that nobody counts there may be very many
+    assume(not any(losses.lost for losses in decoded.losses))
     if decoded.columns:
         assert (decoded.columns["weight"] == 1).all()
         assert (decoded.columns["fit"] == 1).all()

@@ -1,12 +1,24 @@
 """What the documents say happens where nobody says otherwise is what the code does."""
 
 import inspect
+import io
+import sys
 
+import pytest
+from session_parts import kernel_of, recorded
+
+from tileprobe.errors import TileProbeError
 from tileprobe.ir.machine import Clock
 from tileprobe.passes.assign_slots import AssignSlotsPass
 from tileprobe.passes.sample import SamplePass
+from tileprobe.session import arguments
+from tileprobe.session.choices import check_numbers
+from tileprobe.session.collect import Collected
+from tileprobe.session.progress import Progress
 from tileprobe.session.session import Session
+from tileprobe.targets.base import Variant
 from tileprobe.tools.plan import Plan
+from tileprobe.trace import Launch
 
 ROOM = 256  # docs/profiling.md, docs/sampling.md
 
@@ -23,3 +35,49 @@ def test_a_block_has_room_for_as_many_words_as_a_slot_can_name():
 
 def test_a_clock_has_64_bits():
     assert Clock(1e9).bits == 64
+
+
+def test_sixteen_values_of_an_argument_are_told_apart():
+    telling = arguments.Telling()
+    found = [telling.key((4, 1, 1), [value]) for value in range(1025, 1025 + 20)]
+    assert len(set(found)) == 16 + 1  # the others are 1024 to 2047
+
+
+def test_an_overhead_of_a_million_percent_is_the_most():
+    check_numbers(max_overhead=1e6)
+    with pytest.raises(TileProbeError, match="max_overhead"):
+        check_numbers(max_overhead=1e6 + 0.5)
+
+
+def test_a_launch_of_which_nothing_is_said():
+    assert (Launch(0).kernel, Launch(0).grid) == (0, (1,))
+
+
+def test_eight_launches_of_a_dose_are_kept():
+    """More say no more about the cost of a record."""
+    kernel, collected = kernel_of(), Collected()
+    variant = Variant("v", None)
+    for _ in range(12):
+        collected.add(kernel, variant, recorded(dose=3), True)  # type: ignore[arg-type]
+    (seen,) = collected.kernels.values()
+    assert len(seen.dosed) == 8
+
+
+def test_progress_is_seen_at_once_and_goes_away(monkeypatch):
+    """What is written over is flushed, the blank at the end as well."""
+    flushed = []
+
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+        def flush(self):
+            flushed.append(self.getvalue())
+
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    progress = Progress(True)
+    progress.began = progress.last = -100.0
+    progress.launched("k")
+    assert flushed[-1].endswith("1 launches, now k")
+    progress.end()
+    assert flushed[-1].endswith("\r\033[K")

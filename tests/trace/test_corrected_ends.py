@@ -73,6 +73,7 @@ def test_times_in_the_wrong_order_meet_in_the_middle():
     time = np.array([5.0, 0.0, 10.0, 4.0, 12.0, 9.0, 8.0])
     row = np.array([0, 1, 1, 1, 1, 2, 2])
     assert _in_order(time, row, np.array([1])).tolist() == [5.0, 0.0, 7.0, 7.0, 12.0, 9.0, 8.0]
+    assert _in_order(np.array([9.0, 3.0, 4.0]), np.zeros(3, int), np.array([0])).tolist() == [9.0, 9.0, 9.0]
 
 
 def test_programs_of_which_no_iteration_was_chosen_count_by_their_time():
