@@ -368,6 +368,7 @@ def test_launches_of_a_work_count_each_by_what_it_stands_for():
     row = tree(trace)["dot"]
     adds = np.array([100.0] * 4 + [1.5 * 9000, 1.5 * 11_000] * 4)
     assert row["total_ns"] == pytest.approx(adds.sum())
+    width = student(11) * np.sqrt(12 * adds.var(ddof=1))
     assert row["high_ns"] - row["total_ns"] == pytest.approx(width)
 
 

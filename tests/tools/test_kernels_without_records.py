@@ -8,7 +8,9 @@ from made import attention
 from tileprobe.ir.machine import INSTRUCTIONS
 from tileprobe.tools.accounting import interrupted
 from tileprobe.tools.headline import _mixture
+from tileprobe.tools.overhead import FINE, _why
 from tileprobe.tools.regions import Regions
+from tileprobe.tools.times import Times, _samples
 from tileprobe.tools.units import Units
 from tileprobe.trace import Clock, Launch, Losses
 
@@ -46,3 +48,19 @@ def test_a_busy_machine_does_not_trouble_a_simulated_one():
     trace.kernels[0] = replace(trace.kernels[0], clock=Clock(1e9, INSTRUCTIONS))
     found = interrupted(trace, trace.kernels[0])
     assert (found.trusted, found.known, found.text) == (True, True, "")
+
+
+def test_programs_that_do_not_reach_a_region_are_samples_of_no_time():
+    """Of five recorded programs two reached the region; of two launches one did."""
+    row = {"partition": [0, 0], "region": [3, 3], "launch": [0, 0], "program": [1, 4], "ns": [10.0, 20.0]}
+    programs = pl.DataFrame(row)
+    launches = pl.DataFrame({"partition": [0], "region": [3], "launch": [0], "ns": [30.0]})
+    times = Times(pl.DataFrame(), launches, programs, {0: 2.0, 1: 3.0}, {0: 5, 1: 7})
+    assert sorted(_samples(times, [(0, 3)], [0])[0].tolist()) == [0.0, 0.0, 0.0, 20.0, 40.0]
+    assert _samples(times, [(0, 3)], [0, 1]).tolist() == [[60.0, 0.0]]
+
+
+def test_an_overhead_as_wide_as_itself_is_still_told():
+    assert _why(4.0, 2.0, 6.0) == ""
+    assert "differ by more" in _why(4.0, 2.0, 6.01)
+    assert _why(0.0, -FINE, FINE) == ""
