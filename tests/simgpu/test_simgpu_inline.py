@@ -1,6 +1,7 @@
 """Instructions that kernels reach through inline assembly: generic addresses, matches, waits of some lanes."""
 
 import re
+import weakref
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import triton
 import triton.language as tl
 
 import tileprobe
+from tileprobe.targets.simgpu import memory
 from tileprobe.targets.simgpu.errors import KernelFault
 
 MACHINES = ("sim:a100", "sim:h100")
@@ -60,6 +62,17 @@ def test_a_generic_address_outside_of_all_memory():
         )
         with pytest.raises(KernelFault, match=r"test_simgpu_inline\.py:\d+ .*LD\.E.*4 bytes at 0x1000"):
             generic[(1,)](addresses, counts, 128)
+
+
+def test_the_search_for_a_tensor_passes_what_is_gone():
+    class Gone:
+        pass
+
+    torch = pytest.importorskip("torch")
+    dead, tensor = weakref.proxy(Gone()), torch.zeros(4)  # asked for its class, the one raises
+    assert memory.find(tensor.data_ptr() + 8) == (tensor.data_ptr(), tensor.data_ptr() + 16)
+    assert memory.find(4096) is None
+    del dead
 
 
 @triton.jit

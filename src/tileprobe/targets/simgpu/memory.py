@@ -24,8 +24,11 @@ def find(address: int) -> tuple[int, int] | None:
     """The memory of a living tensor or array that an address lies in."""
     torch = sys.modules.get("torch")
     for thing in gc.get_objects():
-        if not (torch is not None and isinstance(thing, torch.Tensor)) and not (
-            str(type(thing).__module__).startswith("tileprobe") and hasattr(thing, "data_ptr")
+        kind = type(
+            thing
+        )  # asked of the type: an object may answer for another, which may be gone (weak proxies)
+        if not (torch is not None and issubclass(kind, torch.Tensor)) and not (
+            str(kind.__module__).startswith("tileprobe") and hasattr(kind, "data_ptr")
         ):
             continue
         try:
