@@ -115,8 +115,12 @@ def test_a_key_that_only_shares_the_name_is_not_taken(tmp_path):
 def test_one_place_for_the_engine_and_for_executed_models(monkeypatch, tmp_path):
     monkeypatch.setenv("TILEPROBE_CACHE_DIR", str(tmp_path))
     here = Path(jit.__file__).parent / "cambricon"
-    of = {name: jit.package_of(f) for name, f in FUNCTIONS_OF.items()}
-    assert of == {"engine": here / "engine", "functional": here / "functional", "ecc": here / "functional"}
+    of = {name: jit.package_of(f).parent for name, f in FUNCTIONS_OF.items()}
+    assert of == {
+        "engine": here / "engine",
+        "functional": here / "functional",
+        "ecc": here / "functional" / "ecc",
+    }
     assert jit.cache_folder(here / "engine").parent == tmp_path
     monkeypatch.delenv("TILEPROBE_CACHE_DIR")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))

@@ -132,9 +132,10 @@ class Families(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             "lanes_address": lanes_address,
             "lanes_matrix": lanes_matrix,
         }
-        fake: Any = types.ModuleType("vectors")
-        fake.NUMBERS, fake.execute, fake.call = vectors.NUMBERS, _execute, None
-        self._shims["vectors"] = fake
+        fake: Any = types.ModuleType("calls")
+        fake.execute, fake.call = _execute, None
+        self._shims["calls"] = fake
+        self._shims["vectors"] = vectors
         numbered: Any = types.ModuleType("numbers")
         vars(numbered).update({name: value for name, value in vars(numbers).items() if name.isupper()})
         numbered.family = self._family

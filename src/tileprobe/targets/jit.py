@@ -2,9 +2,9 @@
 
 Numba's own cache looks only at the file that a function stands in, keeps code beside the sources, and lets two
 processes that save at once exchange their code. Here compiled code lives in the user's cache folder
-(`TILEPROBE_CACHE_DIR`, else `tileprobe` in `XDG_CACHE_HOME` or `~/.cache`), below a folder named after all sources
-of the package and the version of Numba, one file for each function and signature. Files are written whole, and a
-file that cannot be read or written only means compiling again.
+(`TILEPROBE_CACHE_DIR`, else `tileprobe` in `XDG_CACHE_HOME` or `~/.cache`), below a folder named after the sources of
+its module, of all that this imports, and the version of Numba, one file for each function and signature. Files are
+written whole, and a file that cannot be read or written only means compiling again.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import os
 import pickle
+import re
 from collections.abc import Callable
 from contextlib import suppress
 from functools import lru_cache
@@ -22,34 +23,62 @@ import numba
 from numba.core import caching
 from numba.core.ccallback import CFunc
 
+_ROOT = Path(__file__).parent.parent  # of the package
+_IMPORT = re.compile(r"^\s*(?:from\s+(\S+)\s+import\s+(\([^)]*\)|[^\n]*)|import\s+([^\n]*))", re.MULTILINE)
+_COMMENT = re.compile(r"#[^\n]*")
 BORROWING: dict[str, Any] = {"nogil": True, "_nrt": False}  # without Numba's runtime, which counts references
 
 
 def package_of(function: Callable[..., Any]) -> Path:
-    """The folder whose sources decide over a function: the part of a target that it is in (`cambricon/engine`),
-    however deep; of a function elsewhere, the folder of its file.
-    """
-    here, folder = Path(__file__).parent, Path(function.__code__.co_filename).parent
-    inside = here in folder.parents
-    return here.joinpath(*folder.relative_to(here).parts[:2]) if inside else folder
+    """What decides over a function: its file, in a target of this package; elsewhere the folder of its file."""
+    path = Path(function.__code__.co_filename)
+    return path if _ROOT in path.parents else path.parent
 
 
-@lru_cache(maxsize=8)
-def sources_hash(package: Path) -> str:
-    """A hash of this file, of all sources of a package, and of Numba's version."""
+@lru_cache(maxsize=256)
+def imported_by(path: Path) -> tuple[Path, ...]:
+    """The modules of this package that a module imports, wherever it does."""
+    found: set[Path] = set()
+    for source, names, plain in _IMPORT.findall(_COMMENT.sub("", path.read_text())):
+        if source.startswith("."):
+            return (*found, *path.parent.rglob("*.py"))
+        named = [f"{source}.{name.split()[0]}" for name in names.strip("()").split(",") if name.strip()]
+        for module in (source, *named, *plain.replace(",", " ").split()):
+            at = _ROOT.parent.joinpath(*module.split("."))
+            found.update(
+                p for p in (at.with_suffix(".py"), at / "__init__.py") if _ROOT in p.parents and p.exists()
+            )
+    return tuple(found)
+
+
+@lru_cache(maxsize=64)
+def sources_of(path: Path) -> tuple[Path, ...]:
+    """All that a module is made of: itself, what it imports of this package, what that imports. Of a folder, all."""
+    if path.is_dir():
+        return tuple(sorted(path.rglob("*.py")))
+    found, left = {path}, [path]
+    while left:
+        new = set(imported_by(left.pop())) - found
+        found |= new
+        left += new
+    return tuple(sorted(found))
+
+
+@lru_cache(maxsize=64)
+def sources_hash(path: Path) -> str:
+    """A hash of this file, of all sources that a module or a folder is made of, and of Numba's version."""
     digest = hashlib.sha256(numba.__version__.encode())
-    for path in (Path(__file__), *sorted(package.rglob("*.py"))):
-        digest.update(path.read_bytes())
+    for each in (Path(__file__), *sources_of(path)):
+        digest.update(each.read_bytes())
     return digest.hexdigest()[:16]
 
 
-def cache_folder(package: Path) -> Path:
+def cache_folder(path: Path) -> Path:
     """Where compiled code of exactly these sources is kept."""
     home = os.environ.get("TILEPROBE_CACHE_DIR")
     user = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tileprobe"
-    return (
-        Path(home) if home else user
-    ) / f"numba-{package.parent.name}-{package.name}-{sources_hash(package)}"
+    name = f"numba-{path.parent.name}-{path.stem}-{sources_hash(path)}"
+    return (Path(home) if home else user) / name
 
 
 class _Locator(caching._CacheLocator):
@@ -147,7 +176,7 @@ def _kept(compiled: Any, function: Callable[..., Any]) -> Any:
 
 
 def is_kept(compiled: Any) -> bool:
-    """Whether some code of a `jit` function has been compiled by an earlier process."""
-    function = getattr(compiled, "py_func", compiled)
+    """Whether some code of a function is kept, by this process or an earlier one."""
+    function = getattr(compiled, "py_func", None) or getattr(compiled, "__wrapped__", compiled)
     name = f"{Path(function.__code__.co_filename).stem}.{function.__qualname__}"
     return any(cache_folder(package_of(function)).glob(f"{name}-*.nbc"))

@@ -5,8 +5,9 @@ from __future__ import annotations
 from tileprobe.targets.jit import part
 from tileprobe.targets.simgpu.engine import layout as at
 from tileprobe.targets.simgpu.engine import raw
+from tileprobe.targets.simgpu.engine.calls import execute
 from tileprobe.targets.simgpu.engine.lanes_address import HIGHEST, LOWEST, TOGETHER
-from tileprobe.targets.simgpu.engine.vectors import NUMBERS, execute
+from tileprobe.targets.simgpu.engine.vectors import NUMBERS
 
 _RANGES, _COUNT, _LAST, _TABLE = at.CTA_RANGES, at.CTA_RANGE_COUNT, at.CTA_LAST_RANGE, at.CTA_TABLE
 _RANGE = at.RANGE

@@ -10,12 +10,12 @@ from __future__ import annotations
 from tileprobe.targets.jit import part
 from tileprobe.targets.simgpu.engine import clocks, raw, shadow
 from tileprobe.targets.simgpu.engine import layout as at
+from tileprobe.targets.simgpu.engine.calls import execute
 from tileprobe.targets.simgpu.engine.fields import field, predicate, row
 from tileprobe.targets.simgpu.engine.lanes_matrix import M_A, M_B, M_C
 from tileprobe.targets.simgpu.engine.numbers import NUMBERS, family
 from tileprobe.targets.simgpu.engine.scalar import from_f8
 from tileprobe.targets.simgpu.engine.vectors import NUMBERS as HANDLERS
-from tileprobe.targets.simgpu.engine.vectors import execute
 
 # Forms of elements, I1: bits 0 to 3; bit 4: A exchanged, bit 5: B exchanged, bit 6: A in registers, bit 7: sums are
 # halves. I0: N.

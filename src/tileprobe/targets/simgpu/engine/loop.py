@@ -12,12 +12,12 @@ from tileprobe.targets.simgpu.engine import clocks, raw
 from tileprobe.targets.simgpu.engine import layout as at
 from tileprobe.targets.simgpu.engine.barriers import one_less
 from tileprobe.targets.simgpu.engine.bulk import complete_all
+from tileprobe.targets.simgpu.engine.calls import call, execute
 from tileprobe.targets.simgpu.engine.clusters import cluster_opened, open_cluster
 from tileprobe.targets.simgpu.engine.control import rotate
 from tileprobe.targets.simgpu.engine.fields import ALL, decoded, splat
 from tileprobe.targets.simgpu.engine.mbarriers import passed
 from tileprobe.targets.simgpu.engine.numbers import FIRST, LEAVE, STAY, SYSTEM
-from tileprobe.targets.simgpu.engine.vectors import call, execute
 
 _PC, _ACTIVE, _STATUS, _TABLE = at.W_PC, at.W_ACTIVE, at.W_STATUS, at.CTA_TABLE
 _RUNNING, _GONE, _UOP = at.RUNNING, at.EXITED, at.UOP

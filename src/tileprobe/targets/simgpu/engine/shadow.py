@@ -9,8 +9,8 @@ from __future__ import annotations
 from tileprobe.targets.jit import part
 from tileprobe.targets.simgpu.engine import layout as at
 from tileprobe.targets.simgpu.engine import raw
+from tileprobe.targets.simgpu.engine.calls import call
 from tileprobe.targets.simgpu.engine.numbers import NUMBERS
-from tileprobe.targets.simgpu.engine.vectors import call
 
 LOADS, STORES, GLOBAL, STORE, COPIES, COPY, COPIED, LOADED, ENGINE, ATOMICS, LINE = range(11)
 READ, WRITE, ATOMIC, STRONG_READ, STRONG_WRITE = range(5)  # how global memory is touched

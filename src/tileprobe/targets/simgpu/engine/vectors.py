@@ -1,4 +1,4 @@
-"""All handlers over lanes as one table of machine code, and `execute`, with which code that Numba compiles calls them.
+"""All handlers over lanes as one table of machine code.
 
 Handlers are LLVM functions without any of Numba's parts, so they are compiled apart, once, to an object file that is
 kept beside Numba's code. A handler's number is the place of its name in `NUMBERS`. `text` and `compiled` make code of
@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import types
 
 from tileprobe.targets.jit import cache_folder
 from tileprobe.targets.simgpu.engine import (  # noqa: F401  they register their handlers
@@ -26,18 +25,17 @@ from tileprobe.targets.simgpu.engine import (  # noqa: F401  they register their
     lanes_integer,
     lanes_matrix,
 )
-from tileprobe.targets.simgpu.engine.lanes import HANDLERS, I32, I64, POINTER, Emit, Lanes
-from tileprobe.targets.simgpu.engine.raw import intrinsic
+from tileprobe.targets.simgpu.engine.calls import HANDLER
+from tileprobe.targets.simgpu.engine.lanes import HANDLERS, Emit, Lanes
 
 NUMBERS = {name: number for number, name in enumerate(sorted(HANDLERS))}
-_KIND = ir.FunctionType(ir.VoidType(), [I64, I64, I64, I32, I64])
 _libraries = itertools.count()
 
 
 def _module(handlers: Mapping[str, Emit]) -> ir.Module:
     module = ir.Module("tileprobe.simgpu")
     for name, emit in handlers.items():
-        function = ir.Function(module, _KIND, name)
+        function = ir.Function(module, HANDLER, name)
         builder = ir.IRBuilder(function.append_basic_block())
         uop, warp, constants, mask, scratch = function.args
         emit(Lanes(builder, uop, warp, constants, mask, scratch))
@@ -106,7 +104,7 @@ def kept() -> Path:
 
     machine = f"{llvm.get_host_cpu_name()} {llvm.get_host_cpu_features().flatten()} {llvm.llvm_version_info}"
     digest = hashlib.sha256(machine.encode()).hexdigest()[:16]
-    return cache_folder(Path(__file__).parent) / f"lanes-{digest}.o"
+    return cache_folder(Path(__file__)) / f"lanes-{digest}.o"
 
 
 @lru_cache(maxsize=1)
@@ -123,31 +121,3 @@ def handlers() -> tuple[Any, np.ndarray]:
     with contextlib.suppress(TileProbeError):  # nowhere to keep it: compile in each process
         write_file(path, data, make_folder=True)
     return _load(data, names)
-
-
-@intrinsic
-def execute(typing: Any, entry: Any, uop: Any, warp: Any, constants: Any, mask: Any, scratch: Any) -> Any:
-    """Calls the handler whose address stands at `entry` for the lanes of `mask`."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        entry, uop, warp, constants, mask, scratch = args
-        address = builder.load(builder.inttoptr(entry, POINTER), typ=I64, align=8)
-        function = builder.inttoptr(address, ir.PointerType(_KIND))
-        builder.call(function, [uop, warp, constants, builder.trunc(mask, I32), scratch])
-        return context.get_dummy_value()
-
-    return types.void(*([types.int64] * 6)), generate
-
-
-@intrinsic
-def call(
-    typing: Any, entry: Any, op: Any, uop: Any, warp: Any, cta: Any, constants: Any, mask: Any, pc: Any
-) -> Any:
-    """Calls the family whose address stands at `entry`."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        kind = ir.FunctionType(I64, [I64] * 7)
-        address = builder.load(builder.inttoptr(args[0], POINTER), typ=I64, align=8)
-        return builder.call(builder.inttoptr(address, ir.PointerType(kind)), args[1:])
-
-    return types.int64(*([types.int64] * 8)), generate

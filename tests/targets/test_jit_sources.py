@@ -1,0 +1,95 @@
+"""What code that is kept depends on: a module, and all that it imports, found in its text."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from tileprobe.targets import jit
+from tileprobe.targets.simgpu.engine import exchange, numbers, table
+
+ROOT = Path(jit.__file__).parent.parent
+ENGINES = sorted(p for p in (ROOT / "targets").rglob("*.py") if {"engine", "functional"} & set(p.parts))
+
+
+def parsed(path):
+    """The modules of the package that a module imports, by Python's own parser."""
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0
+            names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    places = [ROOT.parent.joinpath(*name.split(".")) for name in names if name.startswith("tileprobe.")]
+    return {p for at in places for p in (at.with_suffix(".py"), at / "__init__.py") if p.exists()}
+
+
+@pytest.mark.parametrize("path", ENGINES, ids=lambda p: f"{p.parent.name}.{p.stem}")
+def test_imports_are_found_as_the_parser_finds_them(path):
+    assert set(jit.imported_by(path)) == parsed(path)
+
+
+def test_a_module_is_made_of_all_that_it_imports_directly_or_not():
+    made_of = {path.stem for path in jit.sources_of(Path(exchange.__file__))}
+    assert {"exchange", "fields", "raw", "layout", "numbers", "jit"} <= made_of
+    assert not {"bulk", "atomics", "lanes_float", "loop"} & made_of
+    assert {path.stem for path in jit.sources_of(Path(table.__file__))} >= {
+        "bulk",
+        "loop",
+        "lanes_address",
+        "races",
+    }
+
+
+def test_an_edit_changes_the_places_of_those_that_import_it_and_of_no_other(tmp_path, monkeypatch):
+    root = tmp_path / "tileprobe"
+    root.mkdir()
+    (root / "a.py").write_text("from tileprobe.b import (  # a remark, with a comma\n    x,\n)\n")
+    (root / "b.py").write_text("def x():\n    import tileprobe.c\n")
+    for name in "cd":
+        (root / f"{name}.py").write_text("")
+    monkeypatch.setattr(jit, "_ROOT", root)
+
+    def places():
+        for kept in (jit.imported_by, jit.sources_of, jit.sources_hash):
+            kept.cache_clear()
+        return {name: jit.cache_folder(root / f"{name}.py") for name in "abcd"}
+
+    before = places()
+    assert len(set(before.values())) == 4
+    (root / "c.py").write_text("y = 1\n")
+    after = places()
+    assert {name for name in "abcd" if before[name] != after[name]} == set("abc")
+    (root / "d.py").write_text("from . import a\n")
+    places()
+    assert {p.stem for p in jit.sources_of(root / "d.py")} == set("abcd")
+
+
+def test_the_second_process_compiles_what_the_first_has_not(monkeypatch, capsys):
+    """It starts at the end; both look first for what is kept."""
+    done = []
+
+    class Family:
+        def __init__(self, name):
+            self.name, self.address = name, 7
+
+        def compile(self):
+            done.append(self.name)
+
+    made = [Family(name) for name in ("first", "second", "third")]
+    monkeypatch.setattr(numbers, "FAMILIES", {"LDG": made[0], "STG": made[0], "LDS": made[1], "BRA": made[2]})
+    table.compile_from_the_end()
+    assert done == ["third", "second", "first"]
+    monkeypatch.setattr(table, "is_kept", lambda compiled: True)
+    monkeypatch.setattr(table.vectors, "kept", lambda: Path(__file__))
+    monkeypatch.setattr(table.subprocess, "Popen", lambda *a, **k: pytest.fail("nothing has to be compiled"))
+    with table._helper():
+        pass
+    assert capsys.readouterr().err == ""
+
+
+def test_compiled_families_are_known_to_be_kept():
+    family = numbers.FAMILIES["SHFL"]
+    family.compile()
+    assert jit.is_kept(family)
