@@ -22,7 +22,7 @@ from tileprobe.targets.base import Kernel, Variant, launches
 from tileprobe.targets.cpu import clock_source, pool
 from tileprobe.tools.plan import Plan
 
-LEARNT = 16  # launches of each sort, before the number of programs to record is settled
+LEARNT = 64  # launches of each sort, before the number of programs to record is settled
 
 
 @dataclass
@@ -102,14 +102,17 @@ class Turns:
 
 
 def learn(turn: Turns, plain: Side, side: Side, work: Callable[[], Any]) -> None:
-    """Finds how many programs to leave out, from as many launches as a session sees in its beginning."""
+    """Finds how many programs to leave out, from as many launches as a session of a second sees. As there, what comes
+    next is drawn: a launch finds what the one before, and reading its records, left in the caches."""
     thinning = side.thinning
     assert thinning is not None
     floor_ns = clock_source.floor_ticks() * 1e9 / clock_source.rate_hz()
-    for _ in range(LEARNT):
-        turn.run(plain, work)
-        thinning.plain(plain.times_ns[-1])
-        turn.run(side, work)
+    order = np.random.default_rng(0)
+    for probed in order.permutation([False] * LEARNT + [True] * LEARNT):
+        turn.run(side if probed else plain, work)
+        if not probed:
+            thinning.plain(plain.times_ns[-1])
+            continue
         assert turn.watch is not None
         recorded = turn.watch.read()
         assert recorded.words is not None

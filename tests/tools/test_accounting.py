@@ -10,7 +10,9 @@ import polars as pl
 import pytest
 
 from tileprobe.tools.accounting import Interrupted, accounted, interrupted
+from tileprobe.tools.kernels import own_lengths
 from tileprobe.trace import Clock, Kernel, Launch, Region, Trace, Unit, Work
+from tileprobe.views.header import notes
 
 REGIONS = [Region(0, "k", "kernel"), Region(1, "dot", "dot", 0, depth=1)]
 QUIET = Interrupted(0, 0, 9, 0.0, 0.0, known=True, outliers=0, error_points=0.5, busy=0.0, drift_points=0.0)
@@ -240,3 +242,50 @@ def test_kernels_without_records_are_undisturbed():
     trace.frame = trace.intervals.filter(pl.col("launch") > 9)
     shown = found(trace)
     assert (shown.percent, shown.doubtful_percent, shown.busy, shown.known) == (0.0, 0.0, 0.0, False)
+
+
+# -- launches that waited -----------------------------------------------------------------------------------------
+
+
+def test_what_was_taken_from_programs_is_no_time_of_theirs():
+    """Every fourth program was recorded: 100 ns each, one of them interrupted for 900. Four launches of 200 ns on two
+    threads."""
+    programs = [(n, 0, n % 2, 1000 * n, 1000 * n + (1000 if n == 1 else 100)) for n in range(4)]
+    trace = placed(programs, [200.0] * 4, weight=4.0, grid=4)
+    trace.frame = trace.intervals.with_columns(
+        pl.when(pl.col("launch") == 1).then(900.0).otherwise(0.0).cast(pl.Float32).alias("taken_ns")
+    )
+    shown = accounted(trace, trace.kernels[0])
+    assert shown is not None
+    assert (shown.percent, shown.high) == (pytest.approx(100.0), pytest.approx(100.0))
+
+
+def test_launches_that_were_left_alone_say_what_adds_up():
+    programs = [(n, 0, 0, 10_000 * n, 10_000 * n + (900 if n else 100)) for n in range(4)]
+    trace = placed(programs, [1000.0] * 4, grid=1)
+    trace.launches[0] = replace(trace.launches[0], preempted_ns=500.0)
+    shown = accounted(trace, trace.kernels[0])
+    assert shown is not None
+    assert (shown.low, shown.high) == (pytest.approx(90.0), pytest.approx(90.0))
+    trace.launches[1] = replace(trace.launches[1], preempted_ns=500.0)  # two others are too few
+    shown = accounted(trace, trace.kernels[0])
+    assert shown is not None
+    assert shown.low == pytest.approx(10.0 + 0.15 * 80.0)
+
+
+def test_a_launch_whose_threads_waited_for_longer_than_it_lasted_took_some_time():
+    """Two threads waited for 120 ns together in a launch of 100: it would have taken 40 by itself."""
+    waited = [Launch(0, duration_ns=100.0, preempted_ns=120.0)]
+    assert own_lengths(waited) == [pytest.approx(40.0)]
+    assert own_lengths([Launch(0, duration_ns=100.0, preempted_ns=30.0)]) == [70.0]
+    assert own_lengths([*waited, Launch(1, duration_ns=60.0, preempted_ns=0.0)]) == [60.0, 60.0]
+    assert own_lengths([Launch(0, duration_ns=0.0, preempted_ns=5.0)]) == [0.0]
+
+
+def test_programs_that_come_to_more_than_all_are_said_to():
+    said = {}
+    for percent in (110, 111):
+        trace = placed([(0, 0, 0, 0, percent)], [100.0], grid=1)
+        said[percent] = " ".join(notes(trace, trace.kernels[0], QUIET))
+    assert "programs account for 110 % of the launches' time" in said[110]
+    assert "the recorded programs, scaled up, come to 111 %" in said[111]

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 INSTRUCTIONS = "instructions"  # the name of a clock that counts what a warp has executed: no time
+SIMULATED = "simulated"  # the name of a clock that a model of a machine keeps
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,11 @@ class Clock:
     @property
     def is_time(self) -> bool:
         return self.name != INSTRUCTIONS
+
+    @property
+    def is_simulated(self) -> bool:
+        """What is counted is the same each time, whatever this machine does meanwhile."""
+        return self.name in (INSTRUCTIONS, SIMULATED)
 
 
 @dataclass(frozen=True)

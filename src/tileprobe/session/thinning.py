@@ -4,7 +4,7 @@ In come the launches of one work, with and without records; out goes a stride: e
 The first guess is made from the number of records and what one costs at the least. It is replaced by what probes
 are seen to cost here, whatever the reason: the records, stages that are no longer fused, cores that read their clock
 slowly. A launch with records is held against those without that ran just before it: machines change their pace, and a
-launch of the beginning says nothing about one of later. What is not sure leaves the guess as it is: programs that are
+launch of the beginning says nothing about one of later. It counts by how sure it is: programs that are
 recorded here and there among others find the caches colder, so that a stride that follows the noise would show in the
 shares of regions.
 """
@@ -22,6 +22,13 @@ UNKNOWN = 2.0
 # What else a recorded program costs, in records: its header is two; to and fro between the plain code and that with
 # records cost 77 +- 14 ns a program (softmax, layer norm, every third recorded against all; a record 11 ns; Zen 3).
 HEADER, SWITCH = 2, 7
+# By how much of itself the guess is off: of six kernels on Zen 3 the truth was 0.2 to 2 times the guess, 475 ns where a
+# program streams through memory and 242 were guessed (vector add; docs/overhead.md).
+UNSURE = 0.7
+LEAST = (
+    0.6  # of a record in a loop of nothing else: no record costs less (above), whatever launches seem to say
+)
+AIM = 0.8  # of what is allowed: what is aimed at is missed to both sides, and the limit is none to be missed
 ENOUGH = 6  # launches with as many programs recorded, from which on their difference is looked at
 BESIDE = 3  # launches without records that one with records is held against
 _KEPT = 32  # the latest launches of each number of programs count
@@ -35,6 +42,7 @@ class Thinning:
     allowed: float
     stride: int = 1
     guess_ns: float | None = None  # that recording one program adds to a launch
+    least_ns: float = 0.0  # that it adds in any case
     _plain: deque[float] = field(default_factory=lambda: deque(maxlen=_KEPT))
     _more: dict[int, deque[float]] = field(default_factory=dict)  # by programs recorded: what it took longer
 
@@ -44,8 +52,9 @@ class Thinning:
     def guess(self, records: int, recorded: int, floor_ns: float, workers: int) -> None:
         """From the first launch with records: `recorded` programs wrote `records`, `workers` at a time."""
         if self.guess_ns is None and recorded:
-            each = records / recorded + HEADER + SWITCH
-            self.guess_ns = UNKNOWN * floor_ns * each / max(1, min(workers, recorded))
+            each_ns = floor_ns / max(1, min(workers, recorded))
+            self.guess_ns = UNKNOWN * each_ns * (records / recorded + HEADER + SWITCH)
+            self.least_ns = LEAST * each_ns * (records / recorded + HEADER)
 
     def probed(self, duration_ns: float, recorded: int, programs: int, *, look: bool = True) -> None:
         """A launch with records. Programs are left out once that is known to be needed, which takes a `look` at all of
@@ -61,16 +70,19 @@ class Thinning:
         whole = median(self._plain) if self._plain else duration_ns
         cost = self.cost_ns()
         if cost is not None and whole > 0:
-            self.stride = min(max(1, ceil(cost * programs / (self.allowed * whole))), max(programs, 1))
+            self.stride = min(max(1, ceil(cost * programs / (AIM * self.allowed * whole))), max(programs, 1))
 
     def cost_ns(self) -> float | None:
-        """What recording one program adds to a launch: the guess, as far as measured launches do not contradict it."""
+        """What recording one program adds to a launch. A measurement above the guess counts by how sure it is; one
+        below it counts when it is sure, as the first launches went by the guess and were within the limit."""
         measured = self._measured()
         if measured is None or self.guess_ns is None:
             return self.guess_ns
         cost, error = measured
-        least, most = cost - _SURE * error, cost + _SURE * error
-        return max(0.0, min(max(self.guess_ns, least), most))
+        if cost <= self.guess_ns:
+            return max(self.least_ns, min(self.guess_ns, cost + _SURE * error))
+        unsure = UNSURE * self.guess_ns
+        return self.guess_ns + (cost - self.guess_ns) * unsure**2 / ((unsure**2 + error**2) or 1.0)
 
     def _measured(self) -> tuple[float, float] | None:
         """What a program adds and its standard error, from all numbers of programs that were recorded often enough:
@@ -93,7 +105,7 @@ class Thinning:
 
 def _typical(runs: deque[float]) -> tuple[float, float]:
     """The median and its standard error: 1.4826 MAD is the deviation of a normal sample, and a median's error is
-    sqrt(pi / 2) that of a mean."""
+    sqrt(pi / 2) that of a mean. The MAD of few is often too small by much."""
     middle = median(runs)
     spread = 1.4826 * median(abs(run - middle) for run in runs)
-    return middle, 1.2533 * spread / sqrt(len(runs))
+    return middle, (1 + 4 / len(runs)) * 1.2533 * spread / sqrt(len(runs))

@@ -21,6 +21,7 @@ from tileprobe.trace.stand_ins import complete, undisturbed
 from tileprobe.trace.works import with_works
 
 BUSY = 0.1  # of the launches had to wait: then others used the caches, too
+ALONE = 3  # launches that did not have to wait, from which on the others are not needed to see what adds up
 QUICK = 8  # launches, below which the quickest quarter of them says nothing
 CROWDED = (
     100.0  # involuntary switches a second of processor time; one busy process beside a thread makes about 300
@@ -31,7 +32,8 @@ DOUBTFUL = 2.0  # percentage points, or percent of the time: with more in doubt,
 @dataclass(frozen=True)
 class Accounted:
     """Percent of launch durations times `threads` that programs ran for: the median launch, and the range that nine of
-    ten launches are in. The rest is the launch itself, and threads that stood idle."""
+    ten launches are in. The rest is the launch itself, and threads that stood idle. More than all comes out where the
+    programs that were recorded took longer than those they stand for."""
 
     percent: float
     low: float
@@ -111,12 +113,16 @@ def accounted(trace: Trace, kernel: Kernel) -> Accounted | None:
     if not kernel.clock.is_time:
         return None
     runs = program_times(trace, kernel)
-    durations = {x.id: x.duration_ns for x in trace.kernel_launches(kernel.id) if x.probed and x.duration_ns}
+    timed = [x for x in trace.kernel_launches(kernel.id) if x.probed and x.duration_ns]
+    alone = [x for x in timed if undisturbed(x)]  # a program that was interrupted would stand for others
+    durations = {x.id: x.duration_ns or 0.0 for x in (alone if len(alone) >= ALONE else timed)}
     if not runs.height or not durations:
         return None
     grids = {launch.id: int(np.prod(launch.grid)) for launch in trace.kernel_launches(kernel.id)}
     threads = min(_threads(kernel, runs), max(grids[launch] for launch in durations))
-    worked = runs.group_by("launch").agg((pl.col("raw_ns") * pl.col("weight")).sum().alias("ns"))
+    worked = runs.group_by("launch").agg(
+        ((pl.col("raw_ns") - pl.col("taken_ns")) * pl.col("weight")).sum().alias("ns")
+    )
     shares = [
         100.0 * ns / (durations[launch] * min(threads, grids[launch]))
         for launch, ns in worked.iter_rows()
@@ -144,7 +150,9 @@ def interrupted(trace: Trace, kernel: Kernel, times: Times | None = None) -> Int
     whole = total + taken
     launches = [launch for launch in trace.kernel_launches(kernel.id) if launch.probed]
     known = bool(launches) and all(launch.preempted_ns is not None for launch in launches)
-    known = known or not kernel.clock.is_time  # nothing comes between the instructions of a simulated machine
+    known = (
+        known or kernel.clock.is_simulated
+    )  # nothing comes between the instructions of a simulated machine
     doubtful = _doubtful(trace, kernel, times, roots)
     errors = region_tree(trace, kernel, times).filter(pl.col("kind") != "partition")["share_error"]
     error = float(errors.max()) if len(errors) and not errors.null_count() else inf  # type: ignore[arg-type]
@@ -193,7 +201,7 @@ def _busy(trace: Trace, kernel: Kernel) -> float:
     """The share of the launches that had to wait for a processor; all of them where others were there all the time, as
     short launches slip through between them and still find their caches."""
     launches = trace.kernel_launches(kernel.id)
-    if not kernel.clock.is_time:  # how busy this machine is does not change what another one executes
+    if kernel.clock.is_simulated:  # how busy this machine is does not change what another one executes
         return 0.0
     if float(trace.meta.get("switched_per_s") or 0.0) > CROWDED:
         return 1.0

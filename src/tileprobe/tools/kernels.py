@@ -83,10 +83,12 @@ def own_lengths(launches: Sequence[Launch], *, plain: bool = True) -> list[float
 
 
 def _own(launch: Launch, least: float) -> float:
-    lasted = launch.duration_ns or 0.0
-    if undisturbed(launch):
+    """If its threads waited for longer than it lasted, they were several, and each delayed it by its part."""
+    lasted, waited = launch.duration_ns or 0.0, launch.preempted_ns or 0.0
+    if undisturbed(launch) or not lasted:
         return lasted
-    return min(lasted, max(lasted - (launch.preempted_ns or 0.0), least))
+    threads = 1 + waited // lasted
+    return min(lasted, max(lasted - waited / threads, least))
 
 
 def _row(trace: Trace, kernel: Kernel) -> dict:

@@ -170,5 +170,5 @@ SCHEMA = {
     "moved": pl.Float64,  # the share of its instructions that the compiler put outside of its records; null: none
     "taken_ns": pl.Float64,  # by the operating system; not in the total
     "interrupted": pl.Int64,  # intervals of which it took something
-    "basis": pl.String,  # what the interval is from: "launches", "programs", or "" where there is none
+    "basis": pl.String,  # what the interval is from: one of times.BASES, or "" where there is none
 }

@@ -29,6 +29,8 @@ from tileprobe.trace import Kernel, Trace
 from tileprobe.trace.works import standing_for, with_works
 
 Key = tuple[int, int]  # partition and region
+# Launches; the programs of one where a work was recorded once; or all that ran, counted and not sampled.
+BASES = LAUNCHES, PROGRAMS, ALL = "launches", "programs", "all"
 
 
 @dataclass
@@ -49,7 +51,7 @@ class Sure:
 
     total_ns: np.ndarray
     share: np.ndarray
-    basis: str  # what the samples were: "launches", "programs" where a work was recorded once, or "" for none
+    basis: str  # what the samples were: one of BASES, or "" for none
 
 
 def region_times(trace: Trace) -> Times:
@@ -138,6 +140,8 @@ def how_sure(trace: Trace, kernel: Kernel, times: Times, keys: Sequence[Key], to
     works = samples_of(trace, times.standing, kernel.id)
     if not works or not keys:
         return Sure(np.full(len(keys), math.inf), np.full(len(keys), math.inf), "")
+    if kernel.clock.is_simulated and _all_recorded(trace, kernel, times, keys):
+        return Sure(np.zeros(len(keys)), np.zeros(len(keys)), ALL)
     total = _column(times, keys, "total_ns")
     whole = total[np.asarray(top, bool)].sum()
     share = total / whole if whole else np.zeros(len(keys))
@@ -149,12 +153,21 @@ def how_sure(trace: Trace, kernel: Kernel, times: Times, keys: Sequence[Key], to
         several = len(launches) > 1
         parts.append(spread_of_total(samples, in_order=several))
         shares.append(spread_of_total(rest, in_order=several))
-    basis = "programs" if any(len(launches) == 1 for launches in works.values()) else "launches"
+    basis = PROGRAMS if any(len(launches) == 1 for launches in works.values()) else LAUNCHES
     known = all(np.isfinite(part.variance).all() for part in parts)
     systematic = NORMAL * _correction(kernel, times, keys) * _doubt(kernel)
     width = np.hypot(together(parts).half_width(), systematic)
     of_whole = together(shares).half_width() / whole if whole else np.full(len(keys), math.inf)
     return Sure(width, of_whole, basis if known else "")
+
+
+def _all_recorded(trace: Trace, kernel: Kernel, times: Times, keys: Sequence[Key]) -> bool:
+    """Whether nothing stands for anything else: all launches, all programs, all iterations, and nothing taken out of
+    them for what probes cost."""
+    mine = [launch for launch in trace.kernel_launches(kernel.id) if launch.probed]
+    whole = all(times.standing.get(x.id) == 1.0 and not x.losses.sampled_out + x.losses.lost for x in mine)
+    exact = not _column(times, keys, "estimate").any() and not _correction(kernel, times, keys).round(3).any()
+    return whole and exact
 
 
 def _samples(times: Times, keys: Sequence[Key], launches: list[int]) -> np.ndarray:

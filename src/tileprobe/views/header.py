@@ -17,6 +17,7 @@ from tileprobe.views.screen import Screen
 STREAMS = 6  # named in the header
 WORKS = 4
 HALF = 50.0  # percent of the launches' time: with less in programs, a reader asks where the rest went
+ALL_OF_IT = 110.0  # percent: more than that is no rounding
 RESIDUAL = 0.05  # of the correction: more is worth a warning
 ENOUGH = 3  # recorded launches, from which on the first one, which compiles, is not what counts
 
@@ -137,7 +138,12 @@ def warnings(kernel: Kernel, works: list[Work], disturbed: Interrupted) -> list[
     if missed:
         said = text.several(missed, "launch was", "launches were")
         found.append(f"the room for records is spent: {said} not recorded (--budget-mb)")
-    if disturbed.partial:
+    if disturbed.partial and kernel.layout is None:
+        found.append(
+            "there was no room for all intervals: figures are of those that were kept "
+            "(--trace-intervals N, or intervals=N of a session)"
+        )
+    elif disturbed.partial:
         said = text.several(disturbed.partial, "recorded launch", "recorded launches")
         found.append(
             f"{said} had no room for all iterations: times inside of such a loop are scaled up from the part that was "
@@ -159,12 +165,15 @@ def notes(trace: Trace, kernel: Kernel, disturbed: Interrupted) -> list[str]:
     if whole is not None:
         threads = text.several(whole.threads, "thread")
         spread = f" ({whole.low:.0f} to {whole.high:.0f})" if round(whole.low) != round(whole.high) else ""
-        rest = (
-            ": starting them, idle threads and other processes took the rest" if whole.percent < HALF else ""
-        )
-        said.append(
-            f"programs account for {whole.percent:.0f} %{spread} of the launches' time on {threads}{rest}"
-        )
+        others = "idle units" if kernel.clock.is_simulated else "idle threads and other processes"
+        rest = f": starting them, {others} took the rest" if whole.percent < HALF else ""
+        share = f"{whole.percent:.0f} %{spread} of the launches' time on {threads}"
+        if whole.percent > ALL_OF_IT:
+            said.append(
+                f"the recorded programs, scaled up, come to {share}: they took longer than the others"
+            )
+        else:
+            said.append(f"programs account for {share}{rest}")
     names = trace.stream_names(kernel.id)
     if len(names) > 1:
         shown = ", ".join(names[:STREAMS]) + (", ..." if len(names) > STREAMS else "")

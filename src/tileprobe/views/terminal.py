@@ -14,7 +14,7 @@ from tileprobe.tools.kernels import COLUMNS as KERNELS
 from tileprobe.tools.kernels import kernel_totals
 from tileprobe.tools.result import Finding, Result, Table
 from tileprobe.tools.signatures import labels
-from tileprobe.tools.times import region_times
+from tileprobe.tools.times import ALL, PROGRAMS, region_times
 from tileprobe.trace import Kernel, Trace
 from tileprobe.views import text
 from tileprobe.views.annotated import NOTES, print_source
@@ -67,16 +67,24 @@ def _print_kernels(totals: pl.DataFrame, chosen: pl.DataFrame, screen: Screen, f
     left = totals.height - rows.height
     if left:
         share = float(totals["share"][rows.height :].sum())
-        screen.say(f"+ {text.several(left, 'more kernel')}, {text.percent(share)} of the time: {FULL}", "dim")
+        screen.say(
+            f"+ {text.several(left, 'more kernel')}, {_part(share)}: {FULL}",
+            "dim",
+        )
     if rows.height > chosen.height:
         share = float(totals["share"][chosen.height :].sum())
         hidden = totals.height - chosen.height
-        said = f"{text.several(hidden, 'kernel')} with {text.percent(share)} of the time"
+        said = f"{text.several(hidden, 'kernel')} with {_part(share)}"
         screen.say(f"the rest is about the first {chosen.height}; {said}: {FULL}, --kernel NAME one", "dim")
     screen.say(
-        "total is the time of all launches; times below are sums over programs, which run side by side", "dim"
+        f"total is the {text.counted()} of all launches; figures below are sums over programs, which run side by side",
+        "dim",
     )
     screen.print()
+
+
+def _part(share: float) -> str:
+    return f"{text.percent(share)} of the {text.counted()}"
 
 
 def _print_kernel(trace: Trace, kernel: Kernel, results: list[Result], screen: Screen, full: bool) -> None:
@@ -120,14 +128,18 @@ def _print(trace: Trace, result: Result, table: Table, screen: Screen, full: boo
     if part < 0.995:
         whole = float(table.frame.filter(pl.col("depth") == 0)["recorded"].min() or part)  # type: ignore[arg-type]
         least = f", of some rows {text.percent(part)}" if part < 0.9 * whole else ""
-        said += f" of all launches; {text.percent(whole)} of the time was recorded{least}"
+        said += f" of all launches; {_part(whole)} was recorded{least}"
     if bool(table.frame["estimate"].any()):
         said += "; ~ is scaled up from a part of the programs or iterations"
     if table.frame["moved"].count():
         said += "; moved is the share of a region's instructions that the compiler put outside of its records"
-    if table.frame["high_ns"].count():
-        alone = "programs" in table.frame["basis"].to_list()
-        from_programs = ", from the programs of one launch" if alone else ""
+    basis = set(table.frame["basis"].drop_nulls())
+    if ALL in basis:
+        probes = any(kernel.id == table.kernel and kernel.layout is not None for kernel in trace.kernels)
+        also = ", with what probes add" if probes else ""
+        said += f"; exact{also}: all that ran was recorded, on a simulated machine"
+    elif table.frame["high_ns"].count():
+        from_programs = ", from the programs of one launch" if PROGRAMS in basis else ""
         said += f"; ± is a 95 % interval of this run{from_programs}; another may differ by more"
     screen.say(said, "dim")
     screen.print()
@@ -138,7 +150,7 @@ def _print_left_out(frame: pl.DataFrame, rows: pl.DataFrame, screen: Screen) -> 
     if left > 0:
         whole = float(frame.filter(pl.col("depth") == 0)["total_ns"].sum()) or 1.0
         own = float(frame["self_ns"].sum()) - float(rows["self_ns"].sum())
-        said = f"+ {text.several(left, 'more region')}, {text.percent(max(0.0, own) / whole)} of the time: {FULL}"
+        said = f"+ {text.several(left, 'more region')}, {_part(max(0.0, own) / whole)}: {FULL}"
         screen.say(said, "dim")
 
 

@@ -61,6 +61,11 @@ def counts(trace: Trace) -> bool:
     return bool(trace.kernels) and not any(kernel.clock.is_time for kernel in trace.kernels)
 
 
+def counted() -> str:
+    """What a figure is a part of, in the units that are in use."""
+    return "time" if _units.get() is _TIME else "instructions"
+
+
 @contextmanager
 def units_of(trace: Trace) -> Iterator[None]:
     """Durations are written in what the trace's clocks count."""
@@ -111,8 +116,8 @@ def percent(share: float | None) -> str:
 
 
 def within(value: float | None, low: float | None, high: float | None) -> str:
-    """How far off a value may be, as a share of it: `±3.1 %`; nothing where that is not known."""
-    if value is None or low is None or high is None or value <= 0:
+    """How far off a value may be, as a share of it: `±3.1 %`; nothing where that is not known, or it is exact."""
+    if value is None or low is None or high is None or value <= 0 or low == value == high:
         return ""
     return f"±{percent(max(high - value, value - low) / value)}"
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tileprobe.errors import UnsupportedError
+from tileprobe.ir.machine import SIMULATED
 from tileprobe.targets.base import FixedClock, Level, SimulatedTarget
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ class CambriconTarget(SimulatedTarget):
     about = "Cambricon-LLM, simulated: an NPU and flash that computes; `tileprobe llm` runs models on it"
     structure = "cam"
     levels = (Level("cam", "one step, mapped to commands"), Level("probe", "what is measured", shown=True))
-    clock = FixedClock("simulated", TICKS_PER_US * 1e6)
+    clock = FixedClock(SIMULATED, TICKS_PER_US * 1e6)
 
     def machines(self) -> tuple[str, ...]:
         devices = Path(__file__).parent / "devices"

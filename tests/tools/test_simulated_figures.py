@@ -1,0 +1,88 @@
+"""Figures of machines that are simulated: counted, not sampled, and called what they are."""
+
+import io
+from dataclasses import replace
+
+import pytest
+
+from tileprobe.ir.machine import INSTRUCTIONS, SIMULATED
+from tileprobe.tools.accounting import interrupted
+from tileprobe.tools.regions import Regions, region_tree
+from tileprobe.trace import Clock, Kernel, Launch, Losses, Region, Trace, Work
+from tileprobe.views.screen import Screen
+from tileprobe.views.terminal import print_report
+
+REGIONS = [Region(0, "k", "kernel"), Region(1, "dot", "dot", 0, depth=1)]
+
+
+def made(clock, *, ran=1, launches=1, weight=1.0, losses=Losses(), layout=None, **launch):
+    """Three programs of 100, 200 and 300 ticks, half of each in the dot."""
+    rows = [(n, p, r, 0, 100 * (p + 1) >> r) for n in range(launches) for p in range(3) for r in range(2)]
+    columns = dict(zip(("launch", "program", "region", "start", "stop"), zip(*rows)))
+    columns["weight"] = [weight] * len(rows)
+    trace = Trace.build(
+        columns,
+        kernels=[Kernel(0, "k", "sim:a100", Clock(1e9, clock), layout=layout)],
+        launches=[Launch(n, 0, (3,), losses=losses, **launch) for n in range(launches)],
+        regions=REGIONS,
+    )
+    return replace(trace, works=[Work(0, 0, (3,), ran=ran, probed=launches)])
+
+
+def printed(trace):
+    out = io.StringIO()
+    print_report(trace, [Regions().read(trace)], Screen(out, width=150))
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("clock", [INSTRUCTIONS, SIMULATED])
+def test_all_that_ran_on_a_simulated_machine_is_exact(clock):
+    trace = made(clock)
+    rows = region_tree(trace, trace.kernels[0])
+    assert rows["low_ns"].to_list() == rows["total_ns"].to_list() == rows["high_ns"].to_list() == [600.0, 300.0]
+    assert rows["share_error"].to_list() == [0.0, 0.0]
+    assert set(rows["basis"]) == {"all"}
+    said = printed(trace)
+    assert "±" not in said
+    assert "exact: all that ran was recorded" in said
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"clock": "tsc"}, {"ran": 2}, {"weight": 2.0}, {"losses": Losses(9, 1)}, {"losses": Losses(9, 0, 1)}],
+)
+def test_what_stands_for_something_else_has_an_interval(changes):
+    """A real clock; a launch, a program or an iteration of which there is no record."""
+    trace = made(**({"clock": INSTRUCTIONS} | changes))
+    rows = region_tree(trace, trace.kernels[0])
+    assert rows["basis"].to_list() == ["programs", "programs"]
+    assert (rows["high_ns"] > rows["total_ns"]).all()
+    said = printed(trace)
+    assert "exact" not in said.replace("intervals, exact", "")
+    assert "± is a 95 % interval" in said
+
+
+def test_the_instructions_of_probes_are_named_where_they_are_in_the_figures():
+    assert "exact, with what probes add" in printed(made(INSTRUCTIONS, layout={}))
+
+
+def test_a_count_of_instructions_is_not_called_time():
+    several = replace(
+        made(INSTRUCTIONS, ran=4, launches=2),
+        kernels=[Kernel(n, f"k{n}", "sim:a100", Clock(1e9, INSTRUCTIONS)) for n in range(2)],
+    )
+    said = printed(several)
+    assert "total is the instructions of all launches" in said
+    assert "50 % of the instructions was recorded" in said
+    assert "of the time" not in said
+    timed = printed(made("tsc", ran=4, launches=2))
+    assert "50 % of the time was recorded" in timed
+
+
+@pytest.mark.parametrize("clock", [INSTRUCTIONS, SIMULATED])
+def test_a_busy_host_says_nothing_about_a_simulated_machine(clock):
+    for name, busy in ((clock, 0.0), ("tsc", 1.0)):
+        trace = made(name, duration_ns=600.0, preempted_ns=300.0)
+        trace.meta["switched_per_s"] = 500.0
+        assert interrupted(trace, trace.kernels[0]).busy == busy
+    assert interrupted(made(clock), made(clock).kernels[0]).known
