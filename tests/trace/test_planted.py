@@ -7,6 +7,7 @@ from planted import GAPS, HZ, Kernel, launch, trace_of, tree
 
 from tileprobe.ir.layout import EPOCH
 from tileprobe.ir.sampling import Every, Sampling
+from tileprobe.trace import Trace
 
 LASTS = sum(GAPS.values()) - sum(GAPS[slot] for slot in (4, 5, 6, 7))  # ticks of a program without iterations
 ITERATION = sum(GAPS[slot] for slot in (4, 5, 6, 7))
@@ -228,3 +229,22 @@ def test_a_strided_loop_is_not_interrupted_between_its_records():
     runs.append(launch(kernel, 100, 4, noise=rng, waited=29 * 2000 * 4, sampling=wide, work="w"))
     found = tree(trace_of(kernel, runs))
     assert found["iteration"]["interrupted"] == found["loop @ 3"]["interrupted"] == 0
+
+
+def test_no_more_is_taken_of_an_interval_than_a_correction_leaves_of_it(tmp_path):
+    """Records are learnt to cost more than the short gap before them took with one: an interruption there is nearly all
+    of the interval, and a trace that says more cannot be read."""
+    kernel, rng = Kernel(), np.random.default_rng(3)
+
+    short = {**GAPS, 2: 5}
+    many = [launch(kernel, gaps=short, cost=30, noise=rng, waited=0) for _ in range(8)]
+    dear = [launch(kernel, gaps=short, cost=600, dose=3, noise=rng) for _ in range(6)]
+    struck = lambda program, slot, iteration: SLICE if (program, slot) == (3, 2) else 0  # noqa: E731
+    hit = launch(kernel, gaps=short, cost=30, noise=rng, more=struck, waited=3_000_000)
+    trace = trace_of(kernel, [*many, hit], dear)
+    assert trace.kernels[0].calibration["cost_ticks"] > 300
+    taken = trace.intervals.filter(pl.col("taken_ns") > 0)
+    assert taken.height
+    assert (taken["taken_ns"] <= taken["stop_ns"] - taken["start_ns"] + 1.0).all()
+    trace.save(tmp_path / "trace.parquet")
+    assert Trace.load(tmp_path / "trace.parquet").intervals.height == trace.intervals.height

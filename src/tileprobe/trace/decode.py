@@ -314,6 +314,9 @@ def _columns(ends: _Ends, span: Span) -> Columns:
         if ends.start_rows is not ends.stop_rows:  # probes of two streams do not delay each other
             stop = np.where(ends.stop >= ends.start, np.maximum(stop, columns["start_corrected"]), stop)
         columns["stop_corrected"] = stop
+        # the gaps from which was learnt what is usual had the cost of a record in them
+        lasted = np.maximum(stop - columns["start_corrected"], 0.0)
+        columns["taken"] = np.minimum(ends.taken, lasted)
     return columns
 
 
