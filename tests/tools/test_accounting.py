@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from tileprobe.tools.accounting import Interrupted, accounted, interrupted
-from tileprobe.tools.kernels import own_lengths
+from tileprobe.tools.kernels import Known, kernel_totals, known_of, own_lengths
 from tileprobe.trace import Clock, Kernel, Launch, Region, Trace, Unit, Work
 from tileprobe.views.header import notes
 
@@ -205,13 +205,23 @@ def test_the_error_is_that_of_the_least_certain_share():
             "2 programs, 0.5 % of the time, were interrupted and taken out",
         ),
         (
-            {"doubtful_percent": 2.6, "programs": 4},
+            {"doubtful_percent": 2.6, "doubtful_points": 2.01, "programs": 4},
             "the operating system took up to 3 % of the time where it could not be told from the kernel's own: "
             "the shares cannot be trusted",
         ),
         (
-            {"busy": 0.2, "drift_points": 3.0},
-            "the machine was busy, shares may be off by 4 points: they cannot be trusted",
+            {"doubtful_percent": 2.6, "doubtful_points": 2.0, "launches": 1},
+            "the operating system took up to 3 % of the time where it could not be told from the kernel's own: "
+            "totals may be too long by that; 1 launch had to wait for a processor and is left out",
+        ),
+        (
+            {"stretched": 18.04, "stretched_in": "loop @ 9"},
+            "loop @ 9 took 18.0 times as long as its recorded iterations say: those without a record are not like "
+            "them, and the shares inside cannot be trusted",
+        ),
+        (
+            {"busy": 0.2, "drift_points": 4.0},
+            "the machine was busy, shares may be off by 6 points: they cannot be trusted",
         ),
         (
             {"busy": 0.2, "error_points": float("inf")},
@@ -229,12 +239,17 @@ def test_what_is_said(changes, text):
 
 
 def test_what_is_trusted():
-    assert replace(QUIET, doubtful_percent=2.0).trusted
-    assert not replace(QUIET, doubtful_percent=2.01).trusted
+    assert replace(QUIET, doubtful_percent=90.0, doubtful_points=2.0).trusted
+    assert not replace(QUIET, doubtful_percent=2.01, doubtful_points=2.01).trusted
+    assert replace(QUIET, stretched=1.5).trusted
+    assert not replace(QUIET, stretched=1.51).trusted
+    assert replace(QUIET, stretched=0.67).trusted
+    assert not replace(QUIET, stretched=0.66).trusted
     assert replace(QUIET, busy=0.1, drift_points=9.0).trusted
     assert not replace(QUIET, busy=0.11, drift_points=9.0).trusted
-    assert replace(QUIET, busy=0.9, drift_points=1.5).steady
-    assert not replace(QUIET, busy=0.9, drift_points=1.51).steady
+    assert replace(QUIET, error_points=1.2, drift_points=1.6 / 1.5).off_points == pytest.approx(2.0)
+    assert replace(QUIET, busy=0.9, error_points=1.2, drift_points=1.06).steady
+    assert not replace(QUIET, busy=0.9, error_points=1.2, drift_points=1.07).steady
 
 
 def test_kernels_without_records_are_undisturbed():
@@ -276,10 +291,80 @@ def test_launches_that_were_left_alone_say_what_adds_up():
 def test_a_launch_whose_threads_waited_for_longer_than_it_lasted_took_some_time():
     """Two threads waited for 120 ns together in a launch of 100: it would have taken 40 by itself."""
     waited = [Launch(0, duration_ns=100.0, preempted_ns=120.0)]
-    assert own_lengths(waited) == [pytest.approx(40.0)]
-    assert own_lengths([Launch(0, duration_ns=100.0, preempted_ns=30.0)]) == [70.0]
-    assert own_lengths([*waited, Launch(1, duration_ns=60.0, preempted_ns=0.0)]) == [60.0, 60.0]
-    assert own_lengths([Launch(0, duration_ns=0.0, preempted_ns=5.0)]) == [0.0]
+    assert own_lengths(waited, Known()) == [pytest.approx(40.0)]
+    assert own_lengths([Launch(0, duration_ns=100.0, preempted_ns=30.0)], Known()) == [70.0]
+    assert own_lengths([*waited, Launch(1, duration_ns=60.0, preempted_ns=0.0)], Known()) == [60.0, 60.0]
+    assert own_lengths([Launch(0, duration_ns=0.0, preempted_ns=5.0)], Known()) == [0.0]
+
+
+def test_what_threads_waited_for_delays_a_launch_by_their_part():
+    """80 ns of 100, on one thread and on four; a grid of two programs has no more than two."""
+    launch = Launch(0, grid=(4,), duration_ns=100.0, preempted_ns=80.0)
+    for threads, own in ((1, 20.0), (4, 80.0)):
+        assert own_lengths([launch], Known(threads)) == [pytest.approx(own)]
+    assert own_lengths([replace(launch, grid=(2,))], Known(4)) == [pytest.approx(60.0)]
+
+
+def test_no_launch_is_shorter_than_its_longest_program():
+    launch = Launch(0, grid=(2,), duration_ns=100.0, preempted_ns=95.0)
+    assert own_lengths([launch], Known(1, {0: 35.0})) == [35.0]
+    assert own_lengths([launch], Known(1, {0: 200.0})) == [100.0]  # nor longer than it was
+    other = Launch(1, grid=(2,), duration_ns=100.0, preempted_ns=95.0, probed=False)
+    assert own_lengths([launch, other], Known(1, {0: 35.0})) == [35.0, 35.0]  # the same work
+
+
+def test_a_launch_that_waited_is_as_long_as_those_that_had_not():
+    """Between 10 and 1000 ns, where others took 100, 110 and 120; one of 2000 ns is no measure for it."""
+    alone = [Launch(n, duration_ns=float(x), preempted_ns=0.0) for n, x in enumerate((100, 110, 120, 2000))]
+    waited = Launch(9, duration_ns=1000.0, preempted_ns=990.0)
+    assert own_lengths([*alone, waited], Known())[-1] == pytest.approx(110.0)
+    long = Launch(9, duration_ns=1000.0, preempted_ns=100.0)  # 900 at the least
+    assert own_lengths([*alone, long], Known())[-1] == 900.0
+
+
+def test_a_heavy_launch_that_waited_is_not_taken_for_a_light_one():
+    alone = [Launch(n, duration_ns=100.0, preempted_ns=0.0) for n in range(5)]
+    heavy = Launch(9, duration_ns=1000.0, preempted_ns=300.0)
+    assert own_lengths([*alone, heavy], Known())[-1] == 700.0
+
+
+def test_kernels_of_recorded_programs_are_known():
+    programs = [(0, p, p % 2, 100 * (p // 2), 100 * (p // 2) + 70 + p) for p in range(4)]
+    trace = placed(programs, [300.0])
+    known = known_of(trace, trace.kernels[0])
+    assert (known.threads, dict(known.longest_ns)) == (2, {0: 73.0})
+    trace.launches[0] = replace(trace.launches[0], preempted_ns=299.0)
+    assert kernel_totals(trace)["each_ns"].to_list() == [pytest.approx(300 - 299 / 2)]
+
+
+# -- what cannot be told ------------------------------------------------------------------------------------------
+
+
+def test_launches_that_all_waited_are_no_measure_for_each_other():
+    """Each lost 60 of its 100 ns: that all took as long does not say that nothing was taken."""
+    times = [(100, 50)] * 6
+    assert found(trace_of(times, waited=dict.fromkeys(range(6), 60.0))).doubtful_percent == pytest.approx(
+        60.0
+    )
+    three = found(
+        trace_of(times, waited=dict.fromkeys(range(3), 60.0))
+    )  # three others took as long by themselves
+    assert three.doubtful_percent == 0.0
+
+
+@pytest.mark.parametrize(
+    ("dot", "points"),
+    [
+        (100, 0.0),  # all of the time is in it, and so was what was taken
+        (50, 12.5),  # 30 of 80, or 50 of 80
+        (10, 10.0),  # all of the dot may have been somebody else's
+    ],
+)
+def test_what_is_in_doubt_moves_a_share_by_no_more_than_it_can(dot, points):
+    """A fifth of the time may be somebody else's."""
+    shown = found(trace_of([(100, dot)], waited={0: 20.0}))
+    assert shown.doubtful_percent == pytest.approx(20.0)
+    assert shown.doubtful_points == pytest.approx(points)
 
 
 def test_programs_that_come_to_more_than_all_are_said_to():

@@ -246,7 +246,7 @@ def test_labels():
     ]
     assert labels(made) == {0: "k [B=1]", 1: "k [B=2]", 2: "k [x: *fp32, E=True]"}
     assert labels([*made[:1], kernel(5, "", "other")]) == {0: "k", 5: "other"}
-    assert labels([kernel(0, "B=1"), kernel(1, "B=1")]) == {0: "k [B=1]", 1: "k [B=1] #2"}
+    assert labels([kernel(0, "B=1"), kernel(1, "B=1")]) == {0: "k", 1: "k #2"}
     pairs = match_kernels(spun(1, "B=1"), spun(1, "B=2", name="other"))
     assert ([k.name for k in pairs.only_a], [k.name for k in pairs.only_b]) == (["spin"], ["other"])
 

@@ -14,7 +14,7 @@ def names(*kernels):
 
 def test_kernels_of_several_files_are_told_apart_by_as_much_of_the_path_as_it_takes():
     found = names(kernel(0, "/w/ma/k.py"), kernel(1, "/w/mb/k.py"), kernel(2, "/w/other.py", name="alone"))
-    assert found == ["kern [x: *fp32] (ma/k.py)", "kern [x: *fp32] (mb/k.py)", "alone"]
+    assert found == ["kern (ma/k.py)", "kern (mb/k.py)", "alone"]
 
 
 def test_files_of_different_names_need_no_folder():

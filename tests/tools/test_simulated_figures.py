@@ -14,8 +14,10 @@ from tileprobe.views.terminal import print_report
 
 REGIONS = [Region(0, "k", "kernel"), Region(1, "dot", "dot", 0, depth=1)]
 
+NONE = Losses()
 
-def made(clock, *, ran=1, launches=1, weight=1.0, losses=Losses(), layout=None, **launch):
+
+def made(clock, *, ran=1, launches=1, weight=1.0, losses=NONE, layout=None, **launch):
     """Three programs of 100, 200 and 300 ticks, half of each in the dot."""
     rows = [(n, p, r, 0, 100 * (p + 1) >> r) for n in range(launches) for p in range(3) for r in range(2)]
     columns = dict(zip(("launch", "program", "region", "start", "stop"), zip(*rows)))
@@ -39,7 +41,9 @@ def printed(trace):
 def test_all_that_ran_on_a_simulated_machine_is_exact(clock):
     trace = made(clock)
     rows = region_tree(trace, trace.kernels[0])
-    assert rows["low_ns"].to_list() == rows["total_ns"].to_list() == rows["high_ns"].to_list() == [600.0, 300.0]
+    assert (
+        rows["low_ns"].to_list() == rows["total_ns"].to_list() == rows["high_ns"].to_list() == [600.0, 300.0]
+    )
     assert rows["share_error"].to_list() == [0.0, 0.0]
     assert set(rows["basis"]) == {"all"}
     said = printed(trace)

@@ -7,6 +7,8 @@ from planted import Kernel, launch, trace_of, tree
 
 from tileprobe.ir.sampling import Every, Sampling
 from tileprobe.tools.accounting import interrupted
+from tileprobe.trace import Clock, Launch, Losses, Region, Trace
+from tileprobe.trace import Kernel as TraceKernel
 from tileprobe.trace.works import left_out, standing_for
 
 SLICE = 6_000_000  # ticks
@@ -145,3 +147,38 @@ def test_a_launch_that_is_the_only_long_one_stays():
     assert not left_out(trace)
     assert tree(trace)["exp @ 4"]["count"] == pytest.approx(4 * (9 * 100 + 4000))
     assert interrupted(trace, trace.kernels[0]).partial == 1
+
+
+def nested(lasted, seen):
+    """Launches of so long a time each, of so many recorded executions; the first had no room for all iterations."""
+    rows = [(n, 0, 0, whole) for n, whole in enumerate(lasted)]
+    rows += [(n, 1, 0, 1) for n, count in enumerate(seen) for _ in range(count)]
+    return Trace.build(
+        dict(zip(("launch", "region", "start", "stop"), zip(*rows))),
+        kernels=[TraceKernel(0, "k", "cpu", Clock(1e9))],
+        launches=[
+            Launch(n, 0, (1,), 0.0, float(whole), losses=Losses(9, 0, 0 if n else 5))
+            for n, whole in enumerate(lasted)
+        ],
+        regions=[Region(0, "k", "kernel"), Region(1, "sin", "sin", 0, depth=1)],
+    )
+
+
+def test_a_launch_that_saw_nothing_of_an_inner_loop_is_stood_for_by_those_that_took_as_long():
+    """The inner loop runs in the last outer iterations, of which the first launch has no records."""
+    assert left_out(nested([1000, 1000, 1100], [1, 300, 300])) == {0}
+    assert not left_out(nested([1000, 100, 110], [1, 1, 1]))  # others did not do the same
+
+
+def test_recorded_iterations_that_are_not_like_the_others_are_said_to():
+    """All that was recorded of the loop are its first 256 iterations, a tenth as long as the last tenth."""
+    kernel, rng = Kernel(room=256), np.random.default_rng(7)
+    late = lambda program, slot, iteration: 36_000 if slot == 6 and iteration >= 3600 else 0
+    trace = trace_of(kernel, [launch(kernel, 4000, 4, noise=rng, waited=0, more=late)])
+    said = interrupted(trace, trace.kernels[0])
+    assert said.stretched == pytest.approx((3600 + 400 * 10) / 4000, rel=0.03)
+    assert said.stretched_in == "loop @ 3"
+    assert not said.trusted
+    assert "loop @ 3 took 1.9 times as long as its recorded iterations say" in said.text
+    even = trace_of(kernel, [launch(kernel, 4000, 4, noise=rng, waited=0)])
+    assert interrupted(even, even.kernels[0]).stretched == pytest.approx(1.0, rel=0.01)

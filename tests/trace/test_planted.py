@@ -239,7 +239,7 @@ def test_no_more_is_taken_of_an_interval_than_a_correction_leaves_of_it(tmp_path
     short = {**GAPS, 2: 5}
     many = [launch(kernel, gaps=short, cost=30, noise=rng, waited=0) for _ in range(8)]
     dear = [launch(kernel, gaps=short, cost=600, dose=3, noise=rng) for _ in range(6)]
-    struck = lambda program, slot, iteration: SLICE if (program, slot) == (3, 2) else 0  # noqa: E731
+    struck = lambda program, slot, iteration: SLICE if (program, slot) == (3, 2) else 0
     hit = launch(kernel, gaps=short, cost=30, noise=rng, more=struck, waited=3_000_000)
     trace = trace_of(kernel, [*many, hit], dear)
     assert trace.kernels[0].calibration["cost_ticks"] > 300

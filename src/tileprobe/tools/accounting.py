@@ -7,21 +7,27 @@ programs' time that was interrupted: taken out of all figures where it was recog
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import inf, isfinite
+from math import hypot, inf, isfinite, log
+from typing import Any
 
 import numpy as np
 import polars as pl
 
+from tileprobe.tools.figures import LASTED, STANDS, TIME
 from tileprobe.tools.programs import program_times
 from tileprobe.tools.regions import region_tree
 from tileprobe.tools.times import Times, region_times, samples_of
 from tileprobe.trace import Kernel, Trace
 from tileprobe.trace.intervals import lanes
-from tileprobe.trace.stand_ins import complete, undisturbed
+from tileprobe.trace.stand_ins import UNDISTURBED, complete, undisturbed
 from tileprobe.trace.works import with_works
 
 BUSY = 0.1  # of the launches had to wait: then others used the caches, too
 ALONE = 3  # launches that did not have to wait, from which on the others are not needed to see what adds up
+# So many times as far from all launches on a busy machine as their quickest quarter is a quiet machine. Twelve kernels
+# beside two busy processes: 2.4 times for the farthest (matmul, whose tiles stay in the caches), most below 1.
+COLDER = 1.5
+UNLIKE = 1.5  # times as long, or as short, as its recorded iterations say: then they are not like the others
 QUICK = 8  # launches, below which the quickest quarter of them says nothing
 CROWDED = (
     100.0  # involuntary switches a second of processor time; one busy process beside a thread makes about 300
@@ -43,14 +49,16 @@ class Accounted:
 
 @dataclass(frozen=True)
 class Interrupted:
-    """`launches` had to wait for a processor and are left out, as there were enough others like them. Those whose loops
-    had no room for all iterations are left out for others (`beginnings`), or stay (`partial`). In those that stay,
-    `programs` of `recorded` were interrupted, for `percent` of their time, which no figure contains. Up to
-    `doubtful_percent` more was taken where it could not be told from the kernel's own time. Nothing of that is `known`
-    where the system does not say how long threads waited; then `outliers` programs took far longer than is usual.
-    `error_points` is half the widest 95 % interval of a share, infinite where there is none. On a `busy` machine (the
-    share of launches that had to wait) caches are cold even where nothing is taken: `drift_points` is how far a share
-    in the quickest launches is from that in all."""
+    """`launches` had to wait for a processor and are left out, as there were enough others like them. Those whose
+    loops had no room for all iterations are left out for others (`beginnings`), or stay (`partial`). In those that
+    stay, `programs` of `recorded` were interrupted, for `percent` of their time, which no figure contains. Up to
+    `doubtful_percent` more was taken where it could not be told from the kernel's own time: it moves no share by more
+    than `doubtful_points`. Nothing of that is `known` where the system does not say how long threads waited; then
+    `outliers` programs took far longer than is usual. `error_points` is half the widest 95 % interval of a share,
+    infinite where there is none. On a `busy` machine (the share of launches that had to wait) caches are cold even
+    where nothing is taken: `drift_points` is how far a share in the quickest launches is from that in all. The loop
+    `stretched_in` took `stretched` times as long as its recorded iterations say, by their number: those without a
+    record are not like them."""
 
     launches: int
     programs: int
@@ -64,27 +72,44 @@ class Interrupted:
     drift_points: float
     beginnings: int = 0
     partial: int = 0
+    doubtful_points: float = 0.0
+    stretched: float = 1.0
+    stretched_in: str = ""
 
     @property
     def steady(self) -> bool:
         """Whether shares are the same in quick launches and in slow ones, as far as intervals tell."""
-        return self.error_points + self.drift_points <= DOUBTFUL
+        return self.off_points <= DOUBTFUL
+
+    @property
+    def off_points(self) -> float:
+        """How far shares on a quiet machine may be from these: their interval, and what cold caches do."""
+        return hypot(self.error_points, COLDER * self.drift_points)
 
     @property
     def trusted(self) -> bool:
         """Whether shares are within DOUBTFUL points of those on a quiet machine. Where nobody else was there, their
         intervals speak for themselves."""
-        return self.doubtful_percent <= DOUBTFUL and (self.busy <= BUSY or self.steady)
+        return self.doubtful_points <= DOUBTFUL and (self.busy <= BUSY or self.steady) and self.alike
+
+    @property
+    def alike(self) -> bool:
+        """Whether iterations that were recorded are like those that they stand for."""
+        return 1 / UNLIKE <= self.stretched <= UNLIKE
 
     @property
     def text(self) -> str:
         """In a sentence; empty when there is nothing to say."""
-        if self.doubtful_percent > DOUBTFUL:
-            return (
-                f"the operating system took up to {self.doubtful_percent:.0f} % of the time where it could not be told "
-                f"from the kernel's own: the shares cannot be trusted"
-            )
         said = []
+        if self.doubtful_percent > DOUBTFUL:
+            alone = self.doubtful_points <= DOUBTFUL
+            so = "totals may be too long by that" if alone else "the shares cannot be trusted"
+            said.append(
+                f"the operating system took up to {self.doubtful_percent:.0f} % of the time where it could not be told "
+                f"from the kernel's own: {so}"
+            )
+            if not alone:
+                return said[0]
         if self.launches:
             waited, are = ("launch", "is") if self.launches == 1 else ("launches", "are")
             said.append(f"{self.launches:,} {waited} had to wait for a processor and {are} left out")
@@ -97,8 +122,13 @@ class Interrupted:
             said.append(
                 f"{self.programs:,} {some}, {self.percent:.1f} % of the time, {were} interrupted and taken out"
             )
-        if not self.trusted:
-            points = self.error_points + self.drift_points
+        if not self.alike:
+            said.append(
+                f"{self.stretched_in} took {self.stretched:.1f} times as long as its recorded iterations say: those "
+                f"without a record are not like them, and the shares inside cannot be trusted"
+            )
+        if self.busy > BUSY and not self.steady:
+            points = self.off_points
             off = f"shares may be off by {points:.0f} points" if isfinite(points) else "too little is left"
             said.append(f"the machine was busy, {off}: they cannot be trusted")
         if not self.known and self.outliers:
@@ -119,7 +149,7 @@ def accounted(trace: Trace, kernel: Kernel) -> Accounted | None:
     if not runs.height or not durations:
         return None
     grids = {launch.id: int(np.prod(launch.grid)) for launch in trace.kernel_launches(kernel.id)}
-    threads = min(_threads(kernel, runs), max(grids[launch] for launch in durations))
+    threads = min(at_once(kernel, runs), max(grids[launch] for launch in durations))
     worked = runs.group_by("launch").agg(
         ((pl.col("raw_ns") - pl.col("taken_ns")) * pl.col("weight")).sum().alias("ns")
     )
@@ -132,7 +162,7 @@ def accounted(trace: Trace, kernel: Kernel) -> Accounted | None:
     return Accounted(float(middle), float(low), float(high), threads) if shares else None
 
 
-def _threads(kernel: Kernel, runs: pl.DataFrame) -> int:
+def at_once(kernel: Kernel, runs: pl.DataFrame) -> int:
     """How many programs ran at a time. Where some were left out, the units tell: a core of a CPU runs one, even if a
     thread that was moved makes it seem more."""
     if runs["weight"].max() == 1:
@@ -154,7 +184,8 @@ def interrupted(trace: Trace, kernel: Kernel, times: Times | None = None) -> Int
         known or kernel.clock.is_simulated
     )  # nothing comes between the instructions of a simulated machine
     doubtful = _doubtful(trace, kernel, times, roots)
-    errors = region_tree(trace, kernel, times).filter(pl.col("kind") != "partition")["share_error"]
+    tree = region_tree(trace, kernel, times).filter(pl.col("kind") != "partition")
+    errors = tree["share_error"]
     error = float(errors.max()) if len(errors) and not errors.null_count() else inf  # type: ignore[arg-type]
     return Interrupted(
         launches=sum(not times.standing[x.id] and not undisturbed(x) for x in launches),
@@ -167,14 +198,48 @@ def interrupted(trace: Trace, kernel: Kernel, times: Times | None = None) -> Int
         known=known,
         outliers=0 if known else _outliers(trace, roots),
         error_points=100.0 * error,
+        doubtful_points=100.0 * _most_off(tree, doubtful / whole) if whole else 0.0,
         busy=_busy(trace, kernel),
         drift_points=100.0 * _drift(times, roots, samples_of(trace, times.standing, kernel.id)),
+        **_stretched(trace, kernel, times),
     )
+
+
+def _most_off(tree: pl.DataFrame, doubtful: float) -> float:
+    """The most by which a region's own share can be off when this share of the time is somebody else's: all of it was
+    taken from the region, or none as far as the others have room."""
+    whole = float(tree["self_ns"].sum())
+    if not 0.0 < doubtful < 1.0 or not whole:
+        return max(0.0, doubtful)
+    most = 0.0
+    for own in (tree["self_ns"] / whole).to_list():
+        for taken in (min(doubtful, own), max(0.0, doubtful - (1.0 - own))):
+            most = max(most, abs(own - (own - taken) / (1.0 - doubtful)))
+    return most
+
+
+def _stretched(trace: Trace, kernel: Kernel, times: Times) -> dict[str, Any]:
+    """The loop whose recorded iterations are least like the others, of those that matter."""
+    names = {region.id: region.name for region in trace.kernel_regions(kernel.id)}
+    loops = {r.id: r.parent for r in trace.kernel_regions(kernel.id) if r.kind == "iteration"}
+    gone = [launch for launch, count in times.standing.items() if not count]
+    mine = trace.scan().filter(pl.col("region").is_in(list(loops)) & ~pl.col("launch").is_in(gone))
+    frame = (
+        mine.group_by("region").agg(TIME.sum().alias("ns"), (LASTED * STANDS).sum().alias("said")).collect()
+    )
+    whole = float(times.frame["total_ns"].max() or 0.0)  # type: ignore[arg-type]
+    found = {
+        loops[region]: ns / said
+        for region, ns, said in frame.iter_rows()
+        if said > 0 and max(ns, said) > DOUBTFUL / 100 * whole
+    }
+    loop = max(found, key=lambda one: abs(log(max(found[one], 1e-9))), default=None)
+    return {} if loop is None else {"stretched": found[loop], "stretched_in": names.get(loop, "a loop")}
 
 
 def _doubtful(trace: Trace, kernel: Kernel, times: Times, roots: list[int]) -> float:
     """Nanoseconds, of all that ran, that may have been taken and were not recognised. A launch that waited for longer
-    than was taken out of it has lost no more than it took longer than a quick launch of its work."""
+    than was taken out of it has lost no more than it took longer than a quick one of its work that had not waited."""
     rows = times.launches.filter(pl.col("region").is_in(roots)).group_by("launch")
     sums = {
         launch: (ns, taken)
@@ -188,12 +253,12 @@ def _doubtful(trace: Trace, kernel: Kernel, times: Times, roots: list[int]) -> f
             waited[launch.id] = launch.preempted_ns or 0.0
     found = 0.0
     for mine in works.values():
-        quick = float(np.quantile([sums[launch][0] for launch in mine], 0.25)) if len(mine) > 1 else 0.0
+        left = {launch: max(waited[launch] - sums[launch][1], 0.0) for launch in mine}
+        alone = [sums[launch][0] for launch in mine if left[launch] <= UNDISTURBED * sums[launch][0]]
+        quick = float(np.quantile(alone, 0.25)) if len(alone) >= ALONE else 0.0
         for launch in mine:
-            ns, taken = sums[launch]
-            found += times.standing.get(launch, 1.0) * min(
-                max(waited[launch] - taken, 0.0), max(ns - quick, 0.0)
-            )
+            lost = min(left[launch], max(sums[launch][0] - quick, 0.0))
+            found += times.standing.get(launch, 1.0) * lost
     return found
 
 

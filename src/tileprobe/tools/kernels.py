@@ -7,21 +7,23 @@ the kernel: one launch that had to wait must not put a kernel first.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from math import inf, isfinite
 from statistics import fmean
 
 import numpy as np
 import polars as pl
 
-from tileprobe.tools.accounting import accounted
+from tileprobe.tools.accounting import accounted, at_once
 from tileprobe.tools.figures import Spread, spread_of_total, together
+from tileprobe.tools.programs import program_times
 from tileprobe.tools.regions import region_tree, whole_ns
 from tileprobe.tools.result import Column
 from tileprobe.tools.signatures import labels
 from tileprobe.tools.times import Times, region_times
 from tileprobe.trace import Kernel, Launch, Trace
-from tileprobe.trace.stand_ins import undisturbed
+from tileprobe.trace.stand_ins import ABOUT, undisturbed
 from tileprobe.trace.works import with_works
 
 ENOUGH = (
@@ -71,24 +73,48 @@ def kernel_totals(trace: Trace, times: Times | None = None) -> pl.DataFrame:
     return frame.sort("total_ns", descending=True, maintain_order=True)
 
 
-def own_lengths(launches: Sequence[Launch], *, plain: bool = True) -> list[float]:
+@dataclass(frozen=True)
+class Known:
+    """Of a kernel: how many of its programs ran at a time, and for each recorded launch how long its longest program
+    took by itself. No launch is shorter than that."""
+
+    threads: int = 1
+    longest_ns: Mapping[int, float] = field(default_factory=dict)
+
+
+def known_of(trace: Trace, kernel: Kernel) -> Known:
+    runs = program_times(trace, kernel)
+    if not runs.height or not kernel.clock.is_time:
+        return Known()
+    return Known(
+        at_once(kernel, runs), dict(runs.group_by("launch").agg(pl.col("lasted_ns").max()).iter_rows())
+    )
+
+
+def own_lengths(launches: Sequence[Launch], known: Known, *, plain: bool = True) -> list[float]:
     """How long launches of one work took by themselves: those without probes, where that is asked for and there are
-    enough. Of a launch that had to wait for a processor that time is left out, as far as it leaves as much as the
-    quickest that had not took."""
+    enough."""
     timed = [launch for launch in launches if launch.duration_ns is not None]
     without = [launch for launch in timed if not launch.probed]
     chosen = without if plain and len(without) >= ENOUGH else timed
-    least = min((one.duration_ns or 0.0 for one in timed if undisturbed(one)), default=0.0)
-    return [_own(launch, least) for launch in chosen]
+    alone = [one.duration_ns or 0.0 for one in timed if undisturbed(one)]
+    programs = [known.longest_ns[one.id] for one in timed if one.id in known.longest_ns]
+    least = min(alone or programs, default=0.0)
+    return [_own(launch, known, alone, least) for launch in chosen]
 
 
-def _own(launch: Launch, least: float) -> float:
-    """If its threads waited for longer than it lasted, they were several, and each delayed it by its part."""
+def _own(launch: Launch, known: Known, alone: Sequence[float], least: float) -> float:
+    """Of a launch that had to wait: as long as those that had not, where there are enough between what it took at the
+    least and at the most; else its duration without its part of what its threads waited for together."""
     lasted, waited = launch.duration_ns or 0.0, launch.preempted_ns or 0.0
     if undisturbed(launch) or not lasted:
         return lasted
-    threads = 1 + waited // lasted
-    return min(lasted, max(lasted - waited / threads, least))
+    low = max(lasted - waited, known.longest_ns.get(launch.id, 0.0))
+    alike = [one for one in alone if low <= ABOUT * one and one <= ABOUT * lasted]
+    if len(alike) >= ENOUGH:
+        return min(lasted, max(low, fmean(alike)))
+    threads = max(min(known.threads, int(np.prod(launch.grid))), 1 + waited // lasted)
+    return min(lasted, max(lasted - waited / threads, low, least))
 
 
 def _row(trace: Trace, kernel: Kernel) -> dict:
@@ -97,10 +123,11 @@ def _row(trace: Trace, kernel: Kernel) -> dict:
     total: float | None = 0.0
     spreads: list[Spread] = []
     timed = 0
+    known = known_of(trace, kernel)
     for work in works:
         mine = [launch for launch in launches if launch.work == work.id]
         timed += sum(launch.duration_ns is not None for launch in mine)
-        lengths = own_lengths(mine)
+        lengths = own_lengths(mine, known)
         if not lengths:
             total = None if work.ran else total
         elif total is not None:

@@ -14,7 +14,8 @@ def labels(kernels: Sequence[Kernel]) -> dict[int, str]:
     found: dict[int, str] = {}
     for name in dict.fromkeys(kernel.name for kernel in kernels):
         mine = [kernel for kernel in kernels if kernel.name == name]
-        apart = [""] if len(mine) == 1 else differences([kernel.signature for kernel in mine])
+        signatures = [kernel.signature for kernel in mine]
+        apart = differences(signatures) if len(set(signatures)) > 1 else [""] * len(mine)
         given = [f"{name} [{what}]" if what else name for what in apart]
         files = {label: {k.file for k, other in zip(mine, given) if other == label} for label in given}
         seen: dict[str, int] = {}

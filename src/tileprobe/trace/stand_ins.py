@@ -61,16 +61,22 @@ def _of_work(launches: list[Launch], sizes: dict[int, _Size]) -> dict[int, list[
     for launch in launches:
         if not complete(launch):
             there = [one for one in launches if complete(one) and one.id not in found]
-            if alike := _alike(launch, there, sizes):
+            if alike := _alike(launch, there, sizes, counted=False):
                 found[launch.id] = alike
     return found
 
 
-def _alike(launch: Launch, others: list[Launch], sizes: dict[int, _Size]) -> list[int]:
+def _alike(
+    launch: Launch, others: list[Launch], sizes: dict[int, _Size], *, counted: bool = True
+) -> list[int]:
     """Those that did about as much, in about the same time as far as one can tell when some of it was somebody
-    else's."""
+    else's. What a launch without room did is not `counted`: a loop in the part that it did not see may be most."""
     mine = sizes.get(launch.id)
-    return [one.id for one in others if mine is not None and one.id in sizes and mine.about(sizes[one.id])]
+    return [
+        one.id
+        for one in others
+        if mine is not None and one.id in sizes and mine.about(sizes[one.id], counted)
+    ]
 
 
 @dataclass(frozen=True)
@@ -81,10 +87,10 @@ class _Size:
     least_ns: float
     most_ns: float
 
-    def about(self, other: _Size) -> bool:
+    def about(self, other: _Size, counted: bool) -> bool:
         some, more = sorted((self.count, other.count))
         apart = self.least_ns > ABOUT * other.most_ns or other.least_ns > ABOUT * self.most_ns
-        return more <= ABOUT * some and not apart
+        return not apart and (not counted or more <= ABOUT * some)
 
 
 def _sizes(trace: Trace, launches: list[int]) -> dict[int, _Size]:

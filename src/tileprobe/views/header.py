@@ -5,7 +5,7 @@ from __future__ import annotations
 from statistics import fmean
 
 from tileprobe.tools.accounting import Interrupted, accounted, interrupted
-from tileprobe.tools.kernels import own_lengths
+from tileprobe.tools.kernels import Known, known_of, own_lengths
 from tileprobe.tools.overhead import overhead
 from tileprobe.tools.signatures import labels
 from tileprobe.tools.times import Times
@@ -37,8 +37,9 @@ def print_header(trace: Trace, kernel: Kernel, screen: Screen, times: Times | No
         screen.say(kernel.signature, "dim")
     if not kernel.clock.is_time:
         screen.say(f"! {text.NO_TIME}", "yellow")
-    screen.say(_launches(launches, works))
-    for line in work_lines(launches, works):
+    known = known_of(trace, kernel)
+    screen.say(_launches(launches, works, known))
+    for line in work_lines(launches, works, known):
         screen.say(line, "dim")
     screen.say(_records(trace, kernel), "dim")
     if cost := _cost(trace, kernel):
@@ -50,7 +51,7 @@ def print_header(trace: Trace, kernel: Kernel, screen: Screen, times: Times | No
     screen.print()
 
 
-def _launches(launches: list[Launch], works: list[Work]) -> str:
+def _launches(launches: list[Launch], works: list[Work], known: Known) -> str:
     probed = [launch for launch in launches if launch.probed]
     ran = max(sum(work.ran for work in works), len(probed))
     said = text.several(ran, "launch", "launches")
@@ -58,14 +59,17 @@ def _launches(launches: list[Launch], works: list[Work]) -> str:
     grids = {launch.grid for launch in probed}
     if grids:
         parts.append(f"grid {text.grid(next(iter(grids)))}" if len(grids) == 1 else f"{len(grids)} grids")
-    parts += _each(launches, works)
+    parts += _each(launches, works, known)
     return " · ".join(parts)
 
 
-def _each(launches: list[Launch], works: list[Work]) -> list[str]:
+def _each(launches: list[Launch], works: list[Work], known: Known) -> list[str]:
     """How long a launch took in the mean, as in the table of kernels, and from where to where most are if they
     differ."""
-    mine = {work.id: own_lengths([launch for launch in launches if launch.work == work.id]) for work in works}
+    mine = {
+        work.id: own_lengths([launch for launch in launches if launch.work == work.id], known)
+        for work in works
+    }
     ran = sum(work.ran for work in works if mine[work.id])
     if not ran:
         return []
@@ -76,7 +80,7 @@ def _each(launches: list[Launch], works: list[Work]) -> list[str]:
     return [f"{text.duration(mean)} each{most}"]
 
 
-def work_lines(launches: list[Launch], works: list[Work]) -> list[str]:
+def work_lines(launches: list[Launch], works: list[Work], known: Known) -> list[str]:
     """Launches of different grids or arguments, where there are any, the most frequent first."""
     kinds: dict[tuple[tuple[int, ...], str], list[Work]] = {}  # of several processes, those alike are one
     for work in works:
@@ -87,7 +91,7 @@ def work_lines(launches: list[Launch], works: list[Work]) -> list[str]:
     for same in sorted(kinds.values(), key=lambda same: -sum(work.ran for work in same))[:WORKS]:
         work = same[0]
         ran, probed = (sum(getattr(work, name) for work in same) for name in ("ran", "probed"))
-        each = "".join(f", {part}" for part in _each(launches, same))
+        each = "".join(f", {part}" for part in _each(launches, same, known))
         what = f"grid {text.grid(work.grid)}" + (f", {work.arguments}" if work.arguments else "")
         recorded = "" if probed == ran else f", {probed:,} recorded"
         lines.append(f"  {text.several(ran, 'launch', 'launches')}{recorded}{each}: {what}")

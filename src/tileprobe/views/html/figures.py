@@ -12,6 +12,7 @@ import polars as pl
 
 from tileprobe.tools.accounting import interrupted
 from tileprobe.tools.iterations import Iterations
+from tileprobe.tools.kernels import known_of
 from tileprobe.tools.overhead import overhead
 from tileprobe.tools.programs import Programs
 from tileprobe.tools.regions import Regions, region_tree, whole_ns
@@ -108,7 +109,7 @@ def notes(trace: Trace, kernel: Kernel, times: Times) -> list[dict[str, str]]:
     careful = [] if kernel.clock.is_time else [text.NO_TIME]
     careful += header.warnings(kernel, works, disturbed)
     said = [
-        *header.work_lines(trace.kernel_launches(kernel.id), works),
+        *header.work_lines(trace.kernel_launches(kernel.id), works, known_of(trace, kernel)),
         *header.notes(trace, kernel, disturbed),
     ]
     return [
