@@ -155,9 +155,11 @@ class Gpu:
     def _amd(self, op: Operation, name: str, held: list, values: dict, stream: int, around: tuple) -> bool:
         """Records in AMD's terms: buffer stores that the hardware drops when they are out of bounds, intrinsics."""
         if name == "amdg.buffer_store":
-            word, base, place = held
+            word, base, place = map(np.ravel, held)  # two words of a thread are stored one after the other
             far = np.atleast_1d(place).astype(np.uint64) * np.uint64(8) & np.uint64(0xFFFFFFFF)
             self._store(far < 2**31 - 2, base + far.astype(np.int64), word)
+        elif name == "tt.join":
+            values[op.results[0]] = np.stack([np.broadcast_to(v, _threads(op)) for v in held], axis=-1)
         elif name == "tt.int_to_ptr":
             values[op.results[0]] = held[0]
         elif name == "tt.load" and held[0] is not None:  # of the table; what a kernel loads is not known
@@ -181,6 +183,9 @@ class Gpu:
 
     def _assembly(self, op: Operation, held: list, values: dict, stream: int, around: tuple) -> None:
         text = attr_value(op, "asm_string").strip("{} ")
+        if text == "v_mov_b64 $0, $1":
+            values[op.results[0]] = held[0]
+            return
         if text.startswith("ds_"):
             self._shared_assembly(op, text, held, values)
             return
@@ -198,13 +203,14 @@ class Gpu:
             values[op.results[0]] = registers["$0"]
 
     def _shared_assembly(self, op: Operation, text: str, held: list, values: dict) -> None:
-        """AMD's accesses to shared memory; the hardware drops what lies behind its end."""
+        """AMD's accesses to shared memory: all threads take part, none may leave it."""
         address = np.atleast_1d(held[0])
         if text.startswith("ds_read_b64"):
-            values[op.results[0]] = self._load(address < SHARED_BYTES, address)
+            values[op.results[0]] = self._load(np.full(address.shape, True), address)
         else:
             far = address + int(re.fullmatch(r"ds_write_b64 \$1, \$2 offset:(\d+)", text)[1])
-            self._store(far < SHARED_BYTES, far, held[1])
+            assert (far < SHARED_BYTES).all()
+            self._store(np.full(far.shape, True), far, held[1])
 
     def _load(self, by: np.ndarray, address: np.ndarray) -> np.ndarray:
         assert (address[by] % 8 == 0).all()
@@ -258,6 +264,11 @@ class Gpu:
             assert place % 8 == 0
             assert 0 <= place < flat.nbytes, f"a record outside of the buffer, at {place}"
             flat[place // 8] = value[n]
+
+
+def _threads(op: Operation) -> int:
+    """How many threads an op is run by."""
+    return int(re.match(r"tensor<(\d+)x", str(op.results[0].type))[1])
 
 
 def _record(op: Operation) -> int | None:

@@ -116,7 +116,11 @@ def test_evidence_of_amd_as_json(capsys):
     _, out, _ = inspect(capsys, "--target", "hip:gfx942", SCRIPT, "--json")
     data = json.loads(out)
     jsonschema.validate(data, SCHEMA)
-    assert [kernel["proton"] for kernel in data["kernels"]] == [None, None]
+    for kernel in data["kernels"]:  # Proton's passes are for CDNA as well
+        ours, theirs = (
+            kernel[side]["instructions"] - kernel["plain"]["instructions"] for side in ("probed", "proton")
+        )
+        assert 0 < ours <= theirs / 2
     assert data["kernels"][1]["plain"]["bank_conflicts"]
 
 

@@ -66,3 +66,43 @@ def test_what_cannot_be_helped_is_said(monkeypatch):
     made, _, said = with_bearable_probes(kernel, PIPELINE)
     assert made is not None
     assert any("4096 bytes" in text for text in said)
+
+
+@pytest.fixture
+def crowded(monkeypatch):
+    """A machine that holds 32 warps of a kernel without probes, and the given number with more than ten records."""
+    original = thinned.side
+
+    def held(warps):
+        def counted(kernel):
+            records = kernel.asm["ptx"].count("%clock64;")
+            return original(kernel) | {"occupancy_warps": warps if records > 10 else 32, "spill_bytes": 0}
+
+        monkeypatch.setattr(thinned, "side", counted)
+
+    return held
+
+
+def test_one_warp_in_eight_is_borne_and_said(crowded):
+    crowded(28)
+    made, step, (said,) = with_bearable_probes(plain("matmul", "sm80"), PIPELINE)
+    assert step == 0
+    assert len(made.records) > 10
+    assert "holds 28 warps, without 32" in said
+
+
+def test_more_is_not(crowded):
+    crowded(27)
+    made, step, (said,) = with_bearable_probes(plain("matmul", "sm80"), PIPELINE)
+    assert step > 0
+    assert len(made.records) < 20
+    assert "with all of them a multiprocessor holds 27 warps, without 32" in said
+
+
+def test_where_nothing_helps_the_least_is_spilled(monkeypatch):
+    """All choices spill the same here: then the one with all probes is taken."""
+    kernel = plain("matmul", "sm80")
+    original = side
+    monkeypatch.setattr(thinned, "side", lambda k: original(k) | {"spill_bytes": 0 if k is kernel else 8})
+    _, step, _ = with_bearable_probes(kernel, PIPELINE)
+    assert step == 0

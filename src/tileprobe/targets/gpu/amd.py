@@ -10,6 +10,7 @@ only a place that is too far away.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from xdsl.dialects.builtin import i64
 from xdsl.ir import SSAValue
@@ -17,16 +18,18 @@ from xdsl.ir import SSAValue
 from tileprobe.ir.layout import BEGIN, EPOCH, GLOBAL_BEGIN, GLOBAL_END, UNIT, Layout
 from tileprobe.ir.reader import parse_type
 from tileprobe.targets.gpu.emit import Emitter
-from tileprobe.targets.gpu.isa import Frame
+from tileprobe.targets.gpu.isa import Frame, Reading
 
 # What LLVM may move over a clock: nothing, or matrix instructions end up in another region. Of RDNA's few registers
 # fewer are spilled when plain vector arithmetic may (LLVM's AMDGPU guide, llvm.amdgcn.sched.barrier: bit 1).
 _CROSSES, _CROSSES_RDNA = 0, 2
+# Records that are stored at once. Each holds two scalar registers until then (RDNA: one), of which there are about a
+# hundred. RDNA's clock is not waited for, and two are enough to hide a move behind a clock.
+_TOGETHER, _TOGETHER_RDNA = 8, 2
 # Words behind the end of every buffer: Triton's buffers have 2^31 - 2 bytes. Offsets of records are added to it, and
 # nothing wraps round below 2^32.
 _NOWHERE = 2**28
-# Behind the end of every work group's shared memory, in bytes: writes out of range are dropped, as they are with
-# buffers (the chapters on LDS of the ISA manuals). Not tried on silicon: docs/gpu.md.
+# Behind every work group's shared memory, in bytes; never used as an address (`_within`).
 _NOWHERE_SHARED = 2**20
 # Hardware registers that name a compute unit, (register, first bit, bits), the finest last.
 _UNITS = {
@@ -43,6 +46,7 @@ class Amd:
     def __init__(self, arch: str) -> None:
         self.arch = arch
         self.narrow = arch.startswith("gfx11")  # its clock has 20 bits, and registers are few
+        self.together = _TOGETHER_RDNA if self.narrow else _TOGETHER
 
     def check(self, layout: Layout) -> None:
         from tileprobe.targets.gpu.target import HipTarget
@@ -68,20 +72,22 @@ class Amd:
         words = none if far is None else emit.binary("arith.divui", far, emit.constant(8))
         return self.only(emit, Frame(emit.each(words), base), by)
 
-    def shared_block(self, emit: Emitter, address: SSAValue, by: SSAValue, far: SSAValue | None) -> Frame:
-        address = emit.each(address if far is None else emit.add(address, far))
-        return self.only(emit, Frame(address, shared=True), by)
+    def shared_block(
+        self, emit: Emitter, address: SSAValue, by: SSAValue, far: SSAValue | None, bin: SSAValue
+    ) -> Frame:
+        at = emit.each(address if far is None else emit.add(address, far))
+        return self.only(emit, Frame(at, shared=True, bin=bin), by)
 
     def onward(self, emit: Emitter, frame: Frame, number: SSAValue, pace: int) -> Frame:
         if frame.shared:
             far = emit.mul(emit.cast(number, 32), emit.constant(pace))
-            return Frame(emit.add(frame.at, far), shared=True)
+            return replace(frame, at=emit.add(frame.at, far))
         far = emit.mul(emit.cast(number, 32), emit.constant(pace // 8))
         return Frame(emit.add(frame.at, far), frame.base)
 
     def only(self, emit: Emitter, frame: Frame, hit: SSAValue) -> Frame:
         away = emit.each(emit.constant(_NOWHERE_SHARED if frame.shared else _NOWHERE))
-        return Frame(emit.select(hit, frame.at, away), frame.base, frame.shared)
+        return replace(frame, at=emit.select(hit, frame.at, away))
 
     def header(self, emit: Emitter, frame: Frame, by: SSAValue, epoch: SSAValue) -> None:
         self.put(emit, frame, by, 8 * EPOCH, epoch)
@@ -96,29 +102,52 @@ class Amd:
         self, emit: Emitter, frame: Frame, by: SSAValue, offset: int, epoch: SSAValue, bits: int
     ) -> None:
         """A clock in its place."""
+        self.keep(emit, [Reading(self.clock(emit), frame, offset, emit.where)], by, epoch, bits)
+
+    def clock(self, emit: Emitter) -> SSAValue:
         stays = [emit.constant(_CROSSES_RDNA if self.narrow else _CROSSES)]
         _call(emit, "llvm.amdgcn.sched.barrier", stays)
         ticks = _call(emit, "llvm.readcyclecounter", [], "i64")
         _call(emit, "llvm.amdgcn.sched.barrier", stays)
-        if bits == 64 and self.narrow and not frame.shared:
-            self._put_low(emit, frame, offset, emit.cast(ticks, 32))
-            return
-        if bits != 64:
-            low = emit.cast(emit.cast(ticks, 32), 64, signed=False)
-            high = emit.binary("arith.shli", emit.cast(epoch, 64, signed=False), emit.constant(32, "i64"))
-            ticks = emit.binary("arith.ori", high, low)
-        self.put(emit, frame, by, offset, ticks)
+        return ticks
+
+    def keep(
+        self, emit: Emitter, readings: Sequence[Reading], by: SSAValue, epoch: SSAValue, bits: int
+    ) -> None:
+        """All are waited for at once, and neighbours are stored by one instruction."""
+        left = list(readings)
+        while left:
+            first, at = left[0], emit.at(left[0].where)
+            if self.narrow and bits == 64 and not first.frame.shared:
+                self._put_low(at, first.frame, first.offset, at.cast(first.ticks, 32))
+            elif len(left) > 1 and first.beside(left[1]):
+                second = left.pop(1)
+                other = emit.at(second.where)
+                words = [_word(at, first.ticks, epoch, bits), _word(other, second.ticks, epoch, bits)]
+                self._put_two(at, first.frame, first.offset, words)
+            else:
+                self.put(at, first.frame, by, first.offset, _word(at, first.ticks, epoch, bits))
+            left.pop(0)
 
     def put(self, emit: Emitter, frame: Frame, by: SSAValue, offset: int, word: SSAValue) -> None:
         """A 64-bit word in its place; who does not store is somewhere else already."""
         if frame.shared:
             text = f"ds_write_b64 $1, $2 offset:{offset}"
-            emit.assembly(text, "=v,v,v", [frame.at, word], ["i32"])
+            emit.assembly(text, "=v,v,v", [_within(emit, frame, offset), word], ["i32"])
             return
         assert frame.base is not None
         place = emit.add(frame.at, emit.constant(offset // 8))
         shape = "contiguity = 1 : i32, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>"
         emit.op("amdg.buffer_store", [emit.each(word), frame.base, place], [], shape)
+
+    def _put_two(self, emit: Emitter, frame: Frame, offset: int, words: list[SSAValue]) -> None:
+        """Two 64-bit words side by side."""
+        assert frame.base is not None
+        place = emit.add(frame.at, emit.constant(offset // 8))
+        both = emit.join(*(_moved(emit, word) for word in words))
+        places = emit.join(place, emit.add(place, emit.constant(1)))
+        shape = "contiguity = 2 : i32, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>"
+        emit.op("amdg.buffer_store", [both, frame.base, places], [], shape)
 
     def _put_low(self, emit: Emitter, frame: Frame, offset: int, word: SSAValue) -> None:
         """The low half of a word whose other half is zero, and is before: one register less."""
@@ -131,7 +160,7 @@ class Amd:
     def fetch(self, emit: Emitter, frame: Frame, by: SSAValue) -> SSAValue:
         # Assembly is separated by ends of lines; LLVM does not know that there is something to wait for.
         text = "ds_read_b64 $0, $1\\0As_waitcnt lgkmcnt(0)"
-        return emit.assembly(text, "=&v,v", [frame.at], ["i64"])[0]
+        return emit.assembly(text, "=&v,v", [_within(emit, frame, 0)], ["i64"])[0]
 
     def settle(self, emit: Emitter) -> None:
         """A wave runs in step and its accesses to shared memory are done in order: nothing may be moved over this."""
@@ -145,6 +174,27 @@ class Amd:
             part = _call(emit, "llvm.amdgcn.s.getreg", [which], "i32")
             unit = emit.binary("arith.ori", emit.binary("arith.shli", unit, emit.constant(bits)), part)
         return emit.cast(unit, 64, signed=False)
+
+
+def _within(emit: Emitter, frame: Frame, offset: int) -> SSAValue:
+    """The address in shared memory; for threads that do not store that of a word which nobody reads. Manuals say that
+    writes out of range are dropped, and also that addresses have 16 bits (RDNA 3 ISA, 3.3.4.1): none relies on it."""
+    assert frame.bin is not None
+    return emit.binary("arith.minsi", frame.at, emit.sub(frame.bin, emit.constant(offset)))
+
+
+def _moved(emit: Emitter, word: SSAValue) -> SSAValue:
+    """A word in vector registers by one instruction; LLVM takes two where four registers are to lie side by side."""
+    return emit.assembly("v_mov_b64 $0, $1", "=v,s", [word], ["i64"], pure=True)[0]
+
+
+def _word(emit: Emitter, ticks: SSAValue, epoch: SSAValue, bits: int) -> SSAValue:
+    """A clock as it is stored: all of it, or its low half under the epoch."""
+    if bits == 64:
+        return ticks
+    low = emit.cast(emit.cast(ticks, 32), 64, signed=False)
+    high = emit.binary("arith.shli", emit.cast(epoch, 64, signed=False), emit.constant(32, "i64"))
+    return emit.binary("arith.ori", high, low)
 
 
 def _call(emit: Emitter, name: str, operands: Sequence[SSAValue], result: str = "") -> SSAValue:

@@ -36,6 +36,13 @@ class Threads:
         parts = f"sizePerThread = [1], threadsPerWarp = [{self.warp_size}], warpsPerCTA = [{self.warps}]"
         return parse_type(f"tensor<{self.count}x{element}, #ttg.blocked<{{{parts}, order = [0]}}>>")
 
+    def pairs_of(self, element: str) -> Attribute:
+        """The same with two elements for each thread."""
+        parts = (
+            f"sizePerThread = [1, 2], threadsPerWarp = [{self.warp_size}, 1], warpsPerCTA = [{self.warps}, 1]"
+        )
+        return parse_type(f"tensor<{self.count}x2x{element}, #ttg.blocked<{{{parts}, order = [1, 0]}}>>")
+
 
 def location(file: str, line: int = 1, column: int = 1) -> LocationAttr:
     """A location that reaches the machine code: Triton keeps the file of what is called only."""
@@ -132,6 +139,11 @@ class Emitter:
             return self.each(left), self.each(right)
         return left, right
 
+    def join(self, left: SSAValue, right: SSAValue) -> SSAValue:
+        """Two values of each thread as one that has both."""
+        held = str(left.type.element_type)  # type: ignore[union-attr]
+        return self.value("tt.join", [left, right], self.threads.pairs_of(held))
+
     # -- control flow ----------------------------------------------------------------------------------------
 
     def repeat(self, count: SSAValue, body: Callable[[Emitter, SSAValue], None]) -> None:
@@ -188,22 +200,35 @@ class Emitter:
         self.op("ttg.local_dealloc", [held], [])
 
     def assembly(
-        self, text: str, constraints: str, operands: Sequence[SSAValue], results: Sequence[str]
+        self,
+        text: str,
+        constraints: str,
+        operands: Sequence[SSAValue],
+        results: Sequence[str],
+        *,
+        pure: bool = False,
     ) -> list[SSAValue]:
-        """Assembly that every thread runs, each with values of its own; it stays where it is."""
+        """Assembly that every thread runs, each with values of its own; it stays where it is, or is `pure`."""
         kinds = [self.threads.of(kind) for kind in results]
-        return self._assembly(text, constraints, [self.each(operand) for operand in operands], kinds)
+        held = [self.each(operand) for operand in operands]
+        return self._assembly(text, constraints, held, kinds, pure=pure)
 
     def scalar_assembly(
         self, text: str, constraints: str, operands: Sequence[SSAValue], results: Sequence[str]
     ) -> list[SSAValue]:
         """The same where the values are those of all threads."""
-        return self._assembly(text, constraints, operands, [parse_type(kind) for kind in results])
+        return self._assembly(text, constraints, operands, [parse_type(kind) for kind in results], pure=False)
 
     def _assembly(
-        self, text: str, constraints: str, operands: Sequence[SSAValue], results: Sequence[Attribute]
+        self,
+        text: str,
+        constraints: str,
+        operands: Sequence[SSAValue],
+        results: Sequence[Attribute],
+        *,
+        pure: bool,
     ) -> list[SSAValue]:
         written = " ".join(text.split())
-        how = f'constraints = "{constraints}", packed_element = 1 : i32, pure = false'
+        how = f'constraints = "{constraints}", packed_element = 1 : i32, pure = {str(pure).lower()}'
         made = self.op("tt.elementwise_inline_asm", operands, results, f'asm_string = "{written}", {how}')
         return list(made.results)

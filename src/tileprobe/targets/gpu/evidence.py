@@ -133,8 +133,6 @@ def _proton(plain: Any, pipeline: str) -> Side | None:
     """Proton with the same regions, without what it has no records for: issue and wait."""
     from tileprobe.targets.gpu.proton import with_proton
 
-    if plain.metadata.target.backend != "cuda":
-        return None
     try:
         made = with_proton(plain, synchronous(pipeline))
     except (RuntimeError, TileProbeError):

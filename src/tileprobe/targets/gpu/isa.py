@@ -2,24 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
+from xdsl.dialects.builtin import LocationAttr
 from xdsl.ir import SSAValue
 
 from tileprobe.errors import UnsupportedError
 from tileprobe.ir.layout import Layout
 from tileprobe.targets.gpu.emit import Emitter
+from tileprobe.targets.gpu.table import WORD
 
 
 @dataclass(frozen=True)
 class Frame:
     """Where the records of an iteration lie: an address of each thread, or words from a `base` that all share. In
-    `shared` memory it is an address of 32 bits."""
+    `shared` memory it is an address of 32 bits, and `bin` that of the word behind all records."""
 
     at: SSAValue
     base: SSAValue | None = None
     shared: bool = False
+    bin: SSAValue | None = None
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A clock that was read and is not stored yet: where it belongs, and the location of its record."""
+
+    ticks: SSAValue
+    frame: Frame
+    offset: int
+    where: LocationAttr
+
+    def beside(self, other: Reading) -> bool:
+        """Whether another one follows in global memory."""
+        return not self.frame.shared and self.frame == other.frame and other.offset == self.offset + WORD
 
 
 class Isa(Protocol):
@@ -41,8 +59,10 @@ class Isa(Protocol):
         """The frame of a stream: its block at an address, or so many bytes further on, an i32 of each thread."""
         ...
 
-    def shared_block(self, emit: Emitter, address: SSAValue, by: SSAValue, far: SSAValue | None) -> Frame:
-        """The same in shared memory, at an address of 32 bits."""
+    def shared_block(
+        self, emit: Emitter, address: SSAValue, by: SSAValue, far: SSAValue | None, bin: SSAValue
+    ) -> Frame:
+        """The same in shared memory, at an address of 32 bits. Nobody reads the word at `bin`, behind all others."""
         ...
 
     def onward(self, emit: Emitter, frame: Frame, number: SSAValue, pace: int) -> Frame:
@@ -77,6 +97,24 @@ class Isa(Protocol):
 
     def settle(self, emit: Emitter) -> None:
         """From here on the threads of a warp see what others of it stored."""
+        ...
+
+
+@runtime_checkable
+class Gathers(Isa, Protocol):
+    """An instruction set in which several clocks are stored at once: records read theirs, and the last of about so many
+    (`together`) stores them all."""
+
+    together: int
+
+    def clock(self, emit: Emitter) -> SSAValue:
+        """A clock, an i64."""
+        ...
+
+    def keep(
+        self, emit: Emitter, readings: Sequence[Reading], by: SSAValue, epoch: SSAValue, bits: int
+    ) -> None:
+        """Clocks that were read, in their places."""
         ...
 
 

@@ -6,6 +6,7 @@ In comes `Code`, read from a cubin or from AMD's assembly, and what the lowering
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
@@ -24,7 +25,9 @@ OUR_FILES = (RECORD_FILE, OTHER_FILE, SHARED_RECORD_FILE, FLUSH_FILE)
 _IN_SHARED = (SHARED_RECORD_FILE, FLUSH_FILE)
 _RECORDS = (RECORD_FILE, SHARED_RECORD_FILE)
 _CLOCKS = ("SR_CLOCKLO", "s_memtime", "HW_REG_SHADER_CYCLES", "s_getreg_b32")
-_NOTHING = ("NOP", "s_nop", "s_code_end")
+# Padding, and hints to the scheduler of RDNA which do nothing themselves.
+_NOTHING = ("NOP", "s_nop", "s_code_end", "s_delay_alu", "s_clause")
+_FROM_VECTOR = re.compile(r"v\S+, v")
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,8 @@ class Instruction:
     @property
     def ours(self) -> bool:
         """Whether records brought it. Compilers give lines to neighbours, so what a record cannot need is not."""
+        if self.opcode.startswith("v_mov") and _FROM_VECTOR.match(self.operands):
+            return False  # clocks and addresses come from scalar registers
         if self.file in _IN_SHARED and self.opcode.startswith(SHARED_OPCODES):
             return True
         return self.file in OUR_FILES and self.opcode.startswith(RECORD_OPCODES)

@@ -51,7 +51,9 @@ class Nvidia:
             address = emit.select(by, address, emit.each(emit.constant(0, "i64")))
         return Frame(address)
 
-    def shared_block(self, emit: Emitter, address: SSAValue, by: SSAValue, far: SSAValue | None) -> Frame:
+    def shared_block(
+        self, emit: Emitter, address: SSAValue, by: SSAValue, far: SSAValue | None, bin: SSAValue
+    ) -> Frame:
         address = emit.each(address if far is None else emit.add(address, far))
         if self.spread:
             address = emit.select(by, address, emit.each(emit.constant(0)))

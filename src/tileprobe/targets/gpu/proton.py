@@ -17,7 +17,6 @@ from xdsl.ir import Operation
 from tileprobe.ir.probe import ProbeOp, RegionOp, StartOp, StopOp
 from tileprobe.ir.reader import op_class, parse_attributes
 
-_MAX_SHARED_BYTES = 227 * 1024
 _ALIGNMENT = 128
 
 
@@ -48,7 +47,7 @@ def with_proton(plain: Any, pipeline: str, buffer: str = "shared") -> tuple[Any,
     if not any(records):
         return None
     options = {**options_of(plain), "instrumentation_mode": f"tileprobe-proton-{buffer}"}
-    with _passes(plain.metadata.target.backend, buffer), tempfile.TemporaryDirectory() as folder:
+    with _passes(plain.metadata.target, buffer), tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "kernel.ttgir")
         with open(path, "w", encoding="utf-8") as file:
             file.write(from_xdsl(module, context).str())
@@ -72,25 +71,34 @@ def _replaced(op: Operation) -> bool:
 
 
 @contextmanager
-def _passes(backend: str, buffer: str) -> Iterator[None]:
-    """Proton's passes in Triton's pipeline: 64-bit clocks, every warp, a circular buffer, as is its default."""
+def _passes(target: Any, buffer: str) -> Iterator[None]:
+    """Proton's passes in Triton's pipeline as it puts them there itself: 64-bit clocks, every warp, a circular buffer,
+    as is its default."""
     from triton._C.libtriton import passes, proton
     from triton._instrumentation import register_instrumentation, unregister_instrumentation
+
+    from tileprobe.targets.gpu.compile import most_shared_bytes
 
     def to_llvm_ir(manager: Any) -> None:
         kind = proton.BUFFER_TYPE.SHARED if buffer == "shared" else proton.BUFFER_TYPE.GLOBAL
         proton.add_convert_proton_to_protongpu(
             manager, proton.METRIC_TYPE.CYCLE, proton.SAMPLING_STRATEGY.NONE, "", proton.GRANULARITY.WARP,
-            proton.BUFFER_STRATEGY.CIRCULAR, kind, 0, _MAX_SHARED_BYTES, 1, _ALIGNMENT, True,
+            proton.BUFFER_STRATEGY.CIRCULAR, kind, 0, most_shared_bytes(str(target.arch)), 1, _ALIGNMENT, True,
         )  # fmt: skip
         passes.common.add_cse(manager)
         proton.add_allocate_proton_shared_memory(manager)
 
-    name = {"cuda": "nvidia", "hip": "amd"}[backend]
+    def to_llvm(manager: Any) -> None:
+        if target.backend == "cuda":
+            proton.add_convert_proton_nvidia_gpu_to_llvm(manager)
+        else:
+            proton.add_convert_proton_amd_gpu_to_llvm(manager, target.arch)
+
+    name = {"cuda": "nvidia", "hip": "amd"}[target.backend]
     points = {
         "load-dialects": proton.load_dialects,
         "ttgpuir-to-llvmir": to_llvm_ir,
-        "llvmir-to-llvm": proton.add_convert_proton_nvidia_gpu_to_llvm,
+        "llvmir-to-llvm": to_llvm,
     }
     for point, callback in points.items():
         register_instrumentation(point=point, backend=name, callback=callback)

@@ -31,13 +31,16 @@ class SharedBuffer:
     entry: SSAValue
     held: SSAValue
     address: SSAValue
+    bin: SSAValue  # that of the word behind all others
 
     @staticmethod
     def made(
         emit: Emitter, isa: Isa, layout: Layout, stream: int, part: int, entry: SSAValue
     ) -> SharedBuffer:
-        words = max(1, shared_words(layout, stream)) * layout.streams[stream].instances
-        return SharedBuffer(isa, layout, stream, part, entry, *emit.shared(words))
+        words = shared_words(layout, stream) * layout.streams[stream].instances
+        held, address = emit.shared(words + 1)  # one for threads that have nothing to store
+        bin = emit.add(address, emit.constant(WORD * words))
+        return SharedBuffer(isa, layout, stream, part, entry, held, address, bin)
 
     def word(self, word: int) -> int:
         """The word of shared memory for one of the block."""
@@ -53,7 +56,7 @@ class SharedBuffer:
     def frame(self, emit: Emitter, by: SSAValue) -> Frame:
         """Where threads find the first word of their instance."""
         far = self.far(emit, shared_words(self.layout, self.stream))
-        return self.isa.shared_block(emit, self.address, by, far)
+        return self.isa.shared_block(emit, self.address, by, far, self.bin)
 
     # -- loops over words ------------------------------------------------------------------------------------
 

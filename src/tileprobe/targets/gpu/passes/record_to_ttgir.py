@@ -36,7 +36,8 @@ from tileprobe.ir.record import (
 )
 from tileprobe.targets.gpu.carried import Carried, Sampling
 from tileprobe.targets.gpu.emit import Emitter, Threads, location
-from tileprobe.targets.gpu.isa import Frame, Isa, isa_of
+from tileprobe.targets.gpu.gathered import Group, gathered
+from tileprobe.targets.gpu.isa import Frame, Gathers, Isa, Reading, isa_of
 from tileprobe.targets.gpu.shared_buffer import SharedBuffer
 from tileprobe.targets.gpu.table import BLOCK, EPOCH_WORD, FIRST_LOOP, LOOP_WORDS, WORD, entry_words, loops_of
 
@@ -173,8 +174,12 @@ class _Lowering:
     done: list[Operation] = field(default_factory=list)
     written: Counter[int] = field(default_factory=Counter)  # slot -> how often so far
     sampled: set[int] = field(default_factory=set)  # loops whose iterations are chosen at run time
+    groups: dict[StoreOp, Group] = field(default_factory=dict)  # records that are stored together
+    read: dict[StoreOp, Reading] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        if isinstance(self.isa, Gathers):
+            self.groups = gathered(self.module, self.isa.together)
         for op in self.module.walk():
             if isinstance(op, (IndexOp, NextOp)) and (op.dynamic is not None or self.layout.circular):
                 self.sampled.add(op.loop.data)
@@ -372,7 +377,14 @@ class _Lowering:
         emit = Emitter(block, op, stream.threads, self._location(slot.slot.data))
         offset = WORD * stream.word(slot.base.data)
         frame, offset = self._near(emit, frame, offset)
-        self.isa.stamp(emit, frame, by, offset, stream.epoch, self.layout.clock_bits)
+        if isinstance(self.isa, Gathers):
+            self.read[op] = Reading(self.isa.clock(emit), frame, offset, emit.where)
+            group = self.groups[op]
+            if op is group[-1]:
+                readings = [self.read[record] for record in group]
+                self.isa.keep(emit, readings, by, stream.epoch, self.layout.clock_bits)
+        else:
+            self.isa.stamp(emit, frame, by, offset, stream.epoch, self.layout.clock_bits)
         if op.payload is not None:
             other = emit.at(_OTHER)
             self._put(other, frame, by, offset + WORD, _payload(other, op.payload))
