@@ -11,6 +11,7 @@ import pytest
 
 from tileprobe.tools.accounting import Interrupted, accounted, interrupted
 from tileprobe.tools.kernels import Known, kernel_totals, known_of, own_lengths
+from tileprobe.tools.regions import region_tree
 from tileprobe.trace import Clock, Kernel, Launch, Region, Trace, Unit, Work
 from tileprobe.views.header import notes
 
@@ -350,6 +351,24 @@ def test_launches_that_all_waited_are_no_measure_for_each_other():
         trace_of(times, waited=dict.fromkeys(range(3), 60.0))
     )  # three others took as long by themselves
     assert three.doubtful_percent == 0.0
+
+
+def test_totals_may_be_too_long_by_what_is_in_doubt():
+    """Six launches of 100 ns that all lost up to 60: the kernel's 600 ns are 240 at the least, its dot's 300 none."""
+    trace = trace_of([(100, 50)] * 6, waited=dict.fromkeys(range(6), 60.0))
+    rows = region_tree(trace, trace.kernels[0])
+    assert rows["low_ns"].to_list() == [pytest.approx(240.0), 0.0]
+    assert rows["high_ns"].to_list() == rows["total_ns"].to_list() == [600.0, 300.0]
+
+
+def test_the_total_of_a_kernel_may_be_too_long_by_what_its_threads_waited():
+    """A program of 100 ns in each launch of 100; one thread waited for 60 of them. Nothing says within what."""
+    trace = trace_of([(100, 50)] * 6, waited=dict.fromkeys(range(6), 60.0), ran={0: 6})
+    (row,) = kernel_totals(trace).iter_rows(named=True)
+    assert (row["total_ns"], row["low_ns"], row["high_ns"]) == (600.0, pytest.approx(240.0), 600.0)
+    alone = trace_of([(100, 50)] * 6, waited={0: 60.0}, ran={0: 6})
+    (row,) = kernel_totals(alone).iter_rows(named=True)
+    assert row["low_ns"] == 600.0  # the others took as long by themselves
 
 
 @pytest.mark.parametrize(

@@ -13,17 +13,16 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from tileprobe.tools.doubt import ALONE, doubtful_ns
 from tileprobe.tools.figures import LASTED, STANDS, TIME
 from tileprobe.tools.programs import program_times
 from tileprobe.tools.regions import region_tree
 from tileprobe.tools.times import Times, region_times, samples_of
 from tileprobe.trace import Kernel, Trace
 from tileprobe.trace.intervals import lanes
-from tileprobe.trace.stand_ins import UNDISTURBED, complete, undisturbed
-from tileprobe.trace.works import with_works
+from tileprobe.trace.stand_ins import complete, undisturbed
 
 BUSY = 0.1  # of the launches had to wait: then others used the caches, too
-ALONE = 3  # launches that did not have to wait, from which on the others are not needed to see what adds up
 # So many times as far from all launches on a busy machine as their quickest quarter is a quiet machine. Twelve kernels
 # beside two busy processes: 2.4 times for the farthest (matmul, whose tiles stay in the caches), most below 1.
 COLDER = 1.5
@@ -183,7 +182,7 @@ def interrupted(trace: Trace, kernel: Kernel, times: Times | None = None) -> Int
     known = (
         known or kernel.clock.is_simulated
     )  # nothing comes between the instructions of a simulated machine
-    doubtful = _doubtful(trace, kernel, times, roots)
+    doubtful = doubtful_ns(trace, kernel, times)
     tree = region_tree(trace, kernel, times).filter(pl.col("kind") != "partition")
     errors = tree["share_error"]
     error = float(errors.max()) if len(errors) and not errors.null_count() else inf  # type: ignore[arg-type]
@@ -235,31 +234,6 @@ def _stretched(trace: Trace, kernel: Kernel, times: Times) -> dict[str, Any]:
     }
     loop = max(found, key=lambda one: abs(log(max(found[one], 1e-9))), default=None)
     return {} if loop is None else {"stretched": found[loop], "stretched_in": names.get(loop, "a loop")}
-
-
-def _doubtful(trace: Trace, kernel: Kernel, times: Times, roots: list[int]) -> float:
-    """Nanoseconds, of all that ran, that may have been taken and were not recognised. A launch that waited for longer
-    than was taken out of it has lost no more than it took longer than a quick one of its work that had not waited."""
-    rows = times.launches.filter(pl.col("region").is_in(roots)).group_by("launch")
-    sums = {
-        launch: (ns, taken)
-        for launch, ns, taken in rows.agg(pl.col("ns").sum(), pl.col("taken_ns").sum()).iter_rows()
-    }
-    works: dict[int, list[int]] = {}
-    waited: dict[int, float] = {}
-    for launch in with_works(trace).launches:
-        if launch.kernel == kernel.id and launch.id in sums:
-            works.setdefault(launch.work, []).append(launch.id)
-            waited[launch.id] = launch.preempted_ns or 0.0
-    found = 0.0
-    for mine in works.values():
-        left = {launch: max(waited[launch] - sums[launch][1], 0.0) for launch in mine}
-        alone = [sums[launch][0] for launch in mine if left[launch] <= UNDISTURBED * sums[launch][0]]
-        quick = float(np.quantile(alone, 0.25)) if len(alone) >= ALONE else 0.0
-        for launch in mine:
-            lost = min(left[launch], max(sums[launch][0] - quick, 0.0))
-            found += times.standing.get(launch, 1.0) * lost
-    return found
 
 
 def _busy(trace: Trace, kernel: Kernel) -> float:

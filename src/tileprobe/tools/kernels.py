@@ -91,30 +91,36 @@ def known_of(trace: Trace, kernel: Kernel) -> Known:
     )
 
 
-def own_lengths(launches: Sequence[Launch], known: Known, *, plain: bool = True) -> list[float]:
-    """How long launches of one work took by themselves: those without probes, where that is asked for and there are
-    enough."""
+def own_lengths(launches: Sequence[Launch], known: Known) -> list[float]:
+    """How long launches of one work took by themselves: those without probes, where there are enough."""
+    return [own for own, _ in own_and_least(launches, known)]
+
+
+def own_and_least(launches: Sequence[Launch], known: Known) -> list[tuple[float, float]]:
+    """The same, and how long each took at the least, if none of its programs ran while a thread waited."""
     timed = [launch for launch in launches if launch.duration_ns is not None]
     without = [launch for launch in timed if not launch.probed]
-    chosen = without if plain and len(without) >= ENOUGH else timed
+    chosen = without if len(without) >= ENOUGH else timed
     alone = [one.duration_ns or 0.0 for one in timed if undisturbed(one)]
     programs = [known.longest_ns[one.id] for one in timed if one.id in known.longest_ns]
     least = min(alone or programs, default=0.0)
     return [_own(launch, known, alone, least) for launch in chosen]
 
 
-def _own(launch: Launch, known: Known, alone: Sequence[float], least: float) -> float:
+def _own(launch: Launch, known: Known, alone: Sequence[float], least: float) -> tuple[float, float]:
     """Of a launch that had to wait: as long as those that had not, where there are enough between what it took at the
     least and at the most; else its duration without its part of what its threads waited for together."""
     lasted, waited = launch.duration_ns or 0.0, launch.preempted_ns or 0.0
     if undisturbed(launch) or not lasted:
-        return lasted
+        return lasted, lasted
     low = max(lasted - waited, known.longest_ns.get(launch.id, 0.0))
     alike = [one for one in alone if low <= ABOUT * one and one <= ABOUT * lasted]
     if len(alike) >= ENOUGH:
-        return min(lasted, max(low, fmean(alike)))
+        usual = min(lasted, max(low, fmean(alike)))
+        return usual, usual
     threads = max(min(known.threads, int(np.prod(launch.grid))), 1 + waited // lasted)
-    return min(lasted, max(lasted - waited / threads, low, least))
+    own = lasted - waited / threads
+    return min(lasted, max(own, low, least)), own
 
 
 def _row(trace: Trace, kernel: Kernel) -> dict:
@@ -122,16 +128,18 @@ def _row(trace: Trace, kernel: Kernel) -> dict:
     launches = trace.kernel_launches(kernel.id)
     total: float | None = 0.0
     spreads: list[Spread] = []
-    timed = 0
+    timed, doubtful = 0, 0.0
     known = known_of(trace, kernel)
     for work in works:
         mine = [launch for launch in launches if launch.work == work.id]
         timed += sum(launch.duration_ns is not None for launch in mine)
-        lengths = own_lengths(mine, known)
+        bounds = own_and_least(mine, known)
+        lengths = [own for own, _ in bounds]
         if not lengths:
             total = None if work.ran else total
         elif total is not None:
             total += fmean(lengths) * work.ran
+            doubtful += fmean(own - min(own, least) for own, least in bounds) * work.ran
             spreads.append(spread_of_total(np.array([lengths]) * (work.ran / len(lengths)), in_order=True))
     ran = sum(work.ran for work in works)
     error = float(together(spreads).half_width()[0]) if spreads and total is not None else inf
@@ -141,7 +149,7 @@ def _row(trace: Trace, kernel: Kernel) -> dict:
         "kernel": kernel.id,
         "target": kernel.target,
         "total_ns": total,
-        "low_ns": max(0.0, total - error) if total is not None and isfinite(error) else None,
+        "low_ns": max(0.0, total - error - doubtful) if total is not None and isfinite(error) else None,
         "high_ns": total + error if total is not None and isfinite(error) else None,
         "launches": ran,
         "recorded": sum(launch.probed for launch in launches),

@@ -11,6 +11,7 @@ from math import isfinite
 
 import polars as pl
 
+from tileprobe.tools.doubt import doubtful_ns
 from tileprobe.tools.headline import headline, short_regions
 from tileprobe.tools.plan import Plan
 from tileprobe.tools.result import Column, Result, Table
@@ -89,9 +90,10 @@ def _add_intervals(trace: Trace, kernel: Kernel, times: Times, rows: list[dict],
     mine = [row for row in rows if row["kind"] != "partition"]
     keys = [(row["partition"], row["region"]) for row in mine]
     sure = how_sure(trace, kernel, times, keys, [row["depth"] == top for row in mine])
+    doubtful = doubtful_ns(trace, kernel, times) if mine else 0.0
     for row, error, of_whole in zip(mine, sure.total_ns.tolist(), sure.share.tolist()):
         known = isfinite(error)
-        row["low_ns"] = max(0.0, row["total_ns"] - error) if known else None
+        row["low_ns"] = max(0.0, row["total_ns"] - error - doubtful) if known else None
         row["high_ns"] = row["total_ns"] + error if known else None
         row["share_error"] = of_whole if isfinite(of_whole) else None
         row["basis"] = sure.basis
