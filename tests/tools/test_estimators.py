@@ -155,6 +155,27 @@ def test_weights_and_fits_multiply_into_totals():
     assert (kernel["self_ns"], kernel["estimate"], kernel["recorded"]) == (400.0, False, 0.5)
 
 
+def test_what_is_scaled_up_does_not_outgrow_what_it_lies_in():
+    """The loop is measured, 100 ns; one iteration of 11 ns that stands for ten would be 110."""
+    rows = {
+        "launch": [0, 0],
+        "program": [0, 0],
+        "region": [0, 1],
+        "start": [0, 0],
+        "stop": [100, 11],
+        "weight": [1.0, 10.0],
+    }
+    trace = Trace.build(
+        rows,
+        kernels=[Kernel(0, "k", "cpu", Clock(1e9))],
+        launches=[Launch(0)],
+        regions=[Region(0, "loop", "loop"), Region(1, "iteration", "iteration", 0, depth=1)],
+    )
+    tree = region_tree(trace, trace.kernels[0])
+    assert tree["total_ns"].to_list() == [100.0, 100.0]
+    assert tree["self_ns"].to_list() == [0.0, 100.0]
+
+
 def test_kernels_that_did_not_run_have_no_table():
     trace = made([(100, 10)])
     trace.kernels.append(Kernel(1, "other", "cpu", Clock(1e9)))

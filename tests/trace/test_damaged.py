@@ -202,3 +202,12 @@ def test_a_text_that_is_none(halves, whole, tmp_path):
     path = changed(whole, tmp_path / "t.parquet", head=put(*halves, value=value))
     with pytest.raises(TileProbeError, match="a text in its description is none"):
         Trace.open(path)
+
+
+@pytest.mark.parametrize("option", ["--trace", "--json", "--chrome", "--html"])
+def test_the_script_that_is_run_is_not_written_over(tmp_path, capsys, option):
+    script = tmp_path / "chat.py"
+    script.write_text("print('hello')\n")
+    assert main(["run", option, str(script), str(script)]) == 2
+    assert "is a script that is run: write to another file" in capsys.readouterr().err
+    assert script.read_text() == "print('hello')\n"

@@ -24,15 +24,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def check_apart(read: Iterable[str], written: Iterable[str | os.PathLike[str] | None]) -> None:
-    """A trace that is read is never what is written: it would be gone before it was shown."""
+def check_apart(
+    read: Iterable[str],
+    written: Iterable[str | os.PathLike[str] | None],
+    what: str = "the trace that is read",
+) -> None:
+    """What is read is never what is written: a trace would be gone before it was shown, a script for good."""
     for path in written:
         for other in read:
             if path and path != "-" and os.path.exists(path) and os.path.exists(other):
                 if os.path.samefile(path, other) and os.path.isfile(other):
-                    raise TileProbeError(
-                        f"{os.fspath(path)} is the trace that is read: write to another file"
-                    )
+                    raise TileProbeError(f"{os.fspath(path)} is {what}: write to another file")
 
 
 def read(args: argparse.Namespace) -> Trace:

@@ -84,6 +84,7 @@ def run(args: argparse.Namespace) -> int:
     from tileprobe.cli import _ending
     from tileprobe.cli import _outputs as outputs
     from tileprobe.cli._running import Running
+    from tileprobe.cli._traces import check_apart
     from tileprobe.cuda_map import check, device_map
     from tileprobe.profiling import Profile
     from tileprobe.session import script
@@ -96,6 +97,8 @@ def run(args: argparse.Namespace) -> int:
         args.target = DEFAULT if chosen else default_target()
     check(args.device_map)
     outputs.check(args)
+    files = [args.trace, args.json, args.chrome, args.html, *(path for _, path in args.views)]
+    check_apart([word for word in words if word.endswith(".py")], files, "a script that is run")
     script.resolve(words)
     tileprobe.use(args.target, **settings(args))
     session = Profile(**session_options(args), progress=True)

@@ -110,7 +110,9 @@ def _rows(regions: list[Region], measured: dict[int, dict], depth: int) -> list[
         while around is not None and around not in rows:
             around = parents.get(around)
         time = measured[region.id]
-        if around is not None:
+        if around is not None:  # what is scaled up does not outgrow what it lies in, which is measured
+            if time["estimate"] and time["total_ns"] > rows[around]["total_ns"] > 0:
+                time = time | {"total_ns": rows[around]["total_ns"]}
             rows[around]["self_ns"] = max(0.0, rows[around]["self_ns"] - time["total_ns"])
         rows[region.id] = {
             "name": region.name,

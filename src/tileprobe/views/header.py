@@ -76,7 +76,7 @@ def _each(launches: list[Launch], works: list[Work], known: Known) -> list[str]:
     mean = sum(fmean(mine[work.id]) * work.ran for work in works if mine[work.id]) / ran
     lengths = sorted(length for each in mine.values() for length in each)
     low, high = (lengths[round(share * (len(lengths) - 1))] for share in (0.1, 0.9))
-    most = f" ({text.duration(low)} to {text.duration(high)})" if high > 2 * low else ""
+    most = f" (most {text.duration(low)} to {text.duration(high)})" if high > 2 * low else ""
     return [f"{text.duration(mean)} each{most}"]
 
 
