@@ -1,54 +1,68 @@
-"""Whether the kernels of `family_kernels` notice a change in a module of the engine's families."""
+"""Whether the cases of families notice a change in a module of the engine: each is tried on all cases that run the
+function that was changed, by Python."""
 
 from __future__ import annotations
 
+import sys
+from collections import defaultdict
+from functools import lru_cache
 from typing import Any
 
-import family_kernels
+import family_cases
 import numpy as np
-from family_kernels import CASES
-from python_engine import FAMILIES, mutants, running, tree_of
+from family_machine import Case
+from python_engine import FAMILIES, HELPERS, NAME, Change, changed, changes, families, memory, tree_of
 
-import tileprobe
-
-# Modules that others are made of: all families run in Python then
-HELPERS = ("addresses", "barriers", "fields")
 MODULES = (*FAMILIES, *HELPERS)
 
 
-def _left(name: str, machine: str) -> list[np.ndarray]:
-    family_kernels.RANDOM = np.random.default_rng(7)
-    with tileprobe.use(machine, threads=1, check=False, step_limit=10_000_000):
-        return family_kernels.run(name)[0]
+def wrong(case: Case, functions: dict[str, Any]) -> str:
+    """What a family that Python runs does wrong."""
+    start = case.bench.memory.ctypes.data
+    memory.allow(start, start + len(case.bench.memory))
+    try:
+        with np.errstate(all="ignore"):
+            return case.bench.run(case, functions[case.op])
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
 
 
-def _cases(module: str) -> list[tuple[str, str]]:
-    return [
-        (name, m) for name, (_, modules, machines) in CASES.items() if module in modules for m in machines
-    ]
+@lru_cache(maxsize=1)
+def reached() -> dict[tuple[str, str], list[Case]]:
+    """By module and function: the cases that run it. All cases must be right in Python."""
+    found: dict[tuple[str, str], list[Case]] = defaultdict(list)
+    functions = families.load({})
+    for name, case in family_cases.named():
+        called: set[tuple[str, str]] = set()
 
+        def watch(frame: Any, event: str, argument: Any, called: set[tuple[str, str]] = called) -> None:
+            module = frame.f_globals.get("__name__", "")
+            if module.startswith(f"{NAME}."):
+                called.add((module.rpartition(".")[2], frame.f_code.co_name))
 
-def _noticed(module: str, tree: Any, right: dict[tuple[str, str], list[np.ndarray]]) -> bool:
-    only = FAMILIES if module in HELPERS else (module,)
-    for (name, machine), wanted in right.items():
+        sys.setprofile(watch)
         try:
-            with running({module: tree}, only) as wrong:
-                found = _left(name, machine)
-        except Exception:
-            return True
-        if wrong or not all(
-            np.array_equal(a, b, equal_nan=a.dtype.kind == "f") for a, b in zip(found, wanted)
-        ):
-            return True
-    return False
+            said = wrong(case, functions)
+        finally:
+            sys.setprofile(None)
+        if said:
+            raise RuntimeError(f"{name}: in Python {said}; no change can be judged")
+        for pair in called:
+            found[pair].append(case)
+    return found
 
 
-def judged(module: str, most: int | None = None) -> tuple[int, list[str]]:
-    """How many changes were tried, and those that no kernel notices."""
-    right = {pair: _left(*pair) for pair in _cases(module)}
-    if _noticed(module, tree_of(module), right):
-        raise RuntimeError(
-            f"{module}.py gives other answers in Python than compiled: no change of it can be judged"
-        )
-    tried = mutants(module, most)
-    return len(tried), [what for what, tree in tried if not _noticed(module, tree, right)]
+def noticed(change: Change, tree: Any) -> bool:
+    functions = families.load({change.module: changed(tree, change)})
+    return any(wrong(case, functions) for case in reached()[change.module, change.function])
+
+
+def judged(module: str, every: int = 1, first: int = 0) -> tuple[int, list[Change]]:
+    """How many changes were tried, and those that no case notices. Every so many is tried, from `first` on."""
+    tree, tried = tree_of(module), changes(module)[first::every]
+    return len(tried), [change for change in tried if not noticed(change, tree)]
+
+
+def counted(module: str, every: int = 1) -> tuple[int, list[str]]:
+    count, alive = judged(module, every)
+    return count, [str(change) for change in alive]

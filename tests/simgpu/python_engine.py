@@ -1,40 +1,42 @@
 """Families of the engine run by Python in place of compiled code, as they are written or with one place changed.
 
 Their modules are loaded once more under another name, with memory that is reached through ctypes and only where the
-launch has memory. A table of code that has callbacks for these families goes into the engine, so that kernels run as
-they always do, slowly. `mutants` changes the source of one module, `running` runs launches inside with it.
+case has memory. `places` are the changes that can be made in a module, `changed` is the module with one of them.
 """
 
 from __future__ import annotations
 
 import ast
-import contextlib
 import copy
 import ctypes
 import importlib
 import importlib.abc
 import importlib.util
 import math
-import random
-import signal
 import sys
 import types
 from collections.abc import Iterator
+from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from exact_floats import F32, write
 
-from tileprobe.targets.simgpu import blocks
-from tileprobe.targets.simgpu.engine import lanes_address, lanes_matrix, layout, numbers, table, vectors
+from tileprobe.targets.simgpu.engine import lanes_address, lanes_matrix, layout, numbers, vectors
 
 FOLDER = Path(vectors.__file__).parent
 NAME, REAL = "python_families", "tileprobe.targets.simgpu.engine"
-FAMILIES = ("atomics", "bulk", "control", "copies", "exchange", "groups", "mbarriers", "memory", "scalar")
+FAMILIES = (
+    "atomics", "bulk", "clusters", "control", "copies", "exchange", "generic", "groups", "mbarriers", "memory",
+    "reductions", "scalar",
+)  # fmt: skip
+HELPERS = ("addresses", "barriers", "fields")  # modules that families are made of
 _CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int64, *([ctypes.c_int64] * 7))
 _HANDLER = ctypes.CFUNCTYPE(None, *([ctypes.c_int64] * 3), ctypes.c_int32, ctypes.c_int64)
-SECONDS = 20  # before a changed family is taken for endless
+STEPS = 400_000  # accesses to memory before a changed family is taken for endless
 
 
 class Outside(Exception):
@@ -42,21 +44,21 @@ class Outside(Exception):
 
 
 class Memory:
-    """What may be touched."""
+    """What may be touched, and how often."""
 
     def __init__(self) -> None:
-        self.spans: list[tuple[int, int]] = []
-        self.last = (0, 0)
+        self.span, self.left = (0, 0), STEPS
+
+    def allow(self, start: int, stop: int) -> None:
+        self.span, self.left = (start, stop), STEPS
 
     def check(self, address: int, size: int) -> None:
-        start, stop = self.last
-        if start <= address and address + size <= stop:
-            return
-        for span in self.spans:
-            if span[0] <= address and address + size <= span[1]:
-                self.last = span
-                return
-        raise Outside(f"{size} bytes at {address:#x}")
+        self.left -= 1
+        if self.left < 0:
+            raise TimeoutError
+        start, stop = self.span
+        if not (start <= address and address + size <= stop):
+            raise Outside(f"{size} bytes at {address:#x}")
 
 
 memory = Memory()
@@ -114,9 +116,45 @@ def _fma(x: float, y: float, z: float) -> float:
         return math.inf if exact > 0 else -math.inf
 
 
+@lru_cache(maxsize=1)
+def _numpy() -> types.ModuleType:
+    """NumPy, but integers become floats with one rounding, as machines do it."""
+    made: Any = types.ModuleType("python_numpy")
+    vars(made).update({name: getattr(np, name) for name in ("ceil", "float64", "floor", "inf", "int64", "nan", "rint", "trunc")})
+    made.float32 = lambda value: np.uint32(write(Fraction(value), 0, F32)).view(np.float32) if type(value) is int else np.float32(value)
+    return made
+
+
 def _execute(entry: int, uop: int, warp: int, constants: int, mask: int, scratch: int) -> None:
+    """A handler over lanes, if it is one, with memory that is the case's."""
+    memory.check(entry, 8)
+    for place, size in ((uop, layout.UOP), (warp, layout.W_REGISTERS), (constants, 8), (scratch, 48 << 10)):
+        memory.check(place, size)
     address = ctypes.c_int64.from_address(entry).value
+    if address not in _handlers():
+        raise Outside(f"no handler at {entry:#x}")
     _HANDLER(address)(uop, warp, constants, ctypes.c_int32(mask & 0xFFFFFFFF).value, scratch)
+
+
+@lru_cache(maxsize=1)
+def _handlers() -> set[int]:
+    return set(vectors.handlers()[1].tolist())
+
+
+def _call(entry: int, *args: int) -> int:
+    """The family whose address stands at `entry`: of a case only what the checks are told with."""
+    memory.check(entry, 8)
+    return _CALLBACK(ctypes.c_int64.from_address(entry).value)(*args)
+
+
+def _shifted(x: int, by: int) -> int:
+    """As 64 bits have it: what is shifted out is lost."""
+    if not 0 <= by < 256:
+        raise Outside(f"a shift by {by}")
+    return ((int(x) << by) + _TOP) % (2 * _TOP) - _TOP
+
+
+_TOP = 1 << 63
 
 
 class Families(importlib.abc.MetaPathFinder, importlib.abc.Loader):
@@ -133,7 +171,7 @@ class Families(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             "lanes_matrix": lanes_matrix,
         }
         fake: Any = types.ModuleType("calls")
-        fake.execute, fake.call = _execute, None
+        fake.execute, fake.call = _execute, _call
         self._shims["calls"] = fake
         self._shims["vectors"] = vectors
         numbered: Any = types.ModuleType("numbers")
@@ -162,12 +200,13 @@ class Families(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         name = module.__spec__.name.partition(".")[2]
         if not name or name in self._shims:
             return
-        code = compile(self.changed[name], name, "exec") if name in self.changed else self._plain(name)
+        code = compile(_wrapped(self.changed[name]), name, "exec") if name in self.changed else self._plain(name)
+        vars(module)["python_shifted"] = _shifted
         exec(code, vars(module))
 
     def _plain(self, name: str) -> Any:
         if name not in self._code:
-            self._code[name] = compile(tree_of(name), name, "exec")
+            self._code[name] = compile(_wrapped(tree_of(name)), name, "exec")
         return self._code[name]
 
     def load(self, changed: dict[str, ast.Module]) -> dict[str, Any]:
@@ -175,7 +214,7 @@ class Families(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         self.changed, self.found = changed, {}
         for name in [name for name in sys.modules if name == NAME or name.startswith(f"{NAME}.")]:
             del sys.modules[name]
-        sys.modules["python_jit"] = self._jit
+        sys.modules["python_jit"], sys.modules["python_numpy"] = self._jit, _numpy()
         sys.meta_path.insert(0, self)
         specs = {name: getattr(module, "__spec__", None) for name, module in self._shims.items()}
         try:
@@ -190,7 +229,21 @@ class Families(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 def tree_of(name: str) -> ast.Module:
     text = (FOLDER / f"{name}.py").read_text()
-    return ast.parse(text.replace(REAL, NAME).replace("tileprobe.targets.jit", "python_jit"))
+    text = text.replace(REAL, NAME).replace("tileprobe.targets.jit", "python_jit")
+    return ast.parse(text.replace("import numpy as np", "import python_numpy as np"))
+
+
+class _Shifts(ast.NodeTransformer):
+    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
+        self.generic_visit(node)
+        if not isinstance(node.op, ast.LShift):
+            return node
+        return ast.Call(ast.Name("python_shifted", ast.Load()), [node.left, node.right], [])
+
+
+def _wrapped(tree: ast.Module) -> ast.Module:
+    """The same with shifts of 64 bits."""
+    return ast.fix_missing_locations(_Shifts().visit(copy.deepcopy(tree)))
 
 
 families = Families()
@@ -231,102 +284,43 @@ def _changes(node: ast.AST) -> Iterator[tuple[str, Any]]:
         yield "condition turned", lambda n: setattr(n, "test", ast.UnaryOp(ast.Not(), n.test))
 
 
-def mutants(name: str, most: int | None = None) -> list[tuple[str, ast.Module]]:
-    """(what was changed, the module), one change each in the functions of a module; of more than `most` some."""
-    tree = tree_of(name)
-    nodes = [
-        node
+@dataclass(frozen=True)
+class Change:
+    """One place of a module, and what is done to it."""
+
+    module: str
+    function: str
+    line: str  # of the source
+    number: int  # of the node
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.module}.{self.function}: `{self.line}`: {self.what}"
+
+
+def _nodes(tree: ast.Module) -> list[tuple[str, ast.AST]]:
+    return [
+        (function.name, node)
         for function in tree.body
         if isinstance(function, ast.FunctionDef)
         for statement in function.body
         for node in ast.walk(statement)
     ]
-    places = [(n, what) for n, node in enumerate(nodes) for what, _ in _changes(node)]
-    if most is not None and len(places) > most:
-        places = random.Random(name).sample(places, most)
-    found = []
-    for n, what in places:
-        changed = copy.deepcopy(tree)
-        same = [
-            node
-            for function in changed.body
-            if isinstance(function, ast.FunctionDef)
-            for statement in function.body
-            for node in ast.walk(statement)
-        ]
-        next(how for said, how in _changes(same[n]) if said == what)(same[n])
-        line = getattr(nodes[n], "lineno", 0)
-        found.append((f"{name}.py:{line}: {what}", ast.fix_missing_locations(changed)))
-    return found
 
 
-# -- running -------------------------------------------------------------------------------------------------------
+def changes(module: str) -> list[Change]:
+    """All that can be made in the functions of a module."""
+    lines = (FOLDER / f"{module}.py").read_text().splitlines()
+    return [
+        Change(module, function, lines[getattr(node, "lineno", 1) - 1].strip(), n, what)
+        for n, (function, node) in enumerate(_nodes(tree_of(module)))
+        for what, _ in _changes(node)
+    ]
 
 
-def _arrays(thing: Any) -> list[np.ndarray]:
-    found: list[np.ndarray] = []
-    for value in vars(thing).values():
-        for one in (
-            value
-            if isinstance(value, (list, tuple))
-            else value.values()
-            if isinstance(value, dict)
-            else [value]
-        ):
-            if isinstance(one, np.ndarray):
-                found.append(one)
-    return found
-
-
-def _allow(worker: Any) -> None:
-    """The memory of a worker's launch, and what its kernel was given."""
-    made = worker.image
-    arrays = [*_arrays(worker), *_arrays(made), *_arrays(made.program)]
-    for value in vars(worker).values():
-        for one in value if isinstance(value, list) else [value]:
-            if type(one).__module__ == blocks.__name__ and one is not made:
-                arrays += _arrays(one)
-    memory.spans = [(a.ctypes.data, a.ctypes.data + a.nbytes) for a in arrays]
-    memory.spans += [tuple(span) for span in made.ranges.tolist()]
-    memory.last = (0, 0)
-
-
-@contextlib.contextmanager
-def running(changed: dict[str, ast.Module], only: tuple[str, ...]) -> Iterator[list[BaseException]]:
-    """Launches inside run the families of the modules `only` in Python. Gives what went wrong in them."""
-    functions = families.load(changed)
-    wrong: list[BaseException] = []
-
-    def guarded(function: Any) -> Any:
-        def call(*args: int) -> int:
-            try:
-                return int(function(*args))
-            except BaseException as error:
-                wrong.append(error)
-                return layout.TRAP
-
-        return _CALLBACK(call)
-
-    made = table.table().copy()
-    held = {function: guarded(function) for function in set(functions.values())}
-    for name, function in functions.items():
-        if function.__module__.rpartition(".")[2] in only:
-            made[numbers.NUMBERS[name]] = ctypes.cast(held[function], ctypes.c_void_p).value
-    before, init = table.table, blocks.Worker.__init__
-
-    def watched(self: Any, *args: Any, **more: Any) -> None:
-        init(self, *args, **more)
-        _allow(self)
-
-    def late(number: int, frame: Any) -> None:
-        raise TimeoutError
-
-    table.table, blocks.Worker.__init__ = (lambda: made), watched  # type: ignore[assignment, method-assign]
-    alarm = signal.signal(signal.SIGALRM, late)
-    signal.alarm(SECONDS)
-    try:
-        yield wrong
-    finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, alarm)
-        table.table, blocks.Worker.__init__ = before, init  # type: ignore[method-assign]
+def changed(tree: ast.Module, change: Change) -> ast.Module:
+    """The module with one of them."""
+    made = copy.deepcopy(tree)
+    node = _nodes(made)[change.number][1]
+    next(how for said, how in _changes(node) if said == change.what)(node)
+    return ast.fix_missing_locations(made)

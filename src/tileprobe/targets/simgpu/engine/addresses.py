@@ -65,7 +65,7 @@ def check_global(cta, out, mask, size):
         for lane in range(32):
             if (mask >> lane) & 1 and raw.i64(out + 8 * lane) & (size - 1):
                 return fault(cta, at.MISALIGNED, lane, raw.i64(out + 8 * lane), size)
-    if low >= 0 and inside(cta, low, high + size):
+    if low >= 0 and high >= 0 and inside(cta, low, high + size):  # above 2**63 is negative, and no memory
         return at.OK
     for lane in range(32):
         if (mask >> lane) & 1:

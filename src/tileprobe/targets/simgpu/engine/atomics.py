@@ -17,6 +17,7 @@ OPERATIONS = ("ADD", "MIN", "MAX", "INC", "DEC", "AND", "OR", "XOR", "EXCH", "CA
 ADD, MIN, MAX, INC, DEC, AND, OR, XOR, EXCH, CAS = range(10)
 TYPES = ("U32", "S32", "U64", "S64", "F32", "F64", "F16x2", "BF16x2")
 _U32, _S32, _U64, _S64, _F32, _F64, _F16, _BF16 = range(8)
+F32_WHOLE = 8  # sums of which subnormal numbers are not flushed: of bulk reductions, no instruction names it
 # I2: bytes; from bit 8 on the operation, from bit 16 on the type
 _ATOMS = NUMBERS["ATOMS"]
 _ALL = 0xFFFFFFFF
@@ -71,13 +72,19 @@ def to_half(value, kind):
 
 
 @part
+def _flushed(bits):
+    """A subnormal float is a zero of its sign."""
+    return bits if bits & 0x7F800000 else bits & 0x80000000
+
+
+@part
 def _added(x, y, kind):
-    if kind == _F32:  # subnormal numbers are flushed
-        a, b = raw.float_of(x), raw.float_of(y)
-        total = a + b
+    if kind == F32_WHOLE or kind == _F32:
+        flush = kind == _F32  # PTX ISA, `atom`: on global memory subnormal inputs and results are flushed
+        total = raw.float_of(_flushed(x) if flush else x) + raw.float_of(_flushed(y) if flush else y)
         if total != total:
             return 0x7FFFFFFF
-        return raw.bits_of(total)
+        return _flushed(raw.bits_of(total)) if flush else raw.bits_of(total)
     if kind == _F64:
         return raw.bits_of_double(raw.double_of(x) + raw.double_of(y))
     low = to_half(half(x & 0xFFFF, kind) + half(y & 0xFFFF, kind), kind)

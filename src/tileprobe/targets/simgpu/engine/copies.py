@@ -103,7 +103,7 @@ def _matrices(uop, warp, cta, constants, mask, load):
     count, exchanged = how & BYTES, how & 0x100
     shared_addresses(uop, warp, cta, constants, mask, out)
     own_shared(cta, out)
-    needed = mask if count == 4 else mask & ((1 << (8 * count)) - 1)
+    needed = (1 << (8 * count)) - 1  # also of lanes that do not execute: their rows are touched, too
     start, room = raw.i64(cta + at.CTA_SHARED_BASE), raw.i64(cta + at.CTA_SHARED_BYTES)
     for lane in range(32):
         address = raw.i64(out + 8 * lane)

@@ -37,7 +37,7 @@ _FAST = tuple(
         "block_s8",
     )
 )  # fmt: skip
-FAST_SUMS = 256  # in I1
+FAST_SUMS = 512  # in I1
 _NONE, _ROW = at.BAD_DESCRIPTOR, at.ROW
 _WAIT = NUMBERS["WARPGROUP"]
 

@@ -9,7 +9,7 @@ from tileprobe.targets.jit import part
 from tileprobe.targets.simgpu.engine import clocks, raw, shadow
 from tileprobe.targets.simgpu.engine import layout as at
 from tileprobe.targets.simgpu.engine.addresses import fault, inside
-from tileprobe.targets.simgpu.engine.atomics import ADD, MAX, MIN, after, half, to_half
+from tileprobe.targets.simgpu.engine.atomics import ADD, F32_WHOLE, MAX, MIN, after, half, to_half
 from tileprobe.targets.simgpu.engine.bulk import (
     DESCRIPTOR_BYTES,
     element_bytes,
@@ -58,7 +58,9 @@ def _combine(place, here, kind, operation):
     if kind in (_U32, _S32, _F32, _F32_FLUSHED):
         if kind >= _F32 and operation != ADD:
             return False
-        form = _AS_U32 if kind == _U32 else _AS_S32 if kind == _S32 else _AS_F32
+        form = _AS_U32 if kind == _U32 else _AS_S32 if kind == _S32 else F32_WHOLE
+        if kind == _F32_FLUSHED:
+            form = _AS_F32
         raw.put32(place, after(raw.u32(place), raw.u32(here), np.int64(0), operation, form))
         return True
     return False

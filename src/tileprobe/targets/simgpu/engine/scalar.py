@@ -152,10 +152,11 @@ def _directed_integer(result, single, value, signed, direction):
     """The float beside the nearest one, if that lies on the wrong side of an integer."""
     if not signed and value < 0:  # above 2**63: compare halves, with a bit for what is lost
         close = np.float64(single) * 0.5
-        back = np.int64(close) if close < 9223372036854775808.0 else 9223372036854775807
+        large = close >= 9223372036854775808.0
+        back = 9223372036854775807 if large else np.int64(close)
         half = (value >> 1) & 0x7FFFFFFFFFFFFFFF
-        below = back < half or (back == half and value & 1)
-        above = back > half or close >= 9223372036854775808.0
+        below = not large and (back < half or (back == half and value & 1))
+        above = large or back > half
     else:
         close = np.float64(single)
         large = close >= 9223372036854775808.0
@@ -202,8 +203,8 @@ def _mufu(uop, target, source):
     elif abs(value) == np.inf:
         raw.put32(target, _QUIET)
         return
-    elif which == 1:  # the argument is in full circles
-        result = math.sin(2.0 * math.pi * (value - np.floor(value)))
+    elif which == 1:  # the argument is in full circles; zeros keep their sign (PTX ISA, `sin`)
+        result = math.sin(2.0 * math.pi * (value - np.floor(value))) if value != 0.0 else value
     else:
         result = math.cos(2.0 * math.pi * (value - np.floor(value)))
     raw.put32(target, raw.bits_of(np.float32(_flushed(result))))
