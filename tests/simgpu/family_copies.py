@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+from family_barriers import random_clocks
 from family_machine import ALL, LANES, SHARED, UR, Bench, K, R, chosen, group, near
 from family_memory import SOME, look
-from family_order import random_clocks
 
 from tileprobe.targets.simgpu.engine import layout as at
 from tileprobe.targets.simgpu.engine import shadow
@@ -16,7 +16,12 @@ from tileprobe.targets.simgpu.engine.lanes_address import PAIR_A, PAIR_B
 def entry(b, n):
     """A copy in the ring: four words, where from, where to, the place in the code."""
     block = b.part("ring")[COPY * n : COPY * (n + 1)]
-    return block[:16].view(np.uint32), block[16:272].view(np.int64), block[272:528].view(np.int64), block[528:532].view(np.int32)
+    return (
+        block[:16].view(np.uint32),
+        block[16:272].view(np.int64),
+        block[272:528].view(np.int64),
+        block[528:532].view(np.int32),
+    )
 
 
 def put_copy(b, n, mask, zeros, size, number, source, target, pc=3):
@@ -39,7 +44,16 @@ def done(b, n):
 
 def filled(b, n, mask=SOME, zeros=0x0F000005, size=4, number=0):
     slots = b.random.permutation(SHARED // size)[:32]
-    put_copy(b, n, mask, zeros, size, number, b.at("global") + size * b.random.permutation(100)[:32], b.at(f"shared{b.me}") + size * slots)
+    put_copy(
+        b,
+        n,
+        mask,
+        zeros,
+        size,
+        number,
+        b.at("global") + size * b.random.permutation(100)[:32],
+        b.at(f"shared{b.me}") + size * slots,
+    )
 
 
 @group
@@ -47,7 +61,13 @@ def copies_issued():
     made = []
     for arch in (80, 90):
         for size in (4, 8, 16):
-            for mask, held, pending, first in ((ALL, ALL, 0, 0), (SOME, 0x0F0F00FF, 3, 61), (SOME, 0, 0, 7), (ALL, SOME, RING, 70), (ALL, ALL, RING - 1, 2)):
+            for mask, held, pending, first in (
+                (ALL, ALL, 0, 0),
+                (SOME, 0x0F0F00FF, 3, 61),
+                (SOME, 0, 0, 7),
+                (ALL, SOME, RING, 70),
+                (ALL, ALL, RING - 1, 2),
+            ):
                 b = Bench(arch, seed=size)
                 b.put(W_COPIES_MADE=first + pending, W_COPIES_DONE=first, W_GROUP=9)
                 for n in range(RING if pending >= RING else 0):
@@ -60,7 +80,16 @@ def copies_issued():
                 b.pairs(UR(4), 60)
                 b.predicate(2, held)
 
-                def then(b=b, size=size, mask=mask, held=held, pending=pending, first=first, offsets=offsets, sources=sources):
+                def then(
+                    b=b,
+                    size=size,
+                    mask=mask,
+                    held=held,
+                    pending=pending,
+                    first=first,
+                    offsets=offsets,
+                    sources=sources,
+                ):
                     loaded = mask & held
                     look(b, sources, loaded, size)
                     made_so_far = first + pending
@@ -69,11 +98,26 @@ def copies_issued():
                         done(b, place)
                         b.put(W_COPIES_DONE=first + 1)
                     froms = sources if loaded else b.part("scratch")[512:768].view(np.int64).copy()
-                    put_copy(b, place, mask, mask & ~loaded, size, 9, froms, b.at(f"shared{b.me}") + offsets, 5)
+                    put_copy(
+                        b, place, mask, mask & ~loaded, size, 9, froms, b.at(f"shared{b.me}") + offsets, 5
+                    )
                     b.put(W_COPIES_MADE=made_so_far + 1)
 
                 made.append(
-                    b.case("LDGSTS", then, mask, A=R(0), B=K(2), I0=8, C=R(4), E=UR(4), SPARE=40, UNIT=PAIR_A | PAIR_B, PS=2, I2=size)
+                    b.case(
+                        "LDGSTS",
+                        then,
+                        mask,
+                        A=R(0),
+                        B=K(2),
+                        I0=8,
+                        C=R(4),
+                        E=UR(4),
+                        SPARE=40,
+                        UNIT=PAIR_A | PAIR_B,
+                        PS=2,
+                        I2=size,
+                    )
                 )
     return made
 
@@ -105,7 +149,11 @@ def copies_told():
 @group
 def copies_refused():
     made = []
-    for what, kind in (("shared", at.SHARED_BOUNDS), ("global", at.OUT_OF_BOUNDS), ("crooked", at.MISALIGNED)):
+    for what, kind in (
+        ("shared", at.SHARED_BOUNDS),
+        ("global", at.OUT_OF_BOUNDS),
+        ("crooked", at.MISALIGNED),
+    ):
         b = Bench()
         offsets, sources = 8 * LANES, b.at("global") + 8 * LANES
         offsets[9] = SHARED if what == "shared" else offsets[9]
@@ -134,7 +182,13 @@ def copies_waited_for():
                 b = Bench(races=races)
                 b.put(W_COPIES_MADE=first + 5, W_COPIES_DONE=first, W_GROUP=3)
                 for n, number in enumerate((0, 0, 1, 2, 2)):
-                    filled(b, (first + n) % RING, mask=ALL if n == 2 else SOME, number=number, size=(4, 8, 16, 4, 8)[n])
+                    filled(
+                        b,
+                        (first + n) % RING,
+                        mask=ALL if n == 2 else SOME,
+                        number=number,
+                        size=(4, 8, 16, 4, 8)[n],
+                    )
                 if races:
                     random_clocks(b)
                     b.part("counters").view(np.uint32)[:] = 60 + np.arange(b.part("counters").nbytes // 4)
@@ -206,7 +260,11 @@ def matrices_told():
                 else:
                     b.shared[32 * k : 32 * k + 16] = b.rows(R(20))[0].view(np.uint8)[16 * k : 16 * k + 16]
 
-        told = [(shadow.LOADS, near(0), 0xFF, 16, 0)] if load else [(shadow.STORE, k, 32 * k, 16, int(k == 3)) for k in range(8)]
+        told = (
+            [(shadow.LOADS, near(0), 0xFF, 16, 0)]
+            if load
+            else [(shadow.STORE, k, 32 * k, 16, int(k == 3)) for k in range(8)]
+        )
         op = "LDSM" if load else "STSM"
         made.append(b.case(op, then, told=told, says=says, D=R(20), E=R(20), A=R(0), B=K(2), I2=1))
     return made
@@ -216,7 +274,12 @@ def matrices_told():
 def matrices_refused():
     made = []
     for arch in (80, 90):
-        for where, kind in ((SHARED, at.SHARED_BOUNDS), (-16, at.SHARED_BOUNDS), (8, at.MISALIGNED), (SHARED - 8, at.MISALIGNED)):
+        for where, kind in (
+            (SHARED, at.SHARED_BOUNDS),
+            (-16, at.SHARED_BOUNDS),
+            (8, at.MISALIGNED),
+            (SHARED - 8, at.MISALIGNED),
+        ):
             for op in ("LDSM", "STSM"):
                 for room in (SHARED, SHARED - 8):
                     if (arch == 80 and where < 0) or (room != SHARED and where != SHARED):

@@ -1,4 +1,4 @@
-"""Cases for products of warp groups: matrices of whole numbers in shared memory in every layout, sums that are exact."""
+"""Cases for products of warp groups: matrices of whole numbers in shared memory in every layout, exact sums."""
 
 from __future__ import annotations
 
@@ -101,11 +101,16 @@ def accumulated(b, operand, shape, half, warp, values=None):
 
 # form, mode of A and B, A exchanged, B exchanged, A in registers, half sums, columns
 CASES = (
-    ("f16", 0, 0, False, False, False, False, 16), ("f16", 1, 1, False, False, False, False, 8), ("f16", 2, 3, False, True, False, True, 16),
-    ("f16", 3, 2, True, False, False, False, 8), ("f16", 1, 1, True, True, False, False, 8), ("f16", 0, 0, True, True, False, True, 8),
-    ("bf16", 3, 0, False, True, False, False, 16), ("bf16", 0, 2, False, False, True, False, 16), ("f16", 0, 1, False, True, True, True, 16),
-    ("tf32", 1, 1, False, False, False, False, 8), ("tf32", 0, 3, False, False, True, False, 8), ("e4m3", 2, 2, False, False, False, False, 16),
-    ("e5m2", 0, 0, False, False, True, False, 8), ("e4m3", 0, 3, False, False, True, True, 8), ("s8", 3, 0, False, False, False, False, 8),
+    ("f16", 0, 0, False, False, False, False, 16), ("f16", 1, 1, False, False, False, False, 8),
+    ("f16", 2, 3, False, True, False, True, 16),
+    ("f16", 3, 2, True, False, False, False, 8), ("f16", 1, 1, True, True, False, False, 8),
+    ("f16", 0, 0, True, True, False, True, 8),
+    ("bf16", 3, 0, False, True, False, False, 16), ("bf16", 0, 2, False, False, True, False, 16),
+    ("f16", 0, 1, False, True, True, True, 16),
+    ("tf32", 1, 1, False, False, False, False, 8), ("tf32", 0, 3, False, False, True, False, 8),
+    ("e4m3", 2, 2, False, False, False, False, 16),
+    ("e5m2", 0, 0, False, False, True, False, 8), ("e4m3", 0, 3, False, False, True, True, 8),
+    ("s8", 3, 0, False, False, False, False, 8),
     ("u8", 0, 1, False, False, True, False, 24), ("s8", 0, 0, False, False, True, False, 8),
 )  # fmt: skip
 
@@ -152,7 +157,13 @@ def prepared(case, keep, warp, checks=False, races=False, used=64):
     start = b.random.integers(-9, 9, (16, columns))
     accumulated(b, R(8), shape, half, warp, start)
     b.predicate(2, 0xFFFFFFFF if keep else 0, warp)
-    how = g.FORMS.index(form) | g.EXCHANGED_A * turned_a | g.EXCHANGED_B * turned_b | g.REGISTERS * registers | g.HALF_SUMS * half
+    how = (
+        g.FORMS.index(form)
+        | g.EXCHANGED_A * turned_a
+        | g.EXCHANGED_B * turned_b
+        | g.REGISTERS * registers
+        | g.HALF_SUMS * half
+    )
     fields = {"A": R(0), "C": R(8), "D": R(30), "E": UR(8), "PS": 2, "I0": columns, "I1": how}
     return b, fields, mine @ w.T + (start if keep else 0), shape, half, right
 
@@ -245,7 +256,10 @@ def group_products_told():
         form, mode_a, mode_b, turned_a, turned_b, registers, _, columns = CASES[number]
         size = _SIZE[form]
         told = []
-        for pair, mode, turned, first, lines in ((10, mode_b, turned_b, 0, columns), (8, mode_a, turned_a, 16, 16)):
+        for pair, mode, turned, first, lines in (
+            (10, mode_b, turned_b, 0, columns),
+            (8, mode_a, turned_a, 16, 16),
+        ):
             if pair == 8 and registers:
                 continue
             start = (int(b.rows(UR(pair), 1, 1)[0, 0]) & 0x3FFF) << 4
@@ -253,7 +267,9 @@ def group_products_told():
             each = 16 // size
             for line in range(first, first + lines, each if turned else 1):
                 for k in range(0, 32 // size, 1 if turned else each):
-                    where = swizzled(start + place(line, k, size, mode, turned, leading, stride), mode) - b.base
+                    where = (
+                        swizzled(start + place(line, k, size, mode, turned, leading, stride), mode) - b.base
+                    )
                     told.append((shadow.ENGINE, clocks.PRODUCTS, where, 16, 0))
         told = told[:1] if says else told
         b.put(1, W_NUMBER=1)

@@ -36,7 +36,12 @@ def shuffles():
                 for lane in LANES:
                     s, by = int(segment[lane]), int(amount[lane]) & 31
                     last = lane & s | int(clamp[lane]) & ~s & 31
-                    j = {x.UP: lane - by, x.DOWN: lane + by, x.BFLY: lane ^ by, x.IDX: lane & s | by & ~s & 31}[mode]
+                    j = {
+                        x.UP: lane - by,
+                        x.DOWN: lane + by,
+                        x.BFLY: lane ^ by,
+                        x.IDX: lane & s | by & ~s & 31,
+                    }[mode]
                     good = j >= last if mode == x.UP else j <= last
                     inside.append(good)
                     if mask >> int(lane) & 1:
@@ -54,7 +59,14 @@ def votes():
     for op in ("VOTE", "VOTEU"):
         for how in (x.ANY, x.EVERY, x.SAME):
             for negated in (False, True):
-                for mask, held in ((ALL, 0), (ALL, ALL), (SOME, ~SOME & ALL), (SOME, SOME), (SOME, 0x1000F05), (2, 5)):
+                for mask, held in (
+                    (ALL, 0),
+                    (ALL, ALL),
+                    (SOME, ~SOME & ALL),
+                    (SOME, SOME),
+                    (SOME, 0x1000F05),
+                    (2, 5),
+                ):
                     b = Bench()
                     b.predicate(2, held)
                     b.predicate(4, 0x0F0F0F0F)
@@ -66,7 +78,9 @@ def votes():
                         b.rows(R(20))[0, chosen(where)] = on
                         b.predicate(4, b.predicate(4) & ~where | (where if holds else 0))
 
-                    made.append(b.case(op, then, mask, D=R(20), PD=4, PS=2 | (at.NEGATED if negated else 0), I0=how))
+                    made.append(
+                        b.case(op, then, mask, D=R(20), PD=4, PS=2 | (at.NEGATED if negated else 0), I0=how)
+                    )
     return made
 
 
@@ -95,7 +109,14 @@ def one_for_all():
 @group
 def reductions():
     made = []
-    folds = {x.AND: np.bitwise_and, x.OR: np.bitwise_or, x.XOR: np.bitwise_xor, x.SUM: np.add, x.MIN: np.minimum, x.MAX: np.maximum}
+    folds = {
+        x.AND: np.bitwise_and,
+        x.OR: np.bitwise_or,
+        x.XOR: np.bitwise_xor,
+        x.SUM: np.add,
+        x.MIN: np.minimum,
+        x.MAX: np.maximum,
+    }
     for how, fold in folds.items():
         for sign in (0, 1):
             for seed, mask in enumerate((*MASKS, ALL, 0x80000001)):
@@ -108,7 +129,9 @@ def reductions():
                 def then(b=b, fold=fold, sign=sign, mask=mask):
                     values = b.rows(R(3))[0, chosen(mask)]
                     with np.errstate(over="ignore"):
-                        b.rows(UR(5))[:] = fold.reduce(values.view(np.int32) if sign else values, dtype=np.int32 if sign else np.uint32).astype(np.uint32)
+                        b.rows(UR(5))[:] = fold.reduce(
+                            values.view(np.int32) if sign else values, dtype=np.int32 if sign else np.uint32
+                        ).astype(np.uint32)
 
                 made.append(b.case("REDUX", then, mask, D=UR(5), A=R(3), I0=how, I1=sign))
     return made
@@ -152,7 +175,9 @@ def summed(old, value, kind):
             old, value = flushed(old), flushed(value)
         return encoded(added(read(old, form), read(value, form)), form, flush=kind == "F32")
     form = F16 if kind == "F16x2" else BF16
-    low, high = (encoded(added(read(old >> n & 0xFFFF, form), read(value >> n & 0xFFFF, form)), form) for n in (0, 16))
+    low, high = (
+        encoded(added(read(old >> n & 0xFFFF, form), read(value >> n & 0xFFFF, form)), form) for n in (0, 16)
+    )
     return low | high << 16
 
 
@@ -171,13 +196,17 @@ def result(old, value, other, operation, kind):
 
 
 FLOATING = {
-    "F32": [0, 0x80000000, 1, 0x80000001, 0x7FFFFF, 0x800000, 0x80800001, 0x3F800000, 0xBF800000, 0x7F7FFFFF, 0x7F800000,
+    "F32": [0, 0x80000000, 1, 0x80000001, 0x7FFFFF, 0x800000, 0x80800001, 0x3F800000, 0xBF800000, 0x7F7FFFFF,
+    0x7F800000,
             0xFF800000, 0x7FC00001, 0x33800000, 0x3F800001],
-    "F64": [0, 1 << 63, 1, 0x3FF0000000000000, 0xBFF0000000000000, 0x7FEFFFFFFFFFFFFF, 0x7FF0000000000000, 0x3CA0000000000000,
+    "F64": [0, 1 << 63, 1, 0x3FF0000000000000, 0xBFF0000000000000, 0x7FEFFFFFFFFFFFFF, 0x7FF0000000000000,
+    0x3CA0000000000000,
             0x3FF0000000000001],
-    "F16x2": [0, 0x8000, 1, 0x8001, 0x3FF, 0x400, 0x3C00, 0xBC00, 0x7BFF, 0x7C00, 0xFC00, 0x7E00, 0x1000, 0x3C01, 0x4C00, 0x1001,
+    "F16x2": [0, 0x8000, 1, 0x8001, 0x3FF, 0x400, 0x3C00, 0xBC00, 0x7BFF, 0x7C00, 0xFC00, 0x7E00, 0x1000,
+    0x3C01, 0x4C00, 0x1001,
               0x03FE, 0x4FFF, 0x5000, 0x0FFF, 0x83FF],
-    "BF16x2": [0, 0x8000, 1, 0x8001, 0x7F, 0x80, 0x3F80, 0xBF80, 0x7F7F, 0x7F80, 0xFF80, 0x7FC0, 0x3B80, 0x3F81, 0x3B81, 0x3BFF,
+    "BF16x2": [0, 0x8000, 1, 0x8001, 0x7F, 0x80, 0x3F80, 0xBF80, 0x7F7F, 0x7F80, 0xFF80, 0x7FC0, 0x3B80,
+    0x3F81, 0x3B81, 0x3BFF,
                0x7B00, 0x0081],
 }  # fmt: skip
 
@@ -195,7 +224,18 @@ def operands(b, kind, count):
         pick = b.random.choice(np.array(FLOATING[kind], np.uint64), count)
         return np.where(b.random.random(count) < 0.6, pick, noise.astype(np.uint64))
     width = 64 if "64" in kind else 32
-    edges = [0, 1, 2, 5, 1 << 31, (1 << 31) - 1, (1 << width) - 1, 1 << width - 1, (1 << width - 1) - 1, 3 << 40]
+    edges = [
+        0,
+        1,
+        2,
+        5,
+        1 << 31,
+        (1 << 31) - 1,
+        (1 << width) - 1,
+        1 << width - 1,
+        (1 << width - 1) - 1,
+        3 << 40,
+    ]
     return b.random.choice(np.array(edges, np.uint64), count) & np.uint64((1 << width) - 1)
 
 
@@ -273,10 +313,27 @@ def atomics_told():
                 words[lane] = b.rows(R(4))[0, lane]
 
         told = [
-            (shadow.GLOBAL, near(0), SOME, 4 | shadow.ATOMIC << 8, 0) if op == "ATOMG" else (shadow.ATOMICS, near(0), SOME, 4, 0)
+            (shadow.GLOBAL, near(0), SOME, 4 | shadow.ATOMIC << 8, 0)
+            if op == "ATOMG"
+            else (shadow.ATOMICS, near(0), SOME, 4, 0)
         ]
         how = 4 | a.EXCH << 8
-        made.append(b.case(op, then, SOME, told=told, says=says, A=R(0), B=K(2), C=R(4), E=R(8), D=R(20), I1=PAIR_A, I2=how))
+        made.append(
+            b.case(
+                op,
+                then,
+                SOME,
+                told=told,
+                says=says,
+                A=R(0),
+                B=K(2),
+                C=R(4),
+                E=R(8),
+                D=R(20),
+                I1=PAIR_A,
+                I2=how,
+            )
+        )
     return made
 
 

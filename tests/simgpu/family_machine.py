@@ -88,7 +88,11 @@ class Bench:
             "clocks": 8 * self.agents * self.subjects, "counters": clocks.counters_bytes(WARPS), "gap": 64,
         }  # fmt: skip
         for n in range(self.members):
-            sizes |= {f"cta{n}": at.CTA_BYTES, f"shared{n}": SHARED, f"bulk{n}": at.ASYNC * (at.ASYNC_ROOM + 1)}
+            sizes |= {
+                f"cta{n}": at.CTA_BYTES,
+                f"shared{n}": SHARED,
+                f"bulk{n}": at.ASYNC * (at.ASYNC_ROOM + 1),
+            }
         sizes["scratch"] = at.CTA_SCRATCH_BYTES
         self.places, total = {}, 64
         for name, size in sizes.items():

@@ -217,7 +217,9 @@ def shared_told():
                 return says
             moved(b, b.at("shared1") + offsets, SOME, 4, load, False, "shared1")
 
-        which = (shadow.LOADS, near(0), SOME, 4, 0) if load else (shadow.STORES, near(0), SOME, 4, near(3, R(20)))
+        which = (
+            (shadow.LOADS, near(0), SOME, 4, 0) if load else (shadow.STORES, near(0), SOME, 4, near(3, R(20)))
+        )
         made.append(
             b.case("LDS" if load else "STS", then, SOME, told=[which], says=says, D=R(20), E=R(20), A=R(0),
                    B=K(2), I0=12, I2=4)
@@ -314,7 +316,8 @@ def local_faults():
     made = []
     for op in ("LDL", "STL", "LD", "ST"):
         for offset, size, kind in ((LOCAL, 4, at.LOCAL_BOUNDS), (LOCAL - 2, 4, at.LOCAL_BOUNDS), (2, 4, at.MISALIGNED),
-                                   (LOCAL - 4, 8, at.LOCAL_BOUNDS), (8, 16, at.MISALIGNED), (LOCAL, 1, at.LOCAL_BOUNDS)):  # fmt: skip
+                                   (LOCAL - 4, 8, at.LOCAL_BOUNDS), (8, 16, at.MISALIGNED),
+                                   (LOCAL, 1, at.LOCAL_BOUNDS)):  # fmt: skip
             b = Bench()
             offsets = np.full(32, 0)
             offsets[21:23] = offset
@@ -328,7 +331,9 @@ def local_faults():
 
             def then(b=b, offset=offset, size=size, kind=kind, generic=generic):
                 more = size if kind == at.MISALIGNED else LOCAL
-                return b.faulted(kind, 21, offset + at.LOCAL_WINDOW * (generic and kind == at.MISALIGNED), more)
+                return b.faulted(
+                    kind, 21, offset + at.LOCAL_WINDOW * (generic and kind == at.MISALIGNED), more
+                )
 
             pair = PAIR_A if generic else 0
             made.append(b.case(op, then, 3 << 21, D=R(20), E=R(20), A=R(0), B=K(2), I1=pair, I2=size))

@@ -4,6 +4,7 @@ function that was changed, by Python."""
 from __future__ import annotations
 
 import sys
+import time
 from collections import defaultdict
 from functools import lru_cache
 from typing import Any
@@ -29,10 +30,10 @@ def wrong(case: Case, functions: dict[str, Any]) -> str:
 
 @lru_cache(maxsize=1)
 def reached() -> dict[tuple[str, str], list[Case]]:
-    """By module and function: the cases that run it. All cases must be right in Python."""
-    found: dict[tuple[str, str], list[Case]] = defaultdict(list)
+    """By module and function: the cases that run it, quick ones first. All cases must be right in Python."""
+    found: dict[tuple[str, str], list[tuple[float, int, Case]]] = defaultdict(list)
     functions = families.load({})
-    for name, case in family_cases.named():
+    for n, (name, case) in enumerate(family_cases.named()):
         called: set[tuple[str, str]] = set()
 
         def watch(frame: Any, event: str, argument: Any, called: set[tuple[str, str]] = called) -> None:
@@ -40,6 +41,7 @@ def reached() -> dict[tuple[str, str], list[Case]]:
             if module.startswith(f"{NAME}."):
                 called.add((module.rpartition(".")[2], frame.f_code.co_name))
 
+        start = time.perf_counter()
         sys.setprofile(watch)
         try:
             said = wrong(case, functions)
@@ -47,14 +49,15 @@ def reached() -> dict[tuple[str, str], list[Case]]:
             sys.setprofile(None)
         if said:
             raise RuntimeError(f"{name}: in Python {said}; no change can be judged")
+        taken = round(time.perf_counter() - start, 2)
         for pair in called:
-            found[pair].append(case)
-    return found
+            found[pair].append((taken, hash((n, pair)) & 0xFFFF, case))
+    return {pair: [case for *_, case in sorted(cases, key=lambda c: c[:2])] for pair, cases in found.items()}
 
 
 def noticed(change: Change, tree: Any) -> bool:
     functions = families.load({change.module: changed(tree, change)})
-    return any(wrong(case, functions) for case in reached()[change.module, change.function])
+    return any(wrong(case, functions) for case in reached().get((change.module, change.function), ()))
 
 
 def judged(module: str, every: int = 1, first: int = 0) -> tuple[int, list[Change]]:

@@ -14,9 +14,12 @@ from tileprobe.targets.simgpu.engine import layout as at
 from tileprobe.targets.simgpu.engine import scalar as s
 
 _F32 = [
-    0, 0x80000000, 1, 0x807FFFFF, 0x3F000000, 0xBF000000, 0x3FC00000, 0x40200000, 0xC0200000, 0x3F800000, 0xBF800000, 0x42FE0000,
-    0x42FF0000, 0x43000000, 0xC3000000, 0xC3008000, 0xC3010000, 0x437F0000, 0x43800000, 0x47000000, 0x4F000000, 0xCF000000, 0x4F7FFFFF,
-    0x4F800000, 0x5F000000, 0xDF000000, 0x5F7FFFFF, 0x5F800000, 0x7F800000, 0xFF800000, 0x7FC00000, 0x4B000001, 0x3EFFFFFF, 0xBF7FFFFF,
+    0, 0x80000000, 1, 0x807FFFFF, 0x3F000000, 0xBF000000, 0x3FC00000, 0x40200000, 0xC0200000, 0x3F800000,
+    0xBF800000, 0x42FE0000,
+    0x42FF0000, 0x43000000, 0xC3000000, 0xC3008000, 0xC3010000, 0x437F0000, 0x43800000, 0x47000000, 0x4F000000,
+    0xCF000000, 0x4F7FFFFF,
+    0x4F800000, 0x5F000000, 0xDF000000, 0x5F7FFFFF, 0x5F800000, 0x7F800000, 0xFF800000, 0x7FC00000, 0x4B000001,
+    0x3EFFFFFF, 0xBF7FFFFF,
     0x46FFFE00, 0x5EFFFFFF, 0x4EFFFFFF,
 ]  # fmt: skip
 _ROUNDINGS = ("rn", "rz", "rm", "rp")
@@ -24,25 +27,32 @@ _ROUNDINGS = ("rn", "rz", "rm", "rp")
 
 def doubles(b, count=32):
     """At the edges of integers and of the format, and others."""
-    edges = np.array([0.0, -0.0, 0.5, -0.5, 1.5, 2.5, -2.5, 126.5, 127.0, 127.5, -128.0, -128.5, -129.0, 255.5, 32767.9, 65535.5,
-                      2147483647.0, 2147483648.0, -2147483648.0, -2147483649.5, 4294967295.5, 4294967296.0, 2.0**63, -(2.0**63),
-                      2.0**63 - 1024, 2.0**63 + 2048, 2.0**64, 2.0**64 - 2048, np.inf, -np.inf, np.nan, 1e-310, 1e-39, -1e-39, 5e-324,
+    edges = np.array([0.0, -0.0, 0.5, -0.5, 1.5, 2.5, -2.5, 126.5, 127.0, 127.5, -128.0, -128.5, -129.0, 255.5,
+    32767.9, 65535.5,
+                      2147483647.0, 2147483648.0, -2147483648.0, -2147483649.5, 4294967295.5, 4294967296.0,
+                      2.0**63, -(2.0**63),
+                      2.0**63 - 1024, 2.0**63 + 2048, 2.0**64, 2.0**64 - 2048, np.inf, -np.inf, np.nan, 1e-310,
+                      1e-39, -1e-39, 5e-324,
                       1.7976931348623157e308, 0.9999999999999999])  # fmt: skip
     noise = b.random.standard_normal(count) * 2.0 ** b.random.integers(-3, 66, count)
     return np.where(b.random.random(count) < 0.7, b.random.choice(edges, count), noise).view(np.uint64)
 
 
 def singles(b, count=32):
-    noise = (b.random.standard_normal(count) * 2.0 ** b.random.integers(-3, 66, count)).astype(np.float32).view(np.uint32)
+    noise = (
+        (b.random.standard_normal(count) * 2.0 ** b.random.integers(-3, 66, count))
+        .astype(np.float32)
+        .view(np.uint32)
+    )
     return np.where(b.random.random(count) < 0.7, b.random.choice(np.array(_F32, np.uint32), count), noise)
 
 
-def sources(b, wide, operand=R(0)):
+def sources(b, wide):
     words = doubles(b) if wide else singles(b)
     if wide:
-        b.pairs(operand, words.view(np.int64))
+        b.pairs(R(0), words.view(np.int64))
     else:
-        b.rows(operand)[0] = words
+        b.rows(R(0))[0] = words
     return [int(w) for w in words]
 
 
@@ -85,8 +95,20 @@ def to_integers():
                     mods = (0, 1, 8, 9)[how]
                     flush = how == 2 or (how == 0 and not wide)
 
-                    def then(b=b, words=words, form=form, width=width, is_signed=is_signed, wide=wide, how=how, mods=mods, flush=flush):
-                        low, high = (-(1 << width - 1), (1 << width - 1) - 1) if is_signed else (0, (1 << width) - 1)
+                    def then(
+                        b=b,
+                        words=words,
+                        form=form,
+                        width=width,
+                        is_signed=is_signed,
+                        wide=wide,
+                        how=how,
+                        mods=mods,
+                        flush=flush,
+                    ):
+                        low, high = (
+                            (-(1 << width - 1), (1 << width - 1) - 1) if is_signed else (0, (1 << width) - 1)
+                        )
                         for lane in LANES[chosen(SOME)]:
                             sign, value = read(modified(words[lane], mods, 0, form), form)
                             if flush and tiny(value):
@@ -100,17 +122,25 @@ def to_integers():
                             put(b, lane, answer, 2 if width == 64 else 1)
 
                     kind, manner = width | 256 * is_signed, wide | how << 4 | 256 * flush
-                    made.append(b.case("F2I", then, SOME, D=R(20), A=R(0), B=R(4), C=R(8), MODS=mods, I0=kind, I1=manner))
+                    made.append(
+                        b.case(
+                            "F2I", then, SOME, D=R(20), A=R(0), B=R(4), C=R(8), MODS=mods, I0=kind, I1=manner
+                        )
+                    )
     return made
 
 
 @group
 def from_integers():
     made = []
-    edges = [0, 1, (1 << 24) - 1, (1 << 24) + 1, (1 << 24) + 2, (1 << 24) + 3, (1 << 31) - 1, 1 << 31, (1 << 32) - 1, (1 << 63) - 1, 1 << 63,
-             (1 << 63) + 1, (1 << 64) - 1, (1 << 64) - 129, (1 << 53) + 1, (1 << 53) + 2, (1 << 53) + 3, 255, 128, 127, 0x8000, 0x7FFF, 0xFFFF,
-             (1 << 63) + (1 << 39), (1 << 63) + (1 << 39) + 1, (1 << 63) + (3 << 39), (1 << 63) + 1024, (1 << 63) + 3072, (1 << 63) + 1025,
-             (1 << 63) - 512, 0xFFFFFFFF00000000, 0x123456789ABCDEF1, 0x8123456789ABCDEF, 0xFEDCBA9876543210, (1 << 64) - 1025]  # fmt: skip
+    edges = [0, 1, (1 << 24) - 1, (1 << 24) + 1, (1 << 24) + 2, (1 << 24) + 3, (1 << 31) - 1, 1 << 31,
+    (1 << 32) - 1, (1 << 63) - 1, 1 << 63,
+             (1 << 63) + 1, (1 << 64) - 1, (1 << 64) - 129, (1 << 53) + 1, (1 << 53) + 2,
+             (1 << 53) + 3, 255, 128, 127, 0x8000, 0x7FFF, 0xFFFF,
+             (1 << 63) + (1 << 39), (1 << 63) + (1 << 39) + 1, (1 << 63) + (3 << 39), (1 << 63) + 1024,
+             (1 << 63) + 3072, (1 << 63) + 1025,
+             (1 << 63) - 512, 0xFFFFFFFF00000000, 0x123456789ABCDEF1, 0x8123456789ABCDEF, 0xFEDCBA9876543210,
+             (1 << 64) - 1025]  # fmt: skip
     for width in (8, 16, 32, 64):
         for is_signed in (False, True):
             for wide in (0, 1):
@@ -123,17 +153,41 @@ def from_integers():
                             values[fresh] = b.random.integers(0, 1 << 64, int(fresh.sum()), np.uint64)
                             b.pairs(R(0), values.view(np.int64))
 
-                            def then(b=b, values=values, width=width, is_signed=is_signed, wide=wide, direction=direction, shift=shift):
+                            def then(
+                                b=b,
+                                values=values,
+                                width=width,
+                                is_signed=is_signed,
+                                wide=wide,
+                                direction=direction,
+                                shift=shift,
+                            ):
                                 form = F64 if wide else F32
                                 for lane in LANES[chosen(SOME)]:
-                                    value = (int(values[lane]) & (ALL if width < 64 else -1)) >> shift & (1 << width) - 1
+                                    value = (int(values[lane]) & (ALL if width < 64 else -1)) >> shift & (
+                                        1 << width
+                                    ) - 1
                                     if is_signed and value >> width - 1:
                                         value -= 1 << width
-                                    word = write(Fraction(value), 0, form, ("rn", "rz", "rm", "rp")[direction])
+                                    word = write(
+                                        Fraction(value), 0, form, ("rn", "rz", "rm", "rp")[direction]
+                                    )
                                     put(b, lane, word, 2 if wide else 1)
 
                             kind = width | 256 * is_signed | shift << 16
-                            made.append(b.case("I2F_ANY", then, SOME, D=R(20), A=R(0), B=R(4), C=R(8), I0=kind, I1=wide | direction << 4))
+                            made.append(
+                                b.case(
+                                    "I2F_ANY",
+                                    then,
+                                    SOME,
+                                    D=R(20),
+                                    A=R(0),
+                                    B=R(4),
+                                    C=R(8),
+                                    I0=kind,
+                                    I1=wide | direction << 4,
+                                )
+                            )
     return made
 
 
@@ -200,7 +254,12 @@ def functions():
                     if value != value:
                         put(b, lane, 0x7FFFFFFF, 1)
                     elif abs(value) < 2.0**-126:
-                        put(b, lane, flushed(int(np.float32(value).view(np.uint32))) if value or which else 0, 1)
+                        put(
+                            b,
+                            lane,
+                            flushed(int(np.float32(value).view(np.uint32))) if value or which else 0,
+                            1,
+                        )
                     else:
                         put(b, lane, int(np.float32(value).view(np.uint32)), 1)
 
@@ -220,7 +279,11 @@ def directed():
                 for n, operand in enumerate((R(0), R(4), R(8))):
                     plain = b.random.standard_normal(32) * 2.0 ** b.random.integers(-30, 30, 32)
                     plain[:6] = [0.0, -0.0, 1.0, np.inf, np.nan, 3.0][n % 2 :] + [0.5] * (n % 2)
-                    plain[6:10] = [[1.0, 1.0, -1.0, 2.0], [2.0**-60, -(2.0**-60), 2.0**-70, 2.0], [1.0, -1.0, 1e-30, -4.0]][n]
+                    plain[6:10] = [
+                        [1.0, 1.0, -1.0, 2.0],
+                        [2.0**-60, -(2.0**-60), 2.0**-70, 2.0],
+                        [1.0, -1.0, 1e-30, -4.0],
+                    ][n]
                     plain[10:12] = [1 + 2.0**-52, 1 - 2.0**-53]
                     if seed == 3:
                         plain = np.round(plain)
@@ -235,7 +298,9 @@ def directed():
                         word = encoded(exact, F64, ("rz", "rm", "rp")[direction])
                         put(b, lane, word, 2)
 
-                case = b.case("DIRECTED_64", then, SOME, D=R(20), A=R(0), B=R(4), C=R(8), MODS=mods, I0=direction, I1=op)
+                case = b.case(
+                    "DIRECTED_64", then, SOME, D=R(20), A=R(0), B=R(4), C=R(8), MODS=mods, I0=direction, I1=op
+                )
                 made.append(case)
     return made
 
@@ -265,8 +330,30 @@ def packed_eights():
                 b = Bench(seed=seed)
                 size = 2.0 ** b.random.integers(-19, 18, (2, 32))
                 plain = (b.random.standard_normal((2, 32)) * size).astype(np.float32)
-                plain[:, :12] = [0, -0.0, 448, 464, -480, 57344, 61440, np.inf, -np.inf, np.nan, 2.0**-9, 2.0**-10]
-                plain[:, 12:20] = [3 * 2.0**-10, 2.0**-17, 3 * 2.0**-17, 1.0625, 1.1875, 240, 248, 2.0**-6 * 0.97]
+                plain[:, :12] = [
+                    0,
+                    -0.0,
+                    448,
+                    464,
+                    -480,
+                    57344,
+                    61440,
+                    np.inf,
+                    -np.inf,
+                    np.nan,
+                    2.0**-9,
+                    2.0**-10,
+                ]
+                plain[:, 12:20] = [
+                    3 * 2.0**-10,
+                    2.0**-17,
+                    3 * 2.0**-17,
+                    1.0625,
+                    1.1875,
+                    240,
+                    248,
+                    2.0**-6 * 0.97,
+                ]
                 b.rows(R(0))[0], b.rows(R(4))[0] = plain.view(np.uint32)
                 if halves:
                     with np.errstate(over="ignore"):
@@ -283,7 +370,9 @@ def packed_eights():
                             low = eight(modified(second, mods, 1, F32), kind, F32)
                         put(b, lane, high << 8 | low | (int(b.rows(R(8))[0, lane]) & 0xFFFF) << 16, 1)
 
-                case = b.case("PACK_F8", then, SOME, D=R(20), A=R(0), B=R(4), C=R(8), MODS=mods, I0=kind, I1=halves)
+                case = b.case(
+                    "PACK_F8", then, SOME, D=R(20), A=R(0), B=R(4), C=R(8), MODS=mods, I0=kind, I1=halves
+                )
                 made.append(case)
     return made
 
@@ -310,12 +399,18 @@ def unpacked_eights():
                             else:
                                 wide = Format(8, 4, -6, 0)
                                 sign = byte >> 7
-                                value = read(byte, wide)[1] if byte & 0x78 != 0x78 else Fraction((8 + (byte & 7)) * 32) * (-1) ** sign
+                                value = (
+                                    read(byte, wide)[1]
+                                    if byte & 0x78 != 0x78
+                                    else Fraction((8 + (byte & 7)) * 32) * (-1) ** sign
+                                )
                                 half = write(value, sign, F16)
                             word |= half << n
                         put(b, lane, word, 1)
 
-                made.append(b.case("UNPACK_F8", then, ALL, D=R(20), A=R(0), B=R(4), C=R(8), I0=kind, I1=shift))
+                made.append(
+                    b.case("UNPACK_F8", then, ALL, D=R(20), A=R(0), B=R(4), C=R(8), I0=kind, I1=shift)
+                )
     return made
 
 

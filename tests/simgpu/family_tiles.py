@@ -5,15 +5,12 @@ from __future__ import annotations
 from itertools import product
 
 import numpy as np
-from exact_floats import BF16, F16, F32, F64, NAN, added, encoded, flushed, read
-from family_lanes import FLOATING, result
-from family_machine import ALL, SHARED, WARPS, UR, Bench, R, group, near
+from family_barriers import barrier_word, clock, put_barrier, random_clocks
+from family_machine import ALL, SHARED, UR, WARPS, Bench, group, near
 from family_memory import found_range
-from family_order import barrier_word, clock, put_barrier, random_clocks
 
 from tileprobe.targets.simgpu.engine import clocks, shadow
 from tileprobe.targets.simgpu.engine import layout as at
-from tileprobe.targets.simgpu.engine.atomics import OPERATIONS
 
 U8, U16, U32, S32, U64, S64, F_16, F_32, F_32_FLUSHED, F_64, BF_16, TF32, TF32_FLUSHED = range(13)
 BYTES = [1, 2, 4, 4, 8, 8, 2, 4, 4, 8, 2, 4, 4]
@@ -21,10 +18,18 @@ DESCRIPTOR = 256  # where in `other`; the tensor begins at 0 of `global`
 
 
 class Tensor:
-    """Sizes, strides in bytes (from the second dimension on), a tile, an element type, swizzling, what stands outside."""
+    """Sizes, strides in bytes (from the second dimension on), a tile, an element type, swizzling,
+    what stands outside."""
 
     def __init__(self, sizes, tile, kind=F_32, strides=None, swizzle=0, nan=False, origin=0):
-        self.sizes, self.tile, self.kind, self.swizzle, self.nan, self.origin = sizes, tile, kind, swizzle, nan, origin
+        self.sizes, self.tile, self.kind, self.swizzle, self.nan, self.origin = (
+            sizes,
+            tile,
+            kind,
+            swizzle,
+            nan,
+            origin,
+        )
         self.element = BYTES[kind]
         self.strides, step = [], self.element * sizes[0]
         for n in range(1, len(sizes)):
@@ -65,7 +70,12 @@ class Tensor:
             if any(not 0 <= w < n for w, n in zip(where, self.sizes)):
                 yield at_shared, None
             else:
-                yield at_shared, self.origin + where[0] * self.element + sum(w * s for w, s in zip(where[1:], self.strides))
+                yield (
+                    at_shared,
+                    self.origin
+                    + where[0] * self.element
+                    + sum(w * s for w, s in zip(where[1:], self.strides)),
+                )
 
     def moved(self, b, shared, coordinates, load, member=None):
         memory = b.part(f"shared{b.me if member is None else member}")
@@ -79,11 +89,17 @@ class Tensor:
 
 
 TENSORS = (
-    (Tensor([40], [16]), [30]), (Tensor([40], [16], U8), [-3]), (Tensor([20, 6], [8, 4]), [16, 3]), (Tensor([20, 6], [8, 4], U16), [-2, -1]),
-    (Tensor([10, 5, 4], [4, 2, 3], F_64), [8, 4, -1]), (Tensor([12, 3, 2, 3], [4, 2, 2, 2], S32), [0, 2, 1, 2]), (Tensor([8, 3, 2, 2, 3], [8, 2, 1, 2, 2], BF_16), [2, -1, 1, 1, 2]),
-    (Tensor([32, 8], [32, 8], F_32, swizzle=3), [0, 0]), (Tensor([16, 16], [16, 8], F_32, swizzle=2), [4, 9]), (Tensor([32, 9], [16, 8], F_16, swizzle=1), [20, 4]),
-    (Tensor([16, 5], [8, 4], F_32, nan=True), [12, 3]), (Tensor([16, 5], [8, 4], TF32, strides=[80]), [0, 0]), (Tensor([64], [64], U8), [0]), (Tensor([8, 2], [8, 2], U64), [0, 0]),
-    (Tensor([8, 2], [4, 1], S64), [4, 1]), (Tensor([16, 3], [4, 4], F_32_FLUSHED), [-4, -4]), (Tensor([16, 3], [4, 4], TF32_FLUSHED), [16, 0]), (Tensor([7, 3], [16, 2], U8, strides=[16]), [0, 1]),
+    (Tensor([40], [16]), [30]), (Tensor([40], [16], U8), [-3]), (Tensor([20, 6], [8, 4]), [16, 3]),
+    (Tensor([20, 6], [8, 4], U16), [-2, -1]),
+    (Tensor([10, 5, 4], [4, 2, 3], F_64), [8, 4, -1]),
+    (Tensor([12, 3, 2, 3], [4, 2, 2, 2], S32), [0, 2, 1, 2]),
+    (Tensor([8, 3, 2, 2, 3], [8, 2, 1, 2, 2], BF_16), [2, -1, 1, 1, 2]),
+    (Tensor([32, 8], [32, 8], F_32, swizzle=3), [0, 0]), (Tensor([16, 16], [16, 8], F_32, swizzle=2), [4, 9]),
+    (Tensor([32, 9], [16, 8], F_16, swizzle=1), [20, 4]),
+    (Tensor([16, 5], [8, 4], F_32, nan=True), [12, 3]), (Tensor([16, 5], [8, 4], TF32, strides=[80]), [0, 0]),
+    (Tensor([64], [64], U8), [0]), (Tensor([8, 2], [8, 2], U64), [0, 0]),
+    (Tensor([8, 2], [4, 1], S64), [4, 1]), (Tensor([16, 3], [4, 4], F_32_FLUSHED), [-4, -4]),
+    (Tensor([16, 3], [4, 4], TF32_FLUSHED), [16, 0]), (Tensor([7, 3], [16, 2], U8, strides=[16]), [0, 1]),
     (Tensor([512, 1], [4, 1], F_32, strides=[1 << 37]), [508, 0]), (Tensor([5], [1], F_32), [4]),
 )  # fmt: skip
 
@@ -138,7 +154,9 @@ def bulk_stores_told():
             b = Bench(races=True, checks=True)
             tensor = Tensor([16, 3], [8, 2])
             given = operands(b, tensor, [start, 2], 1024)
-            b.shared[1024 + 8 : 1024 + 24] = b.part("global")[128 + 4 * (start + 2) :][:16]  # the same already, in two pieces
+            b.shared[1024 + 8 : 1024 + 24] = b.part("global")[128 + 4 * (start + 2) :][
+                :16
+            ]  # the same already, in two pieces
 
             def then(b=b, tensor=tensor, says=says, start=start):
                 if says:
@@ -150,7 +168,9 @@ def bulk_stores_told():
             told = [(shadow.ENGINE, clocks.STORES, 1024, tensor.bytes, 0)]
             pieces = [(0, 8, 2), (2, 16, 0)] if start < 0 else [(12, 16, 0)]
             if not says:
-                told += [(shadow.LINE, 5, near(4, 128 + 4 * first), size, same) for first, size, same in pieces]
+                told += [
+                    (shadow.LINE, 5, near(4, 128 + 4 * first), size, same) for first, size, same in pieces
+                ]
             made.append(b.case("UTMASTG", then, told=told, says=says, **given))
     return made
 
@@ -181,12 +201,31 @@ def bulk_refused():
         put_entry(b, at.ASYNC_ROOM, b.base + 1024 + (b.me << 24), 0, [0, 0], b.at("other") + DESCRIPTOR)
 
     for op in ("UTMALDG", "UTMASTG", "UTMAREDG"):
-        case(op, at.BAD_DESCRIPTOR, {}, lambda b: b.pairs(UR(30), b.at("other") + 16), lambda b: b.at("other") + 16)
-        case(op, at.BAD_DESCRIPTOR, {}, lambda b: b.pairs(UR(30), b.at("other") + 448), lambda b: b.at("other") + 448)
+        case(
+            op,
+            at.BAD_DESCRIPTOR,
+            {},
+            lambda b: b.pairs(UR(30), b.at("other") + 16),
+            lambda b: b.at("other") + 16,
+        )
+        case(
+            op,
+            at.BAD_DESCRIPTOR,
+            {},
+            lambda b: b.pairs(UR(30), b.at("other") + 448),
+            lambda b: b.at("other") + 448,
+        )
         made.append(Bench().case(op, None, 0, A=UR(10), B=UR(30)))
     for op in ("UTMASTG", "UTMAREDG"):
         after = issued if op == "UTMASTG" else known
-        case(op, at.BAD_DESCRIPTOR, {"I0": 1}, lambda b: None, more=1, then=after if op == "UTMAREDG" else one_less)
+        case(
+            op,
+            at.BAD_DESCRIPTOR,
+            {"I0": 1},
+            lambda b: None,
+            more=1,
+            then=after if op == "UTMAREDG" else one_less,
+        )
 
         def kind_15(b):
             b.part("other")[DESCRIPTOR + 8 : DESCRIPTOR + 12].view(np.uint32)[0] |= 15 << 7
@@ -213,7 +252,22 @@ def bulk_refused():
                     if after is issued:
                         put_entry(b, at.ASYNC_ROOM, b.base + offset, 0, [0, 0], b.at("other") + DESCRIPTOR)
 
-                case(op, at.SHARED_BOUNDS, {}, far, lambda b, o=offset: o, more=SHARED, then=(lambda b, m=moved_far, a=after: (m(b), a is known and found_range(b, b.at("global"), b.at("global") + good.reach))), arch=arch)
+                case(
+                    op,
+                    at.SHARED_BOUNDS,
+                    {},
+                    far,
+                    lambda b, o=offset: o,
+                    more=SHARED,
+                    then=(
+                        lambda b, m=moved_far, a=after: (
+                            m(b),
+                            a is known and found_range(b, b.at("global"), b.at("global") + good.reach),
+                        )
+                    ),
+                    arch=arch,
+                )
+
     # of a load: outside of shared memory, another program that is not there
     def beyond(b):
         b.rows(UR(10))[:] = b.base + SHARED - 63 + (b.me << 24)
@@ -259,7 +313,15 @@ def bulk_loads_issued():
             found_range(b, b.at("other") + DESCRIPTOR, b.at("other") + DESCRIPTOR + 128)
             for n in range(2):
                 if wanted >> n & 1:
-                    put_entry(b, 0, 0x400 + 128 + (n << 24), 0x400 + 40 + (n << 24), [3, -1], b.at("other") + DESCRIPTOR, n)
+                    put_entry(
+                        b,
+                        0,
+                        0x400 + 128 + (n << 24),
+                        0x400 + 40 + (n << 24),
+                        [3, -1],
+                        b.at("other") + DESCRIPTOR,
+                        n,
+                    )
                     b.set(n, CTA_ASYNC_COUNT=1, CTA_PROGRESS=b.get("CTA_PROGRESS", n) + 1)
             if wanted >> 2:
                 n = 15 if wanted >> 15 else 2
@@ -299,7 +361,11 @@ def bulk_loads_done():
                 tensor.moved(b, place & 0xFFFFFF, coordinates, True)
                 put_barrier(b, 40, barrier_word(1, 1, (1 << 19) - total, 0))
                 put_entry(b, 0, b.base + 2048 + (b.me << 24), 77, coordinates, b.at("other") + DESCRIPTOR)
-                b.set(CTA_ASYNC_COUNT=1, CTA_PROGRESS=b.get("CTA_PROGRESS") + at.ASYNC_ROOM + 1, CTA_LAST_RANGE=1)
+                b.set(
+                    CTA_ASYNC_COUNT=1,
+                    CTA_PROGRESS=b.get("CTA_PROGRESS") + at.ASYNC_ROOM + 1,
+                    CTA_LAST_RANGE=1,
+                )
 
             made.append(b.case("UTMALDG", then, **given))
     for what in ("barrier", "shared", "descriptor"):
@@ -307,13 +373,26 @@ def bulk_loads_done():
         tensor = Tensor([16, 3], [8, 2])
         place, barrier = (SHARED if what == "shared" else 1024), 80 if what == "barrier" else 40
         put_barrier(b, 80, 5)
-        put_entry(b, at.ASYNC_ROOM - 1, place, barrier, [0, 0, 0][: 3 if what == "descriptor" else 2], tensor.write(b), pc=9)
+        put_entry(
+            b,
+            at.ASYNC_ROOM - 1,
+            place,
+            barrier,
+            [0, 0, 0][: 3 if what == "descriptor" else 2],
+            tensor.write(b),
+            pc=9,
+        )
         given = operands(b, tensor, [0, 0], 2048, 77)
 
         def wrong(b=b, what=what, total=total, tensor=tensor):
             b.shared[:16] = b.part("global")[:16]
             put_barrier(b, 40, barrier_word(1, 1, (1 << 19) - total, 0))
-            b.set(CTA_ASYNC_COUNT=0, CTA_PROGRESS=b.get("CTA_PROGRESS") + at.ASYNC_ROOM - 1, CTA_LAST_RANGE=1, CTA_ERROR_PC=9)
+            b.set(
+                CTA_ASYNC_COUNT=0,
+                CTA_PROGRESS=b.get("CTA_PROGRESS") + at.ASYNC_ROOM - 1,
+                CTA_LAST_RANGE=1,
+                CTA_ERROR_PC=9,
+            )
             if what == "barrier":
                 tensor.moved(b, 1024, [0, 0], True)
                 return b.faulted(at.BAD_MBARRIER, 0, 80, 0)
@@ -357,85 +436,4 @@ def bulk_groups_and_fences():
             b.part("counters").view(np.uint32)[:] = 60
             made.append(b.case("WARPGROUP", waited, warp=warp, I0=2))
     made += [Bench().case(op, None, 0) for op in ("UTMACMDFLUSH", "FENCE", "WARPGROUP")]
-    return made
-
-
-# -- reductions ----------------------------------------------------------------------------------------------------
-
-NAMES = {U32: "U32", S32: "S32", U64: "U64", S64: "S64", F_32_FLUSHED: "F32", F_64: "F64"}
-
-
-def combined(old, value, operation, kind):
-    """What stands in memory afterwards; nothing where the type cannot be combined so."""
-    if kind in (F_16, BF_16):
-        form = F16 if kind == F_16 else BF16
-        x, y = read(old, form), read(value, form)
-        if operation == "ADD":
-            return encoded(added(x, y), form)
-        if operation not in ("MIN", "MAX"):
-            return None
-        if NAN in (x[1], y[1]):
-            return value if x[1] == NAN else old
-        size = [(-1) ** s * 10**60 if v == "inf" else v for s, v in (x, y)]
-        return value if (size[1] < size[0] if operation == "MIN" else size[1] > size[0]) else old
-    if kind in (F_32, F_32_FLUSHED, F_64):
-        if operation != "ADD":
-            return None
-        form, flush = F64 if kind == F_64 else F32, kind == F_32_FLUSHED
-        x, y = (read(flushed(w) if flush else w, form) for w in (old, value))
-        return encoded(added(x, y), form, flush=flush)
-    return result(old, value, 0, operation, NAMES[kind]) if kind in NAMES else None
-
-
-@group
-def bulk_reductions():
-    made = []
-    for kind in (U32, S32, U64, S64, F_16, BF_16, F_32, F_32_FLUSHED, F_64, U8, TF32):
-        for operation in ("ADD", "MIN", "MAX", "INC", "DEC", "AND", "OR", "XOR"):
-            if operation in ("INC", "DEC") and kind != U32:
-                continue
-            for shape, tile, start, swizzle in (([24, 4], [16, 3], [10, -1], 1), ([8, 2, 3], [4, 2, 2], [-2, 1, 2], 0)):
-                b = Bench(90, seed=kind)
-                tensor = Tensor(shape, tile, kind, swizzle=swizzle)
-                shared = 0x400 + 1024 + (1 << 24)
-                given = operands(b, tensor, start, shared)
-                kinds = {F_16: "F16x2", BF_16: "BF16x2", F_32: "F32", F_32_FLUSHED: "F32", F_64: "F64"}
-                if kind in kinds:
-                    width = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}[tensor.element]
-                    for area in ("shared1", "global"):
-                        words = b.part(area)[: 1024 * 3].view(width)
-                        words[:] = b.random.choice(np.array(FLOATING[kinds[kind]], np.uint64), len(words)).astype(width)
-
-                def then(b=b, tensor=tensor, start=start, shared=shared, operation=operation, kind=kind):
-                    found_range(b, b.at("other") + DESCRIPTOR, b.at("other") + DESCRIPTOR + 128)
-                    found_range(b, b.at("global"), b.at("global") + tensor.reach)
-                    size = tensor.element
-                    for here, there in tensor.elements(shared & 0xFFFFFF, start):
-                        if there is None:
-                            continue
-                        other = b.part("global")[there : there + size]
-                        mine = b.shared[here - b.base : here - b.base + size]
-                        new = combined(int.from_bytes(other.tobytes(), "little"), int.from_bytes(mine.tobytes(), "little"), operation, kind)
-                        if new is None:
-                            return b.faulted(at.BAD_DESCRIPTOR, 0, b.at("other") + DESCRIPTOR, kind)
-                        other[:] = np.frombuffer(int(new).to_bytes(size, "little"), np.uint8)
-
-                made.append(b.case("UTMAREDG", then, I1=OPERATIONS.index(operation), **given))
-    return made
-
-
-@group
-def bulk_reductions_told():
-    b = Bench(90, checks=True)
-    tensor = Tensor([16], [4], U32)
-    given = operands(b, tensor, [2], 0x400 + 1024 + (1 << 24))
-
-    def refused(b=b, tensor=tensor):
-        found_range(b, b.at("other") + DESCRIPTOR, b.at("other") + DESCRIPTOR + 128)
-        found_range(b, b.at("global"), b.at("global") + tensor.reach)
-        return at.UNINITIALISED
-
-    told = [(shadow.ENGINE, clocks.STORES, 1024, 16, 0)]
-    made = [b.case("UTMAREDG", refused, told=told, says=at.UNINITIALISED, **given)]
-    assert R(0) > 0
     return made

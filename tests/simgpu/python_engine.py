@@ -120,8 +120,17 @@ def _fma(x: float, y: float, z: float) -> float:
 def _numpy() -> types.ModuleType:
     """NumPy, but integers become floats with one rounding, as machines do it."""
     made: Any = types.ModuleType("python_numpy")
-    vars(made).update({name: getattr(np, name) for name in ("ceil", "float64", "floor", "inf", "int64", "nan", "rint", "trunc")})
-    made.float32 = lambda value: np.uint32(write(Fraction(value), 0, F32)).view(np.float32) if type(value) is int else np.float32(value)
+    vars(made).update(
+        {
+            name: getattr(np, name)
+            for name in ("ceil", "float64", "floor", "inf", "int64", "nan", "rint", "trunc")
+        }
+    )
+    made.float32 = lambda value: (
+        np.uint32(write(Fraction(value), 0, F32)).view(np.float32)
+        if type(value) is int
+        else np.float32(value)
+    )
     return made
 
 
@@ -200,7 +209,9 @@ class Families(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         name = module.__spec__.name.partition(".")[2]
         if not name or name in self._shims:
             return
-        code = compile(_wrapped(self.changed[name]), name, "exec") if name in self.changed else self._plain(name)
+        code = (
+            compile(_wrapped(self.changed[name]), name, "exec") if name in self.changed else self._plain(name)
+        )
         vars(module)["python_shifted"] = _shifted
         exec(code, vars(module))
 
