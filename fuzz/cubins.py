@@ -1,8 +1,8 @@
 """`python -m fuzz.cubins --count N --seed S`: damaged cubins, decoded and, where that succeeds, run on simulated GPUs.
 
 Bytes of kernels for sm_80 and sm_90 are changed, cut off, doubled, or exchanged, in the tables of the file and in the
-code. Each must be refused with an error of ours, end with a fault of the kernel, or run to its end; each case is run in
-a process of its own crew, so that one that crashes is counted and named.
+code. Each must be refused with an error of ours, end with a fault of the kernel, or run to its end. Cases are run by
+a few processes; one that crashes, or takes longer than `--seconds`, is replaced, and its case counted and named.
 """
 
 from __future__ import annotations
@@ -10,11 +10,13 @@ from __future__ import annotations
 import argparse
 import contextlib
 import io
+import itertools
 import multiprocessing
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any
+from multiprocessing.connection import Connection, wait
 
 import numpy as np
 import triton
@@ -23,7 +25,6 @@ import triton.language as tl
 from tileprobe.errors import TileProbeError
 
 _STEPS = 200_000  # instructions before a program is taken for endless
-_CREW = 25  # cases of a process
 
 
 @triton.jit
@@ -105,54 +106,103 @@ def case(seed: int, found: dict[int, tuple[bytes, int]]) -> str:
         return attempt(damaged(data, random), arch, shared)
 
 
-def _crew(seeds: range, found: dict[int, tuple[bytes, int]], answers: Any) -> None:
-    for seed in seeds:
-        answers.put((seed, "begun"))
+def _work(pipe: Connection, found: dict[int, tuple[bytes, int]]) -> None:
+    """Runs the seeds that come through a pipe, until none does."""
+    from tileprobe.targets.simgpu import listing
+
+    listing.SECONDS = 15  # nvdisasm itself hangs on some; a user is told so later
+    while (seed := pipe.recv()) is not None:
         try:
-            answers.put((seed, case(seed, found)))
+            pipe.send(case(seed, found))
         except BaseException as error:
-            answers.put((seed, f"{type(error).__name__}: {error}"))
+            pipe.send(f"{type(error).__name__}: {error}")
 
 
-def campaign(seeds: range) -> Iterator[tuple[int, str]]:
-    """(seed, how it ended) of all cases."""
-    found, rest = cubins(), seeds
-    context = multiprocessing.get_context("fork")
-    while rest:
-        answers = context.SimpleQueue()
-        work = context.Process(target=_crew, args=(rest[:_CREW], found, answers))
-        work.start()
-        work.join(_CREW * 60)
-        if work.is_alive():
-            work.kill()
-            work.join()
-        ended: dict[int, str] = {}
-        while not answers.empty():
-            seed, how = answers.get()
-            ended[seed] = how
-        done = len(ended)
-        for seed, how in ended.items():
-            yield seed, f"crash or hang (status {work.exitcode})" if how == "begun" else how
-        rest = rest[max(done, 1) :]
+class _Worker:
+    """A process with one case at a time."""
+
+    def __init__(self, found: dict[int, tuple[bytes, int]]) -> None:
+        context = multiprocessing.get_context("fork")
+        self.pipe, other = context.Pipe()
+        self.process = context.Process(target=_work, args=(other, found), daemon=True)
+        self.process.start()
+        other.close()
+        self.seed, self.late = 0, 0.0
+
+    def begin(self, seed: int, seconds: float) -> None:
+        self.seed, self.late = seed, time.monotonic() + seconds
+        self.pipe.send(seed)
+
+    def answer(self) -> str | None:
+        """How its case ended; nothing if it is not over."""
+        try:
+            if self.pipe.poll():
+                return self.pipe.recv()
+        except (EOFError, ConnectionError):
+            self.process.join()
+            return f"crash (status {self.process.exitcode})"
+        if time.monotonic() > self.late:
+            return "hang"
+        return None
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.join()
+        self.pipe.close()
+
+
+def campaign(seeds: range, jobs: int = 2, seconds: float = 60) -> Iterator[tuple[int, str]]:
+    """(seed, how it ended) of all cases, as they end."""
+    found, rest = cubins(), iter(seeds)
+    busy: list[_Worker] = []
+    for seed in itertools.islice(rest, jobs):
+        busy.append(_Worker(found))
+        busy[-1].begin(seed, seconds)
+    try:
+        while busy:
+            wait([worker.pipe for worker in busy], timeout=1)
+            for worker in list(busy):
+                how = worker.answer()
+                if how is None:
+                    continue
+                yield worker.seed, how
+                busy.remove(worker)
+                seed = next(rest, None)
+                if seed is None or how == "hang" or how.startswith("crash"):
+                    worker.end()
+                if seed is None:
+                    continue
+                if not worker.process.is_alive():
+                    worker = _Worker(found)
+                worker.begin(seed, seconds)
+                busy.append(worker)
+    finally:
+        for worker in busy:
+            worker.end()
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m fuzz.cubins", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m fuzz.cubins", description=(__doc__ or "").splitlines()[0]
+    )
     parser.add_argument("--count", type=int, default=2000, help="how many cases (2000)")
     parser.add_argument("--seed", type=int, default=0, help="the first seed (0)")
+    parser.add_argument("--jobs", type=int, default=2, help="processes (2)")
+    parser.add_argument("--seconds", type=float, default=60, help="before a case is taken for hanging (60)")
     args = parser.parse_args()
     from tileprobe.targets.simgpu.engine.table import table
 
     table()  # compiled before processes are made
     count: Counter[str] = Counter()
-    wrong = 0
-    for seed, how in campaign(range(args.seed, args.seed + args.count)):
+    wrong, start = 0, time.monotonic()
+    for seed, how in campaign(range(args.seed, args.seed + args.count), args.jobs, args.seconds):
         known = how in ("refused", "fault", "finished")
         count[how if known else "wrong"] += 1
         if not known:
             wrong += 1
             print(f"seed {seed}: {how}", flush=True)
-    print(", ".join(f"{number} {how}" for how, number in sorted(count.items())))
+    ended = ", ".join(f"{number} {how}" for how, number in sorted(count.items()))
+    print(f"{sum(count.values())} damaged cubins in {time.monotonic() - start:.0f} s: {ended}")
     return 1 if wrong else 0
 
 

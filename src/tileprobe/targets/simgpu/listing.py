@@ -20,7 +20,7 @@ _SECOND = re.compile(r"\s*/\* 0x([0-9a-f]{16}) \*/")
 _LABEL = re.compile(r"([.\w$]+):")
 _SECTION = re.compile(r"\s*\.section\s+\.text\.([^,]+),")
 BYTES = 16  # of an instruction
-_SECONDS = 120  # that nvdisasm may take
+SECONDS = 120  # that nvdisasm may take
 
 
 @dataclass(frozen=True)
@@ -85,10 +85,10 @@ def disassemble(cubin: bytes, kernel: str) -> Listing:
         command = [knobs.nvidia.nvdisasm.path, "-c", "-hex", "-g", "-ndf", path]
         try:
             made = subprocess.run(  # names of a damaged cubin may be no text
-                command, capture_output=True, text=True, errors="replace", check=False, timeout=_SECONDS
+                command, capture_output=True, text=True, errors="replace", check=False, timeout=SECONDS
             )
         except subprocess.TimeoutExpired:
-            raise BadCubin(f"nvdisasm did not end within {_SECONDS} s on the cubin") from None
+            raise BadCubin(f"nvdisasm did not end within {SECONDS} s on the cubin") from None
     if made.returncode:
         said = made.stderr.strip().splitlines()
         raise BadCubin(f"nvdisasm cannot read the cubin: {said[-1] if said else made.returncode}")
