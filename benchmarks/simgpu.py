@@ -1,7 +1,8 @@
 """How fast simulated GPUs execute: warp instructions a second, and FLOP/s of matrix products.
 
-`python -m benchmarks simgpu` runs an elementwise kernel, a softmax and matrix products with one thread and with all,
-and prints rates. The first run of each kernel (compiling, decoding) is not measured.
+`python -m benchmarks simgpu` runs an elementwise kernel, a softmax, a matrix product and attention with one thread and
+with all by turns, and prints the medians of some launches. The first run of each kernel (compiling, decoding) is not
+measured; the results of all numbers of threads must be the same bits.
 """
 
 from __future__ import annotations
@@ -9,11 +10,14 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
 
 import numpy as np
 import triton
 import triton.language as tl
-from examples.kernels import matmul, softmax
+from examples.kernels import attention, matmul, softmax
 
 import tileprobe
 from tileprobe.targets.simgpu.device import Counter
@@ -29,40 +33,78 @@ def polynomial(x, out, n, BLOCK: tl.constexpr):
     tl.store(out + i, y, mask=i < n)
 
 
-def _elementwise() -> tuple[Callable[[], object], float]:
-    n = 1 << 20
-    x, out = (tileprobe.array(np.zeros(n, np.float32)) for _ in range(2))
-    return lambda: polynomial[(n // 1024,)](x, out, n, 1024), 0.0
+@dataclass
+class Work:
+    call: Callable[[], object]
+    out: Any
+    flops: float = 0.0
 
 
-def _softmax() -> tuple[Callable[[], object], float]:
-    x, out = (tileprobe.array(np.zeros((512, 1024), np.float32)) for _ in range(2))
-    return lambda: softmax.softmax(x, out), 0.0
+def _random(shape: tuple[int, ...], dtype: Any) -> Any:
+    return tileprobe.array(np.random.default_rng(0).standard_normal(shape).astype(dtype))
 
 
-def _matmul() -> tuple[Callable[[], object], float]:
+def _elementwise() -> Work:
+    n = 1 << 21
+    x, out = _random((n,), np.float32), _random((n,), np.float32)
+    return Work(lambda: polynomial[(n // 1024,)](x, out, n, 1024), out)
+
+
+def _softmax() -> Work:
+    x, out = (_random((2048, 1024), np.float32) for _ in range(2))
+    return Work(lambda: softmax.softmax(x, out), out)
+
+
+def _matmul() -> Work:
     size = 256
-    a, b, c = (tileprobe.array(np.ones((size, size), np.float16)) for _ in range(3))
-    return lambda: matmul.matmul(a, b, c, tile=(128, 128, 32)), 2.0 * size**3
+    a, b, c = (_random((size, size), np.float16) for _ in range(3))
+    return Work(lambda: matmul.matmul(a, b, c, tile=(128, 64, 32)), c, 2.0 * size**3)
 
 
-CASES = {"elementwise": _elementwise, "softmax": _softmax, "matmul f16": _matmul}
+def _attention() -> Work:
+    heads, length, dim = 2, 256, 64
+    q, k, v, out = (_random((heads, length, dim), np.float16) for _ in range(4))
+    logs = _random((heads, length), np.float32)
+    flops = 4.0 * heads * length * length * dim
+    return Work(lambda: attention.forward(q, k, v, out, logs, causal=False), out, flops)
+
+
+CASES = {"elementwise": _elementwise, "softmax": _softmax, "matmul f16": _matmul, "attention f16": _attention}
+ROUNDS = 5
+
+
+def _measure(machine: str, make: Callable[[], Work], counts: list[int]) -> dict[int, tuple[float, float]]:
+    """By the number of threads: seconds of a launch, and warp instructions a second."""
+    work, results = make(), set()
+    taken: dict[int, list[tuple[float, float]]] = {threads: [] for threads in counts}
+    for number in range(ROUNDS + 1):
+        for threads in counts:
+            with tileprobe.use(machine, threads=threads):
+                before, start = Counter.issued, time.perf_counter()
+                work.call()
+                seconds = time.perf_counter() - start
+            results.add(np.asarray(work.out.numpy()).tobytes())
+            if number:
+                taken[threads].append((seconds, (Counter.issued - before) / seconds))
+    if len(results) > 1:
+        raise SystemExit("results depend on the number of threads")
+    return {
+        threads: (median(s for s, _ in found), median(r for _, r in found))
+        for threads, found in taken.items()
+    }
 
 
 def main() -> None:
-    print(f"{'kernel':14}{'machine':10}{'threads':>8}{'M warp instr/s':>16}{'GFLOP/s':>10}")
+    counts = sorted({1, len(os.sched_getaffinity(0))})
+    print(f"{'kernel':14}{'machine':10}{'threads':>8}{'M warp instr/s':>16}{'GFLOP/s':>10}{'speedup':>9}")
     for machine in ("sim:a100", "sim:h100"):
-        for threads in sorted({1, len(os.sched_getaffinity(0))}):
-            for name, make in CASES.items():
-                with tileprobe.use(machine, threads=threads):
-                    call, flops = make()
-                    call()
-                    before, start = Counter.issued, time.perf_counter()
-                    call()
-                    taken = time.perf_counter() - start
-                rate = (Counter.issued - before) / taken / 1e6
-                speed = f"{flops / taken / 1e9:10.2f}" if flops else f"{'':10}"
-                print(f"{name:14}{machine:10}{threads:8}{rate:16.2f}{speed}")
+        for name, make in CASES.items():
+            found = _measure(machine, make, counts)
+            flops = make().flops
+            for threads, (seconds, rate) in found.items():
+                speed = f"{flops / seconds / 1e9:10.2f}" if flops else f"{'':10}"
+                gain = f"{found[1][0] / seconds:9.2f}" if threads > 1 else ""
+                print(f"{name:14}{machine:10}{threads:8}{rate / 1e6:16.2f}{speed}{gain}", flush=True)
 
 
 if __name__ == "__main__":

@@ -250,9 +250,9 @@ class Worker:
             at.WORKER_TEMPLATE_BYTES: len(self.blocks[0].template),
         })  # fmt: skip
 
-    def take(self, number: int) -> None:
-        """Goes on with another program."""
-        fill(self.block, {at.WORKER_NEXT: number, at.WORKER_BUSY: 0})
+    def take(self, number: int, stop: int) -> None:
+        """Goes on with other programs."""
+        fill(self.block, {at.WORKER_NEXT: number, at.WORKER_END: stop, at.WORKER_BUSY: 0})
 
     @property
     def current(self) -> Block:

@@ -8,8 +8,10 @@ begun: then more of them are taken up, as many as the machine holds at a time, a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 
 from tileprobe.targets.simgpu import memory, race_report, report, system
@@ -21,6 +23,10 @@ from tileprobe.targets.simgpu.errors import KernelFault
 _QUANTUM = 20_000_000  # instructions between two looks at Ctrl-C
 _PATIENCE = 1_000_000  # instructions of a program, after which it may be waiting for another
 _TURN = 20_000  # that each has in its turn, then
+_PIECES = 16  # of a launch for each thread
+_ALONE_SECONDS = (
+    1e-3  # that the first thread works before others are started, which takes about a tenth of that
+)
 STEP_LIMIT = 2_000_000_000  # of one program, before it is taken for endless
 
 
@@ -39,16 +45,51 @@ def execute(
     if made.program.atomic:
         with _watched(made, grid):
             return _in_turns(made, grid, step_limit, checks, max(1, resident // made.cluster))
-    count = max(1, min(threads, programs))
-    workers = [Worker(made, grid, n, count, checks) for n in range(count)]
     with _watched(made, grid):
-        if count == 1:
-            _drive(workers[0], step_limit)
-        else:
-            with ThreadPoolExecutor(count) as pool:
-                for done in [pool.submit(_drive, worker, step_limit) for worker in workers]:
-                    done.result()
-    return sum(worker.worker_field(at.WORKER_STEPS) for worker in workers)
+        return _Dealt(made, grid, step_limit, checks).run(max(1, min(threads, programs)))
+
+
+class _Dealt:
+    """Programs in pieces of the grid, each taken by the thread that is free: one that the system keeps waiting does not
+    hold up the others. Threads beside the caller's are started only if there is work for some time."""
+
+    def __init__(self, made: Image, grid: tuple[int, int, int], step_limit: int, checks: int) -> None:
+        self.made, self.grid, self.step_limit, self.checks = made, grid, step_limit, checks
+        self._pieces: deque[tuple[int, int]] = deque()
+
+    def run(self, threads: int) -> int:
+        """How many instructions it took."""
+        programs = self.grid[0] * self.grid[1] * self.grid[2]
+        size = max(1, programs // (_PIECES * threads)) if threads > 1 else programs
+        self._pieces.extend((n, min(n + size, programs)) for n in range(0, programs, size))
+        if threads == 1:
+            return self._work()
+        with ThreadPoolExecutor(threads - 1) as pool:
+            helpers: list[Future[int]] = []
+
+            def help_out() -> None:
+                helpers.extend(pool.submit(self._work) for _ in range(threads - 1 - len(helpers)))
+
+            return self._work(help_out) + sum(helper.result() for helper in helpers)
+
+    def _work(self, soon: Callable[[], None] | None = None) -> int:
+        """Runs pieces until none is left; `soon` is called once the first ones have taken a while."""
+        worker, begun = Worker(self.made, self.grid, 0, 1, self.checks), time.perf_counter()
+        try:
+            while self._pieces:
+                try:
+                    piece = self._pieces.popleft()
+                except IndexError:  # another thread has taken the last one
+                    break
+                worker.take(*piece)
+                _drive(worker, self.step_limit)
+                if soon is not None and time.perf_counter() - begun > _ALONE_SECONDS:
+                    soon()
+                    soon = None
+        except BaseException:
+            self._pieces.clear()  # the others end with what they have
+            raise
+        return worker.worker_field(at.WORKER_STEPS)
 
 
 @contextmanager
@@ -80,7 +121,7 @@ def _in_turns(made: Image, grid: tuple[int, int, int], step_limit: int, checks: 
         worker = crew[turn % len(crew)]
         if _drive(worker, step_limit, quantum):
             if begun < programs:
-                worker.take(begun)
+                worker.take(begun, programs)
                 begun += 1
             else:
                 issued += worker.worker_field(at.WORKER_STEPS)
@@ -98,7 +139,7 @@ def _drive(worker: Worker, step_limit: int, quantum: int = 0) -> bool:
     """Runs a worker's programs to their end, or for so many instructions; whether they have ended."""
     block = address(worker.block)
     while True:
-        how = run(block, quantum or _QUANTUM)
+        how = run(block, quantum or min(_QUANTUM, step_limit + 1))
         if how == at.FINISHED:
             return True
         if how == at.QUANTUM:

@@ -79,7 +79,7 @@ def _flushed(bits):
 
 @part
 def _added(x, y, kind):
-    if kind == F32_WHOLE or kind == _F32:
+    if kind in (F32_WHOLE, _F32):
         flush = kind == _F32  # PTX ISA, `atom`: on global memory subnormal inputs and results are flushed
         total = raw.float_of(_flushed(x) if flush else x) + raw.float_of(_flushed(y) if flush else y)
         if total != total:
