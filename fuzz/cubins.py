@@ -12,6 +12,8 @@ import contextlib
 import io
 import itertools
 import multiprocessing
+import os
+import signal
 import sys
 import time
 from collections import Counter
@@ -107,7 +109,8 @@ def case(seed: int, found: dict[int, tuple[bytes, int]]) -> str:
 
 
 def _work(pipe: Connection, found: dict[int, tuple[bytes, int]]) -> None:
-    """Runs the seeds that come through a pipe, until none does."""
+    """Runs the seeds that come through a pipe, until none does. What it starts ends with it."""
+    os.setsid()
     from tileprobe.targets.simgpu import listing
 
     listing.SECONDS = 15  # nvdisasm itself hangs on some; a user is told so later
@@ -146,6 +149,9 @@ class _Worker:
         return None
 
     def end(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            assert self.process.pid
+            os.killpg(self.process.pid, signal.SIGKILL)
         self.process.kill()
         self.process.join()
         self.pipe.close()
