@@ -66,13 +66,25 @@ def sampled(programs="auto", iterations="all", count=1000, stride=1, **more):
 
 
 def test_programs_as_they_are_written():
-    assert sampled("all").programs == sampled("").programs == Every()
+    assert sampled("all").programs == sampled("auto").programs == Every()
     assert sampled("1%").programs.stride == 100
     assert sampled("100%").programs.stride == 1
     assert sampled("30%").programs.stride == 3
     assert sampled("0,9,5,9").chosen == (0, 5, 9)
     assert len(sampled("random:16").chosen) == 16
-    for wrong in ("0%", "101%", "-1%", "x%", "random:0", "random:-1", "random:x", "1,-2", "x", f"{ALL + 1}"):
+    for wrong in (
+        "",
+        "0%",
+        "101%",
+        "-1%",
+        "x%",
+        "random:0",
+        "random:-1",
+        "random:x",
+        "1,-2",
+        "x",
+        f"{ALL + 1}",
+    ):
         with pytest.raises(TileProbeError):
             Choice(wrong)
     assert sampled(f"{ALL}").chosen == (ALL,)

@@ -117,7 +117,7 @@ def _covering(every: Every, seen: tuple[int, int, int], draw: Draw, loop: int) -
 
 
 def _programs(text: str, programs: int, draw: Draw) -> Sampling:
-    if text in ("all", "auto", ""):
+    if text in ("all", "auto"):
         return Sampling()
     if text.endswith("%"):
         share = _number(text[:-1], float, text, PROGRAMS) / 100.0
@@ -134,7 +134,7 @@ def _programs(text: str, programs: int, draw: Draw) -> Sampling:
 
 @lru_cache(maxsize=16)
 def _iterations(text: str) -> Every:
-    if text in ("all", ""):
+    if text == "all":
         return Every()
     word, _, number = text.partition(":")
     count = _number(number, int, text, ITERATIONS)
@@ -145,7 +145,7 @@ def _iterations(text: str) -> Every:
 
 def _number(text: str, kind, whole: str, expected: str):
     try:
-        number = kind(text)
+        number = kind(text) if text.isascii() else -1
     except ValueError:
         number = -1
     if not 0 <= number <= ALL:  # nothing is counted from the end here, and records have 32 bits for it

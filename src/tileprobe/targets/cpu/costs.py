@@ -22,8 +22,9 @@ from tileprobe.targets.cpu.dialect import NestOp, ReadOp, WriteOp, YieldOp
 from tileprobe.targets.cpu.schedule.origin import kind_of
 
 # In units of 0.03 ns an element, measured on a Zen 3 core (f32, 8 lanes): functions with benchmarks/vmath.py, the
-# rest as the time that one more operation adds to a stage that loads and stores tiles in the first-level cache,
-# adjusted by hand so that eleven planted operations came out best (docs/reports.md says how well).
+# rest as the time that one more operation adds to a stage that loads and stores tiles in the first-level cache, between
+# what it adds alone and what it adds to others where these differ, so that eleven planted operations came out best.
+# `python -m benchmarks.costs` prints each beside what is measured; docs/reports.md has the table and how well it does.
 _FUNCTIONS = {
     "sqrt": 4, "rsqrt": 8, "exp": 12, "exp2": 10, "exp10": 12, "expm1": 14, "log": 27, "log2": 27, "log10": 28,
     "log1p": 24, "sin": 28, "cos": 28, "tan": 38, "sinpi": 30, "cospi": 30, "tanh": 27, "sinh": 22, "cosh": 20,
@@ -37,12 +38,17 @@ _CHEAP = frozenset(["absf", "absi", "fma", "floor", "ceil", "rint", "round", "tr
 _DIVISION = frozenset(["divf", "remf", "precise_divf", "approx_divf"])
 _INTEGER_DIVISION = frozenset(["divsi", "divui", "remsi", "remui", "ceildivsi", "floordivsi"])
 SIMPLE = 0.4  # additions and the like mostly hide beside loads and stores
-DIVIDE, SQUARE_ROOT, DIVIDE_INTEGERS = 2.0, 4.0, 6.0
+DIVIDE, SQUARE_ROOT = 2.0, 4.0
+DIVIDE_INTEGERS = 32.0  # there is no vector instruction for it
 BESIDE = 1.5  # a load or store of neighbours
 APART = 12.0  # elements that are not side by side are gathered one by one
 SCRATCH = 0.7  # a tile in scratch memory
 ATOMIC = 200.0  # a locked instruction takes about 20 cycles, for one element
 SCALAR = 8.0  # an operation on one element takes as long as one on a vector
+
+
+def function_cost(name: str) -> float:
+    return _FUNCTIONS.get(name, _FUNCTION)
 
 
 def nest_costs(nest: NestOp) -> defaultdict[Spot, float]:
@@ -108,9 +114,9 @@ def operation_cost(op: Operation) -> float:
     if short == "precise_sqrt":
         return SQUARE_ROOT * width
     if op_name(op).startswith("math."):
-        return width * (SIMPLE if short in _CHEAP else _FUNCTIONS.get(short, _FUNCTION))
+        return width * (SIMPLE if short in _CHEAP else function_cost(short))
     if short == "extern_elementwise":
-        return width * _FUNCTIONS.get(_libdevice(op), _FUNCTION)
+        return width * function_cost(_libdevice(op))
     if op.regions:
         return sum(operation_cost(inner) for region in op.regions for inner in _inner(region.blocks))
     return SIMPLE * width
