@@ -21,11 +21,13 @@ def turned(x, out, SHARED: gl.constexpr, IN: gl.constexpr, OUT: gl.constexpr):
     gl.store(out + down[:, None] * 32 + along[None, :], buffer.load(OUT))
 
 
+BY_ROW = gl.BlockedLayout([1, 1], [1, 32], [4, 1], [1, 0])
+BY_COLUMN = gl.BlockedLayout([1, 1], [32, 1], [1, 4], [0, 1])
+
+
 def accesses(shared):
     """Stored row by row, loaded column by column, each by a warp with one element a thread."""
-    by_row = gl.BlockedLayout([1, 1], [1, 32], [4, 1], [1, 0])
-    by_column = gl.BlockedLayout([1, 1], [32, 1], [1, 4], [0, 1])
-    constants = {"SHARED": shared, "IN": by_row, "OUT": by_column}
+    constants = {"SHARED": shared, "IN": BY_ROW, "OUT": BY_COLUMN}
     names = {"x": "*fp32", "out": "*fp32", **dict.fromkeys(constants, "constexpr")}
     from triton.experimental.gluon._runtime import GluonASTSource
 

@@ -5,10 +5,12 @@ from pathlib import Path
 
 import jsonschema
 import pytest
+from benchmarks._gpu_kernels import add, matmul
 
 from tileprobe.cli import main
 from tileprobe.targets.catalog import find
-from tileprobe.targets.gpu.occupancy import occupancy
+from tileprobe.targets.gpu.occupancy import amd_occupancy, occupancy
+from tileprobe.targets.gpu.stages import pipeline_stages
 from tileprobe.targets.gpu.units import access_bytes, unit_of
 
 SCRIPT = str(Path(__file__).parent / "inspected.py")
@@ -39,7 +41,7 @@ TEXT, SHARE = {"type": "string"}, {"type": "number", "minimum": 0, "maximum": 1}
 PLAIN = side(
     mix=TABLE,
     lines=rows(file=TEXT, line=COUNT, instructions=COUNT, mix=TABLE),
-    accesses=rows(line=COUNT, opcode=TEXT, bytes=COUNT, count=COUNT),
+    accesses=rows(file=TEXT, line=COUNT, opcode=TEXT, bytes=COUNT, count=COUNT),
     bank_conflicts=rows(
         op=TEXT,
         file=TEXT,
@@ -52,7 +54,7 @@ PLAIN = side(
     ),
     tensor_core=TABLE,
     layout_conversions=COUNT,
-    pipeline_buffers=COUNT,
+    pipeline_stages=rows(file=TEXT, line=COUNT, stages=COUNT),
 )
 PROBED = side(
     records=COUNT,
@@ -102,12 +104,14 @@ def test_evidence_as_json(capsys):
         assert kernel["probed"]["shared_bytes"] == kernel["plain"]["shared_bytes"]
         assert kernel["probed"]["lost_records"] == []
         assert 0 < kernel["probed"]["own_instructions"] < kernel["probed"]["instructions"]
-        assert {line["line"] for line in kernel["plain"]["lines"]} & {11, 12, 13, 20, 21, 22, 23, 24}
-    matmul = kernels[1]
-    assert any("MMA" in name for name in matmul["plain"]["tensor_core"])
-    assert matmul["probed"]["instructions_a_record_in_a_loop"] <= 3
+        mine = [line for line in kernel["plain"]["lines"] if line["file"].endswith("_gpu_kernels.py")]
+        first = {"add": add, "matmul": matmul}[kernel["name"]].starting_line_number
+        assert {line["line"] - first for line in mine} & {2, 3, 8, 9, 10, 11}
+    product = kernels[1]
+    assert any("MMA" in name for name in product["plain"]["tensor_core"])
+    assert product["probed"]["instructions_a_record_in_a_loop"] <= 3
     ours, theirs = (
-        matmul[side]["instructions"] - matmul["plain"]["instructions"] for side in ("probed", "proton")
+        product[side]["instructions"] - product["plain"]["instructions"] for side in ("probed", "proton")
     )
     assert ours < theirs
 
@@ -189,6 +193,37 @@ def test_occupancy(machine, registers, warps, shared, expected):
 
 
 @pytest.mark.parametrize(
+    ("machine", "waves", "warps", "shared", "expected"),
+    [
+        ("gfx942", 12, 4, 32 * 1024, (8, "shared memory")),  # two programs in 64 KiB
+        ("gfx942", 12, 8, 0, (8, "registers")),  # one program, not one and a half
+        ("gfx950", 32, 4, 32 * 1024, (20, "shared memory")),
+        ("gfx1100", 32, 4, 32 * 1024, (16, "shared memory")),
+        ("gfx942", 32, 4, 0, (32, "warps")),
+    ],
+)
+def test_occupancy_on_amd(machine, waves, warps, shared, expected):
+    found = amd_occupancy(machine, waves=waves, warps=warps, shared_bytes=shared)
+    assert (found.warps, found.limiter) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "target", "stages"),
+    [
+        ("matmul", "sm80", [3]),
+        ("softmax", "sm80", []),
+        ("matmul", "gfx942", [3]),
+        ("specialised_matmul", "sm90", [3]),
+    ],
+)
+def test_stages_that_were_really_made(name, target, stages):
+    from gpu_cases import bridged
+
+    found = pipeline_stages(bridged(name, target)[0])
+    assert [each["stages"] for each in found] == stages
+
+
+@pytest.mark.parametrize(
     ("opcode", "unit", "size"),
     [
         ("LDG.E.128", "global memory", 16),
@@ -203,6 +238,25 @@ def test_occupancy(machine, registers, warps, shared, expected):
         ("global_load_dwordx4", "global memory", 16),
         ("ds_read_b128", "shared memory", 16),
         ("v_mfma_f32_32x32x8_f16", "tensor core", None),
+        ("buffer_load_ushort", "global memory", 2),
+        ("buffer_store_short", "global memory", 2),
+        ("buffer_store_b16", "global memory", 2),
+        ("global_load_ubyte", "global memory", 1),
+        ("ds_read_u16", "shared memory", 2),
+        ("ds_read2_b64", "shared memory", 16),
+        ("ds_store_2addr_b64", "shared memory", 16),
+        ("ds_add_u32", "shared memory", 4),
+        ("global_atomic_add_f32", "global memory", 4),
+        ("ds_bpermute_b32", "shuffle", None),
+        ("REDUX.SUM", "shuffle", None),
+        ("ATOMS.ADD", "shared memory", 4),
+        ("RED.E.ADD.F32.FTZ.RN", "global memory", 4),
+        ("LDG.E.ENL2.256", "global memory", 32),
+        ("UTMAREDG.2D.ADD", "async copy", None),
+        ("DSETP.GT.AND", "float", None),
+        ("v_max3_f32", "float", None),
+        ("v_dot2_f32_f16", "float", None),
+        ("v_add_u32_e32", "integer", None),
     ],
 )
 def test_instructions_by_unit_and_width(opcode, unit, size):

@@ -12,6 +12,8 @@ import tempfile
 from dataclasses import dataclass, fields
 from typing import Any
 
+from xdsl.dialects.builtin import ModuleOp
+
 from tileprobe.errors import UnsupportedError
 from tileprobe.ir.layout import Layout
 from tileprobe.ir.regions import Region
@@ -25,7 +27,8 @@ _MOST_SHARED = {"80": 163, "86": 99, "89": 99, "90": 227, "100": 227, "120": 99,
 
 @dataclass(frozen=True)
 class Site:
-    """An op whose machine code is to stand between two records, by the line that the machine code names."""
+    """An op whose machine code is to stand between two records, by the line that the machine code names; or one that no
+    records stand around (-1)."""
 
     op: str
     file: str
@@ -98,6 +101,20 @@ def add_probes(plain: Any, pipeline: str) -> Probed | None:
         made.records,
         made.sites,
     )
+
+
+def bridged(kernel: Any) -> ModuleOp:
+    """The final TTGIR of a compiled kernel."""
+    from triton._C.libtriton import ir, proton
+    from triton.compiler.compiler import make_backend
+
+    from tileprobe.ir.bridge import parse_triton, to_xdsl
+
+    context = ir.context()
+    ir.load_dialects(context)
+    make_backend(kernel.metadata.target).load_dialects(context)
+    proton.load_dialects(context)
+    return to_xdsl(parse_triton(kernel.asm["ttgir"], context))
 
 
 def _compiled(plain: Any, ttgir: str) -> Any:

@@ -12,14 +12,14 @@ from typing import Any
 
 from tileprobe.errors import TileProbeError
 from tileprobe.targets.gpu.bank_conflicts import MATRICES, bank_conflicts
-from tileprobe.targets.gpu.compile import Probed, Site
-from tileprobe.targets.gpu.machine_code import Code, lost_records, placed, record_cost
-from tileprobe.targets.gpu.occupancy import occupancy
+from tileprobe.targets.gpu.compile import Probed, Site, bridged
+from tileprobe.targets.gpu.machine_code import Code, Placed, lost_records, placed, record_cost
+from tileprobe.targets.gpu.occupancy import amd_occupancy, occupancy
+from tileprobe.targets.gpu.stages import pipeline_stages
 from tileprobe.targets.gpu.units import access_bytes, unit_of
 
 Side = dict[str, Any]
 _CONVERT = re.compile(r"ttg\.convert_layout")
-_STAGES = re.compile(r"!ttg\.memdesc<(\d+)x\d+x\d")
 
 
 def evidence(plain: Any, pipeline: str, *, proton: bool = True) -> dict[str, Any]:
@@ -31,12 +31,15 @@ def evidence(plain: Any, pipeline: str, *, proton: bool = True) -> dict[str, Any
     target = plain.metadata.target
     before = side(plain)
     made, thinned, said = with_bearable_probes(plain, pipeline)
+    theirs = _proton(plain, pipeline) if proton else None
+    if proton and made is not None and theirs is None:
+        said = [*said, "Proton's passes cannot compile this kernel for this machine: no comparison"]
     return {
         "name": plain.metadata.name,
         "target": f"{target.backend}:{target.arch}",
         "plain": before | _more(plain),
         "probed": None if made is None else _probed(made, before) | {"thinned": thinned},
-        "proton": _proton(plain, pipeline) if proton else None,
+        "proton": theirs,
         "notes": [] if made is None else [*made.notes, *said],
     }
 
@@ -61,6 +64,13 @@ def side(kernel: Any) -> Side:
         warps=metadata.num_warps,
         shared_bytes=metadata.shared,
     )
+    if found is None:
+        found = amd_occupancy(
+            str(metadata.target.arch),
+            waves=code.more.get("occupancy_warps", 0),
+            warps=metadata.num_warps,
+            shared_bytes=metadata.shared,
+        )
     warps = code.more.get("occupancy_warps") if found is None else found.warps
     return {
         "instructions": len(code.work),
@@ -76,13 +86,13 @@ def _more(kernel: Any) -> Side:
     """What the machine code and the last IR say beyond that, line by line."""
     code = read_code(kernel)
     lines: dict[tuple[str, int], Counter[str]] = defaultdict(Counter)
-    accesses: Counter[tuple[int, str, int]] = Counter()
+    accesses: Counter[tuple[str, int, str, int]] = Counter()
     tensor_cores: Counter[str] = Counter()
     for op in code.work:
         unit = unit_of(op.opcode)
         lines[op.file, op.line][unit] += 1
         if (size := access_bytes(op.opcode)) is not None:
-            accesses[op.line, op.opcode.split(".")[0], size] += 1
+            accesses[op.file, op.line, op.opcode.split(".")[0], size] += 1
         if unit == "tensor core":
             tensor_cores[op.opcode] += 1
     ttgir = kernel.asm["ttgir"]
@@ -93,15 +103,15 @@ def _more(kernel: Any) -> Side:
             for (file, line), mix in sorted(lines.items())
         ],
         "accesses": [
-            {"line": line, "opcode": name, "bytes": size, "count": count}
-            for (line, name, size), count in sorted(accesses.items())
+            {"file": file, "line": line, "opcode": name, "bytes": size, "count": count}
+            for (file, line, name, size), count in sorted(accesses.items())
         ],
         "tensor_core": dict(tensor_cores),
         "bank_conflicts": bank_conflicts(
             kernel, matrices=any(op.opcode.startswith(MATRICES) for op in code.work)
         ),
         "layout_conversions": len(_CONVERT.findall(ttgir)),
-        "pipeline_buffers": max((int(n) for n in _STAGES.findall(ttgir)), default=1),
+        "pipeline_stages": pipeline_stages(bridged(kernel)),
     }
 
 
@@ -117,24 +127,22 @@ def _probed(made: Probed, before: Side) -> Side:
         "added_instructions": found["instructions"] - before["instructions"],
         "instructions_a_record_in_a_loop": sum(looped) / len(looped) if looped else None,
         "lost_records": lost_records(code, made.records),
-        "moved": [
-            {
-                "op": each.site.op,
-                "file": each.site.file,
-                "line": each.site.line,
-                "share": round(each.moved, 3),
-            }
-            for each in moved
-        ],
+        "moved": [dict(row) for row in dict.fromkeys(_row(each) for each in moved)],
     }
+
+
+def _row(each: Placed) -> tuple[tuple[str, Any], ...]:
+    site = each.site
+    return ("op", site.op), ("file", site.file), ("line", site.line), ("share", round(each.moved, 3))
 
 
 def _proton(plain: Any, pipeline: str) -> Side | None:
     """Proton with the same regions, without what it has no records for: issue and wait."""
-    from tileprobe.targets.gpu.proton import with_proton
+    from tileprobe.targets.gpu.proton import silent, with_proton
 
     try:
-        made = with_proton(plain, synchronous(pipeline))
+        with silent():  # MLIR writes the whole module of what it cannot compile
+            made = with_proton(plain, synchronous(pipeline))
     except (RuntimeError, TileProbeError):
         return None
     if made is None:

@@ -74,8 +74,8 @@ def _slot(op: Operation) -> int | None:
 
 
 def _sites(block: Block) -> list[Site]:
-    """The ops of a block that leave instructions of their own, each with the records before and after it. An op with
-    regions, in which others may lie, parts them."""
+    """The ops of a block that leave instructions of their own, each with the records before and after it, or -1. An op
+    with regions, in which others may lie, parts them."""
     found: list[tuple[Operation, int]] = []
     made: list[Site] = []
     before = -1
@@ -86,13 +86,14 @@ def _sites(block: Block) -> list[Site]:
             found, before = [], -1 if slot is None else slot
         elif op_name(op) in OPCODES and (op.operands or op_name(op) != "ttg.local_alloc"):
             found.append((op, before))
-    return made
+    return made + [site for inner, first in found if (site := _site(inner, first, None)) is not None]
 
 
 def _site(op: Operation, before: int, after: int | None) -> Site | None:
     frames = call_chain(op)
-    if before < 0 or after is None or not frames:
+    if not frames:
         return None
     types = [attribute_text(value.type) for value in (*op.operands, *op.results)]
     kind = f"{op_name(op)} {', '.join(types)}"
-    return Site(op_name(op), frames[0].file, frames[0].line, before, after, kind)
+    ends = (before, after) if before >= 0 and after is not None else (-1, -1)
+    return Site(op_name(op), frames[0].file, frames[0].line, *ends, kind)

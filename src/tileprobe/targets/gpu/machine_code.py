@@ -124,7 +124,8 @@ def placed(code: Code, sites: Sequence[Site]) -> list[Placed]:
 
     Source lines of machine code are approximate, so an op is known by what it does and on what: ops of the same kind
     on the same types take the same instructions, and each should have as many between its records as the one that
-    has most. Instructions of that sort on the ops' lines that stand between no records are missing, too.
+    has most. Instructions of that sort on the ops' lines that stand between no records are missing, too, unless an op
+    of the line has no records around it: copies that fill a pipeline before its loop.
     """
     clocks: dict[int, list[int]] = defaultdict(list)
     for n, op in enumerate(code.instructions):
@@ -132,12 +133,18 @@ def placed(code: Code, sites: Sequence[Site]) -> list[Placed]:
             clocks[op.slot].append(n)
     sorts: dict[tuple[str, ...], list[Site]] = defaultdict(list)
     for site in sites:
-        sorts[OPCODES[site.op]].append(site)
-    return [found for opcodes, same in sorts.items() for found in _placed(code, opcodes, same, clocks)]
+        if site.before >= 0:
+            sorts[OPCODES[site.op]].append(site)
+    loose = {(site.file, site.line) for site in sites if site.before < 0}
+    return [found for opcodes, same in sorts.items() for found in _placed(code, opcodes, same, clocks, loose)]
 
 
 def _placed(
-    code: Code, opcodes: tuple[str, ...], sites: list[Site], clocks: dict[int, list[int]]
+    code: Code,
+    opcodes: tuple[str, ...],
+    sites: list[Site],
+    clocks: dict[int, list[int]],
+    loose: set[tuple[str, int]],
 ) -> list[Placed]:
     here = [n for n, op in enumerate(code.instructions) if op.opcode.startswith(opcodes) and _works(op)]
     windows = {(s.before, s.after): _windows(code, clocks[s.before], clocks[s.after]) for s in sites}
@@ -148,7 +155,7 @@ def _placed(
         ends = site.before, site.after
         per_op = inside[ends] / (beside[ends] * max(1, len(windows[ends])))
         most[site.kind] = max(most[site.kind], per_op)
-    left = 0 if sites[0].op in SYNCHRONISING else _left(code, here, sites, windows)
+    left = 0 if sites[0].op in SYNCHRONISING else _left(code, here, sites, windows, loose)
     share = left / sum(max(1, len(windows[site.before, site.after])) for site in sites)
     found = []
     for site in sites:
@@ -161,10 +168,14 @@ def _placed(
 
 
 def _left(
-    code: Code, here: list[int], sites: list[Site], windows: dict[tuple[int, int], list[Container[int]]]
+    code: Code,
+    here: list[int],
+    sites: list[Site],
+    windows: dict[tuple[int, int], list[Container[int]]],
+    loose: set[tuple[str, int]],
 ) -> int:
     """Instructions of a sort that stand between no records, on the lines of ops that are measured."""
-    lines = {(site.file, site.line) for site in sites}
+    lines = {(site.file, site.line) for site in sites} - loose
     spans = [span for several in windows.values() for span in several]
     return sum(
         (code.instructions[n].file, code.instructions[n].line) in lines

@@ -61,5 +61,41 @@ def occupancy(machine: str, *, registers: int, warps: int, shared_bytes: int) ->
     return Occupancy(programs[limiter] * warps, limiter)
 
 
+@dataclass(frozen=True)
+class ComputeUnit:
+    """What four SIMDs share: a compute unit of CDNA, a work group processor of RDNA."""
+
+    waves: int
+    programs: int
+    shared_bytes: int
+    shared_unit: int
+
+
+# CDNA 3 and CDNA 4 ISA ("LDS Allocation"), RDNA 3 ISA (3.3.4); programs: barriers, LLVM's getMaxWorkGroupsPerCU.
+COMPUTE_UNITS = {
+    "gfx942": ComputeUnit(32, 16, 64 * KIB, 512),
+    "gfx950": ComputeUnit(32, 16, 160 * KIB, 1280),
+    "gfx1100": ComputeUnit(64, 32, 128 * KIB, 1024),
+}
+
+
+def amd_occupancy(machine: str, *, waves: int, warps: int, shared_bytes: int) -> Occupancy | None:
+    """The same for AMD: of a kernel whose registers allow so many `waves`, as LLVM says, which does not know what
+    Triton takes of shared memory."""
+    has = COMPUTE_UNITS.get(machine)
+    if has is None:
+        return None
+    programs = {
+        "registers": waves // warps,
+        "shared memory": has.shared_bytes // _up(max(shared_bytes, 1), has.shared_unit),
+        "programs": has.programs if warps > 1 else has.waves,
+        "warps": has.waves // warps,
+    }
+    limiter = min(programs, key=lambda name: programs[name])
+    if programs["warps"] == programs[limiter]:
+        limiter = "warps"
+    return Occupancy(programs[limiter] * warps, limiter)
+
+
 def _up(value: int, unit: int) -> int:
     return -(-value // unit) * unit

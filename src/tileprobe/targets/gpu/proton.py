@@ -7,6 +7,7 @@ Proton's passes lower as they do in a session of its own. Out goes the kernel an
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -53,6 +54,20 @@ def with_proton(plain: Any, pipeline: str, buffer: str = "shared") -> tuple[Any,
             file.write(from_xdsl(module, context).str())
         kernel = triton.compile(path, target=plain.metadata.target, options=options)
     return kernel, sum(records)
+
+
+@contextmanager
+def silent() -> Iterator[None]:
+    """What compilers write to the process's error output is not shown."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    with open(os.devnull, "wb") as nowhere:
+        os.dup2(nowhere.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
 
 
 def _replaced(op: Operation) -> bool:

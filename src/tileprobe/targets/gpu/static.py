@@ -66,11 +66,12 @@ def _table(kernel: dict[str, Any]) -> str:
     lines.append(f"  instructions by unit: {mix}")
     if plain["tensor_core"]:
         lines.append(f"  tensor core: {', '.join(f'{op} x{n}' for op, n in plain['tensor_core'].items())}")
+    stages = ", ".join(f"{each['stages']} (loop at line {each['line']})" for each in plain["pipeline_stages"])
     lines.append(
-        f"  buffers of the pipeline: {plain['pipeline_buffers']}; conversions between layouts: "
+        f"  pipeline stages: {stages or 'no loop fetches anything'}; conversions between layouts: "
         f"{plain['layout_conversions']}"
     )
-    widths = [f"line {a['line']} {a['opcode']} {a['bytes']} bytes x{a['count']}" for a in plain["accesses"]]
+    widths = [f"{_where(a)} {a['opcode']} {a['bytes']} bytes x{a['count']}" for a in plain["accesses"]]
     lines.append(f"  accesses: {'; '.join(widths) or 'none'}")
     lines += _conflicts(plain["bank_conflicts"])
     probed = kernel["probed"] or {}
@@ -78,6 +79,11 @@ def _table(kernel: dict[str, Any]) -> str:
         lines.append(f"  line {moved['line']}: {moved['share']:.0%} of {moved['op']} moved out of its region")
     lines += [f"  {note}" for note in kernel["notes"]]
     return "\n".join(lines)
+
+
+def _where(access: dict[str, Any]) -> str:
+    """The line of an access; with the name of its file."""
+    return f"{access['file'].rsplit('/', 1)[-1]}:{access['line']}"
 
 
 def _conflicts(accesses: list[dict[str, Any]]) -> list[str]:
