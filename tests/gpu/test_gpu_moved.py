@@ -101,3 +101,18 @@ def test_on_the_page_and_in_exports(trace, tmp_path):
 def test_copies_of_a_stage_keep_the_mark(trace):
     frame = region_tree(trace, trace.kernels[0])
     assert frame["moved"].to_list().count(0.25) == 1
+
+
+def test_in_perfettos_own_format(trace):
+    from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as proto
+
+    from tileprobe.views.perfetto import perfetto
+
+    read = proto.Trace()
+    read.ParseFromString(b"".join(perfetto(trace)))
+    (names,) = [p.interned_data for p in read.packet if p.interned_data.event_names]
+    store = next(r.id for r in trace.regions if r.kind == "store")
+    said = {one.iid: one.str.decode() for one in names.debug_annotation_string_values}
+    assert "25% moved out by the compiler" in said[store + 1]
+    used = {a.string_value_iid for p in read.packet for a in p.track_event.debug_annotations}
+    assert store + 1 in used
