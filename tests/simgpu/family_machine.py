@@ -25,6 +25,7 @@ ALL = 0xFFFFFFFF
 WARPS, REGISTERS = 3, 72
 SHARED, LOCAL, GLOBAL = 12288, 64, 4096  # bytes
 LANES = np.arange(32)
+LOADS, STORES = ("LDG", "LDS", "LDL", "LD", "LDSM"), ("STG", "STS", "STL", "ST", "STSM")
 
 
 def R(n: int) -> int:
@@ -231,6 +232,10 @@ class Bench:
         for name, value in fields.items():
             uop[getattr(at, name)] = value
         uop[at.OP] = numbers.NUMBERS[op]
+        if op in STORES:  # results and what is stored are different operands, of which one is used
+            uop[at.D] = R(REGISTERS - 4)
+        elif op in LOADS:
+            uop[at.E] = R(REGISTERS - 4)
         uop = uop.astype(np.uint32).view(np.int32)
         return Case(self, op, uop, mask, pc, before, after, answer, told or [], says, warp)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import family_cases
 import numpy as np
-from family_machine import Case
+from family_machine import WARPS, Case
 from python_engine import FAMILIES, HELPERS, NAME, Change, changed, changes, families, memory, tree_of
 
 MODULES = (*FAMILIES, *HELPERS)
@@ -19,8 +19,9 @@ MODULES = (*FAMILIES, *HELPERS)
 
 def wrong(case: Case, functions: dict[str, Any]) -> str:
     """What a family that Python runs does wrong."""
-    start = case.bench.memory.ctypes.data
-    memory.allow(start, start + len(case.bench.memory))
+    b, start = case.bench, case.bench.memory.ctypes.data
+    warps = {b.at("warps") + n * b.warp_bytes for n in range(WARPS)}
+    memory.allow(start, start + len(b.memory), {b.at("uop")}, warps, {b.at("constants")})
     try:
         with np.errstate(all="ignore"):
             return case.bench.run(case, functions[case.op])
@@ -69,3 +70,9 @@ def judged(module: str, every: int = 1, first: int = 0) -> tuple[int, list[Chang
 def counted(module: str, every: int = 1) -> tuple[int, list[str]]:
     count, alive = judged(module, every)
     return count, [str(change) for change in alive]
+
+
+def still_alive(module: str, names: list[str]) -> list[str]:
+    """Of changes with these names, those that no case notices now."""
+    tree, wanted = tree_of(module), set(names)
+    return [str(change) for change in changes(module) if str(change) in wanted and not noticed(change, tree)]

@@ -49,6 +49,8 @@ def singles(b, count=32):
 
 def sources(b, wide):
     words = doubles(b) if wide else singles(b)
+    words[10:12] = (0x0001000000000000, 0x8001000000000000) if wide else (0x00012345, 0x80012345)  # subnormal
+    words[12:14] = (0x37A0000000000000, 0xB7A0000000000000) if wide else words[12:14]  # a subnormal float
     if wide:
         b.pairs(R(0), words.view(np.int64))
     else:
@@ -92,8 +94,8 @@ def to_integers():
                 for how in range(4):
                     b = Bench(seed=4 * width + how)
                     words, form = sources(b, wide), F64 if wide else F32
-                    mods = (0, 1, 8, 9)[how]
-                    flush = how == 2 or (how == 0 and not wide)
+                    mods = (9, 8, 1, 0)[how]
+                    flush = width != 16
 
                     def then(
                         b=b,
@@ -199,7 +201,7 @@ def rounded():
             for flush in (False, True):
                 b = Bench(seed=how)
                 words, form = sources(b, wide), F64 if wide else F32
-                mods = (0, 1, 8, 9)[how]
+                mods = (9, 8, 1, 0)[how]
 
                 def then(b=b, words=words, form=form, how=how, mods=mods, flush=flush, wide=wide):
                     for lane in LANES[chosen(SOME)]:

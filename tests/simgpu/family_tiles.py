@@ -237,6 +237,14 @@ def bulk_refused():
 
         case(op, at.OUT_OF_BOUNDS, {}, too_long, lambda b: b.at("global"), more=64 * 64 + 64, then=after)
 
+        def far_apart(b):  # strides of 40 bits
+            far = Tensor([16, 2, 2], [8, 1, 1], strides=[(3 << 36) + 64, (5 << 36) + 128])
+            b.pairs(UR(30), far.write(b))
+
+        if op == "UTMASTG":
+            more = 64 + (3 << 36) + 64 + (5 << 36) + 128
+            case(op, at.OUT_OF_BOUNDS, {"I0": 3}, far_apart, lambda b: b.at("global"), more, issued_third)
+
         def just_too_long(b):
             b.part("ranges").view(np.int64)[3] = b.at("global") + good.reach - 1
 
@@ -279,6 +287,12 @@ def bulk_refused():
 
     case("UTMALDG", at.SHARED_BOUNDS, {}, nobody, lambda b: b.base + (5 << 24), then=known, arch=90)
     return made
+
+
+def issued_third(b):
+    found_range(b, b.at("other") + DESCRIPTOR, b.at("other") + DESCRIPTOR + 128)
+    third = int(b.rows(UR(13))[0, 0])
+    put_entry(b, at.ASYNC_ROOM, b.base + 1024 + (b.me << 24), 0, [0, 0, third], b.at("other") + DESCRIPTOR)
 
 
 def one_less(b):

@@ -1,50 +1,85 @@
 """Changes every handler over lanes and every family of the simulated GPU's engine, and counts what the tests notice.
 
-`python tests/simgpu/mutation.py --most 20 --json build/simgpu_mutants.json` tries at most so many changes of each (all
-without `--most`, which takes an hour) and names those that nothing notices. `docs/simgpu_instructions.md` is made of
-its result by `variants.py`.
+`python tests/simgpu/mutation.py --json build/simgpu_mutants.json` tries all changes of families and `--most` (14) of
+each handler, which takes half an hour on an idle machine, and prints how many are noticed; `--again` tries only those
+that the file says nobody noticed. `--page docs/simgpu_mutants.md` writes those that remain, with what they are taken
+for (`mutants_judged.py`).
+`docs/simgpu_instructions.md` is made of the same file by `variants.py`.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from family_mutants import MODULES, judged
+import family_mutants
+import mutants_page
 from handler_mutants import JUDGED, survivors
+
+PARTS = 4  # of a module of families, each a piece of work
+
+
+def _lanes(job: tuple[str, int]) -> tuple[str, str, int, list[str]]:
+    return ("handlers", job[0], *survivors(*job))
+
+
+def _family(job: tuple[str, int]) -> tuple[str, str, int, list[str]]:
+    count, alive = family_mutants.judged(job[0], PARTS, job[1])
+    return "families", job[0], count, [str(change) for change in alive]
+
+
+def _afresh(args: argparse.Namespace, pool: Any) -> Iterator[tuple[str, str, int, list[str]]]:
+    if args.only != "handlers":
+        jobs = [(module, n) for module in family_mutants.MODULES for n in range(PARTS)]
+        yield from pool.imap_unordered(_family, jobs)
+    if args.only != "families":
+        yield from pool.imap_unordered(_lanes, [(name, args.most) for name in JUDGED])
+
+
+def _again(found: dict[str, Any], pool: Any) -> None:
+    """Tries the survivors of families once more."""
+    jobs = [(module, entry["alive"]) for module, entry in found["families"].items()]
+    for (module, _), alive in zip(jobs, pool.starmap(family_mutants.still_alive, jobs)):
+        found["families"][module]["alive"] = alive
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument(
-        "--most", type=int, metavar="N", help="changes of each handler; of a module eight times that"
-    )
+    parser.add_argument("--most", type=int, default=14, metavar="N", help="changes of each handler (14)")
     parser.add_argument("--only", choices=("handlers", "families"))
-    parser.add_argument("--json", metavar="FILE", help="what was found, added to what the file has")
+    parser.add_argument("--json", metavar="FILE", default="build/simgpu_mutants.json", help="what was found")
+    parser.add_argument("--again", action="store_true", help="only what the file says nobody noticed")
+    parser.add_argument("--show", action="store_true", help="nothing is tried: what the file says")
+    parser.add_argument("--page", metavar="FILE", help="writes the survivors and what they are taken for")
+    parser.add_argument("--jobs", type=int, default=2, help="processes (2)")
     args = parser.parse_args()
-    path = Path(args.json) if args.json else None
-    found = json.loads(path.read_text()) if path is not None and path.exists() else {}
-    work = [] if args.only == "families" else [("handlers", name, survivors, args.most) for name in JUDGED]
-    if args.only != "handlers":
-        work += [("families", name, judged, args.most and 8 * args.most) for name in MODULES]
-    tried = alive = unseen = 0
-    for kind, name, judge, most in work:
-        count, left = judge(name, most)
-        found.setdefault(kind, {})[name] = {"tried": count, "alive": left}
-        tried, alive = tried + count, alive + len(left)
-        unseen += sum(what.endswith("(?)") for what in left)
-        print(f"{name:24} {count - len(left):4} of {count:4}  {'; '.join(left)}", flush=True)
-        if path is not None:
-            path.write_text(json.dumps(found, indent=1))
-    noticed = tried - alive
-    print(f"{noticed} of {tried} changes are noticed: {100 * noticed / max(tried, 1):.1f} %")
-    print(f"of those that some input shows: {100 * noticed / max(tried - unseen, 1):.1f} %")
+    path = Path(args.json)
+    found = json.loads(path.read_text()) if path.exists() and (args.again or args.show) else {}
+    if not args.show:
+        if args.only != "handlers":
+            family_mutants.reached()
+        with multiprocessing.get_context("fork").Pool(args.jobs) as pool:
+            if args.again:
+                _again(found, pool)
+            for kind, name, count, left in () if args.again else _afresh(args, pool):
+                entry = found.setdefault(kind, {}).setdefault(name, {"tried": 0, "alive": []})
+                entry["tried"] += count
+                entry["alive"] += left
+                print(f"{name:24} {count - len(left):4} of {count:4}", flush=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(found, indent=1))
+    print(mutants_page.summary(found))
+    if args.page:
+        Path(args.page).write_text(mutants_page.page(found))
 
 
 if __name__ == "__main__":

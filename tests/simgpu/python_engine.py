@@ -48,9 +48,11 @@ class Memory:
 
     def __init__(self) -> None:
         self.span, self.left = (0, 0), STEPS
+        self.handed: tuple[set[int], ...] = ()
 
-    def allow(self, start: int, stop: int) -> None:
-        self.span, self.left = (start, stop), STEPS
+    def allow(self, start: int, stop: int, *handed: set[int]) -> None:
+        """`handed`: micro-ops, warps, constants that code of the machine may be given."""
+        self.span, self.left, self.handed = (start, stop), STEPS, handed
 
     def check(self, address: int, size: int) -> None:
         self.left -= 1
@@ -137,8 +139,9 @@ def _numpy() -> types.ModuleType:
 def _execute(entry: int, uop: int, warp: int, constants: int, mask: int, scratch: int) -> None:
     """A handler over lanes, if it is one, with memory that is the case's."""
     memory.check(entry, 8)
-    for place, size in ((uop, layout.UOP), (warp, layout.W_REGISTERS), (constants, 8), (scratch, 48 << 10)):
-        memory.check(place, size)
+    memory.check(scratch, 48 << 10)
+    if any(place not in known for place, known in zip((uop, warp, constants), memory.handed)):
+        raise Outside("operands of a handler")
     address = ctypes.c_int64.from_address(entry).value
     if address not in _handlers():
         raise Outside(f"no handler at {entry:#x}")

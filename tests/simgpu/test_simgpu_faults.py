@@ -27,7 +27,8 @@ def test_a_mask_that_is_off_by_one():
     with tileprobe.use("sim:a100"):
         x, out = (tileprobe.array(np.zeros(100, np.float32)) for _ in range(2))
         with pytest.raises(
-            KernelFault, match=r"test_simgpu_faults\.py:\d+ .*STG.*0 bytes behind the end.* 400 bytes"
+            KernelFault,
+            match=r"test_simgpu_faults\.py:\d+ .*STG.*out\[100\]: 0 bytes behind the end of out.* 400 bytes",
         ) as said:
             off_by_one[(1,)](x, out, 100, 128)
     line = int(re.search(r"faults\.py:(\d+)", str(said.value))[1])

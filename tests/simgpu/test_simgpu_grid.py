@@ -65,9 +65,11 @@ def sums(x, out, rows, N: tl.constexpr):
 
 
 @pytest.mark.parametrize("cluster", [2, 4])
-def test_clusters_exchange_through_shared_memory(cluster):
+def test_clusters_exchange_through_shared_memory(cluster, capfd):
     values = np.random.default_rng(0).integers(0, 100, (3, 1024)).astype(np.float32)
     with tileprobe.use("sim:h100"):
         out = tileprobe.array(np.zeros_like(values))
         sums[(3,)](tileprobe.array(values), out, 3, 1024, num_ctas=cluster)
     np.testing.assert_array_equal(out.numpy(), values + values.sum(1, keepdims=True) + 3)
+    said = capfd.readouterr().err
+    assert f"kernel sums: races are not looked for: its programs run in clusters of {cluster}" in said

@@ -212,6 +212,7 @@ def test_two_programs_that_store_to_one_place():
         with pytest.raises(RaceFault, match="global memory") as said:
             crowded[(3,)](out, 64)
     assert named(said.value, __file__, "all to one place")
+    assert "(out[0])" in str(said.value)  # the argument and the element
     assert "program (0, 0, 0)" in str(said.value)
     assert "program (1, 0, 0)" in str(said.value)
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from tileprobe.errors import TileProbeError
@@ -90,3 +92,34 @@ def memory(value: Any) -> tuple[int, int] | None:
         if size is not None:
             return int(value.data_ptr()), int(value.data_ptr()) + int(size)
     return None
+
+
+@dataclass(frozen=True)
+class Named:
+    """The memory of an argument that is a pointer; elements count from what the kernel was given."""
+
+    name: str
+    first: int
+    start: int
+    stop: int
+    size: int  # bytes of an element
+
+    def element(self, address: int) -> str:
+        return f"{self.name}[{(address - self.first) // self.size}]"
+
+
+def named(values: Sequence[tuple[str, str, Any]]) -> list[Named]:
+    """Of all arguments whose memory is known."""
+    found = []
+    for name, kind, value in values:
+        span = memory(value) if kind.startswith("*") and name != "scratch" else None
+        bits = re.search(r"\d+", kind)
+        if span is not None and bits is not None:
+            found.append(Named(name, pointer(value), *span, max(1, int(bits[0]) // 8)))
+    return found
+
+
+def element(names: Sequence[Named], address: int) -> str:
+    """An address in the words of the kernel, `x[32]`; nothing where no argument, or more than one, lies there."""
+    found = {one.element(address) for one in names if one.start <= address < one.stop}
+    return found.pop() if len(found) == 1 else ""

@@ -6,12 +6,14 @@ programs. All of it is NumPy arrays, which the worker holds as long as it is use
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from tileprobe.targets.simgpu.arguments import Named
 from tileprobe.targets.simgpu.engine import layout as at
 from tileprobe.targets.simgpu.engine.copies import COPY, RING
 from tileprobe.targets.simgpu.errors import BadCubin
@@ -56,6 +58,7 @@ class Image:
     watch: Watch | None = None  # the checks of races
     cluster: int = 1  # programs of a cluster
     fast_sums: bool = False  # tensor cores add in plain single precision
+    names: Sequence[Named] = ()  # of the arguments that are tensors
     searches: bool = False  # whether an unknown address may be one of a tensor that was not given
 
     @cached_property

@@ -3,16 +3,28 @@ launches return when they are finished, and the same launch takes the same time 
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
 INSTRUCTIONS_PER_MS = 1e6  # what a millisecond is until instructions are timed
 
 
-class Counter:
-    """All warp instructions that were issued so far."""
+class _Counter(threading.local):
+    """Warp instructions that the launches of a thread have issued. A thread's count begins where the largest stands, so
+    that launches of two threads at once do not lengthen each other."""
 
-    issued = 0
+    largest = 0
+
+    def __init__(self) -> None:
+        self.issued = _Counter.largest
+
+    def add(self, issued: int) -> None:
+        self.issued += issued
+        _Counter.largest = max(_Counter.largest, self.issued)
+
+
+Counter = _Counter()
 
 
 class Event:

@@ -20,7 +20,7 @@ from tileprobe.targets.simgpu.machine import Machine
 from tileprobe.targets.simgpu.memory import holds_addresses
 from tileprobe.targets.simgpu.program import Program
 from tileprobe.targets.simgpu.settings import settings
-from tileprobe.targets.simgpu.watching import Watch, followed
+from tileprobe.targets.simgpu.watching import Watch, not_followed, tell_unwatched
 
 
 class Launcher:
@@ -59,14 +59,19 @@ class Launcher:
         ranges = given + _records()
         made = image(program, grid, self.threads(program), self.metadata.shared, parameters, ranges, cluster)
         made.searches = holds_addresses(values)
-        made.fast_sums = settings.fast_sums
+        made.fast_sums, made.names = settings.fast_sums, arguments.named(values)
         level = settings.level()
-        if level and cluster == 1 and followed(program):  # races within a cluster are not looked for
+        if level and (why := not_followed(program, cluster)):
+            tell_unwatched(program.name, "races", why)
+        elif level:
             fresh = [span for held in scratch[:1] if (span := arguments.memory(held)) is not None]
             known = [span for span in given if span not in fresh]
             made.watch = Watch(program, programs, made.warps, made.shared_bytes, level, known, fresh)
+            made.watch.names = made.names
+            if made.watch.skipped:
+                tell_unwatched(program.name, "races on global memory", made.watch.skipped)
         issued = execute(made, grid, settings.wanted_threads(), settings.step_limit, level, _resident(made))
-        Counter.issued += issued
+        Counter.add(issued)
         return issued
 
     def threads(self, program: Program) -> int:

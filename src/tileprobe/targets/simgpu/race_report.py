@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tileprobe.targets.simgpu.arguments import element
 from tileprobe.targets.simgpu.engine import findings as f
 from tileprobe.targets.simgpu.errors import KernelFault
 from tileprobe.targets.simgpu.program import Program
@@ -120,7 +121,11 @@ def _one(watch: Watch, pair: _Pair, program_at: Callable[[int], str]) -> str:
         if entry["FIRST_AGENT"] >= 3 * watch.warps:
             missing = _LOAD_NOT_WAITED
     else:
-        head, first = f"global memory, {size}", f"warp {entry['FIRST_AGENT']}"
+        called = element(watch.names, entry["PLACE"])
+        head, first = (
+            f"global memory, {size}{f' ({called})' if called else ''}",
+            f"warp {entry['FIRST_AGENT']}",
+        )
         if entry["FIRST_PROGRAM"] != entry["SECOND_PROGRAM"]:
             first = f"program {program_at(entry['FIRST_PROGRAM'])}, {first}"
             second = f"program {program_at(entry['SECOND_PROGRAM'])}, {second}"

@@ -83,6 +83,14 @@ def _near(worker: Worker, address: int) -> str:
         return "belongs to no tensor that the kernel was given"
     distance, start, stop = min(below + above)
     side = "behind the end" if address >= stop else "before the start"
+    called = {
+        (one.name, one.element(address))
+        for one in worker.image.names
+        if (one.start, one.stop) == (start, stop)
+    }
+    if len(called) == 1:
+        name, place = called.pop()
+        return f"would be {place}: {distance} bytes {side} of {name}, a tensor of {stop - start} bytes"
     return f"is {distance} bytes {side} of a tensor of {stop - start} bytes"
 
 

@@ -8,11 +8,13 @@ launches: a stamp says which launch they are of.
 from __future__ import annotations
 
 import itertools
+import sys
 import threading
 from collections.abc import Sequence
 
 import numpy as np
 
+from tileprobe.targets.simgpu.arguments import Named
 from tileprobe.targets.simgpu.engine import between, clocks, findings, races, shadow
 from tileprobe.targets.simgpu.engine import layout as at
 from tileprobe.targets.simgpu.engine.numbers import NUMBERS
@@ -32,9 +34,35 @@ def _has(program: Program, names: Sequence[str]) -> bool:
     return bool(np.isin(program.uops[:, at.OP], [NUMBERS[name] for name in names]).any())
 
 
-def followed(program: Program) -> bool:
-    """Whether all accesses of a kernel can be followed: not those whose address says which memory they mean."""
-    return not _has(program, _GENERIC)
+def not_followed(program: Program, cluster: int) -> str:
+    """Why the accesses of a kernel cannot be followed; nothing if they can."""
+    if cluster > 1:
+        return f"its programs run in clusters of {cluster} (num_ctas), whose shared memory others reach"
+    if _has(program, _GENERIC):
+        return "it has loads or stores whose address says which memory they mean"
+    return ""
+
+
+_told: set[tuple[str, str]] = set()
+
+
+def tell_unwatched(kernel: str, what: str, why: str) -> None:
+    """Says on the standard error, once, what is not looked for in a kernel: no report does not mean no race there."""
+    if (kernel, why) not in _told:
+        _told.add((kernel, why))
+        print(f"tileprobe: kernel {kernel}: {what} are not looked for: {why}", file=sys.stderr, flush=True)
+
+
+def _too_much(words: int, most: int, programs: int, codes: int) -> str:
+    """Why global memory is not watched; nothing if it is."""
+    if 16 * words > most:
+        more = '; --check (check="all") spends more' if most < _MOST[ALL] else ""
+        return f"that would take {16 * words >> 20:,} MB, and {most >> 20:,} MB are spent{more}"
+    if programs > between.PROGRAMS:
+        return f"{programs:,} programs are more than {between.PROGRAMS:,}"
+    if codes > between.CODES:
+        return f"its {codes:,} instructions are more than {between.CODES:,}"
+    return ""
 
 
 def _narrowest(program: Program, names: Sequence[str]) -> int:
@@ -97,6 +125,7 @@ class Watch:
     ) -> None:  # fmt: skip
         self.program, self.warps, self.shared_bytes = program, warps, shared_bytes
         self.strict = level == ALL
+        self.names: Sequence[Named] = ()
         self.shift = _narrowest(program, _SHARED)
         self.engines = _has(program, _ENGINES)
         self.global_shift = _narrowest(program, _GLOBAL)
@@ -104,9 +133,7 @@ class Watch:
         self.blocks: list[Block] = []
         spans = merged([*given, *fresh])
         words = [((stop - start) >> self.global_shift) + 2 for start, stop in spans]
-        self.skipped = (
-            16 * sum(words) > _MOST[level] or programs > between.PROGRAMS or len(program.uops) > between.CODES
-        )
+        self.skipped = _too_much(sum(words), _MOST[level], programs, len(program.uops))
         self.atomics = np.zeros(0, np.int32)
         if self.skipped or not spans:
             return

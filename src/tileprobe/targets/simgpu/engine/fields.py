@@ -56,14 +56,6 @@ def first(mask):
 
 
 @part
-def count(mask):
-    found = 0
-    for lane in range(32):
-        found += (mask >> lane) & 1
-    return found
-
-
-@part
 def splat(place, value):
     """A value into all lanes of a row."""
     for lane in range(32):

@@ -306,15 +306,13 @@ def _unpack_f8(uop, target, source):
 
 @part
 def _half_bits(value):
-    """A float that is a half, as its 16 bits."""
+    """A float that is a normal half, or none, as its 16 bits."""
     bits = raw.bits_of(value)
     sign, exponent, fraction = (bits >> 16) & 0x8000, (bits >> 23) & 255, bits & 0x7FFFFF
     if exponent == 255:
         return sign | 0x7FFF
     if exponent == 0:
         return sign
-    if exponent < 113:
-        return sign | ((fraction | 0x800000) >> (126 - exponent))
     return sign | ((exponent - 112) << 10) | (fraction >> 13)
 
 
