@@ -132,3 +132,20 @@ def test_what_is_run_elsewhere_is_still_missed():
         following[there] = (*following[there], 4)
         (found,) = placed(Code(ops, 8, 0, following=tuple(following)), [site])
         assert found.moved == moved
+
+
+def test_copies_that_fill_a_pipeline_are_not_missed():
+    """Of a line that is copied before the loop and in it only the copy in the loop has records around it."""
+    ops = (
+        Instruction(0, "LDGSTS", "", "", "kernel.py", 7),
+        Instruction(0, "CS2R", "R2, SR_CLOCKLO", "", "tileprobe.record", 1),
+        Instruction(0, "LDGSTS", "", "", "kernel.py", 7),
+        Instruction(0, "CS2R", "R2, SR_CLOCKLO", "", "tileprobe.record", 2),
+    )
+    name = "ttg.async_copy_global_to_local"
+    inside, before = Site(name, "kernel.py", 7, 0, 1), Site(name, "kernel.py", 7, -1, -1)
+    (found,) = placed(Code(ops, 8, 0), [before, inside])
+    assert found.site == inside
+    assert found.moved == 0
+    (found,) = placed(Code(ops, 8, 0), [inside])
+    assert found.moved == 0.5

@@ -128,6 +128,16 @@ def test_evidence_of_amd_as_json(capsys):
     assert data["kernels"][1]["plain"]["bank_conflicts"]
 
 
+def test_where_proton_cannot_compile_it_is_said(capfd):
+    """Its passes know no RDNA; what MLIR writes about that is not for users."""
+    main(["inspect", "--target", "hip:gfx1100", "--kernel", "add", SCRIPT, "--json"])
+    said = capfd.readouterr()
+    (kernel,) = json.loads(said.out)["kernels"]
+    assert kernel["proton"] is None
+    assert any("Proton's passes cannot compile" in note for note in kernel["notes"])
+    assert "reproducer" not in said.err
+
+
 def test_the_schema_refuses_what_lacks_a_field(capsys):
     _, out, _ = inspect(capsys, "--target", "cuda:80", "--kernel", "add", SCRIPT, "--json")
     for side_, field in (("plain", "registers"), ("probed", "own_instructions"), ("proton", "spill_bytes")):
