@@ -9,6 +9,7 @@ from benchmarks._gpu_kernels import add, matmul
 
 from tileprobe.cli import main
 from tileprobe.targets.catalog import find
+from tileprobe.targets.gpu import evidence
 from tileprobe.targets.gpu.occupancy import amd_occupancy, occupancy
 from tileprobe.targets.gpu.stages import pipeline_stages
 from tileprobe.targets.gpu.units import access_bytes, unit_of
@@ -200,6 +201,17 @@ def test_occupancy(machine, registers, warps, shared, expected):
     """By hand from NVIDIA's table of compute capabilities."""
     found = occupancy(machine, registers=registers, warps=warps, shared_bytes=shared)
     assert (found.warps, found.limiter) == expected
+
+
+def test_tensor_memory_limits_occupancy_and_products_have_a_shape():
+    """128 of 512 columns for a sum of 128x128: four programs."""
+    from gpu_cases import plain
+
+    found = occupancy("100", registers=64, warps=4, shared_bytes=16400, tensor_columns=128)
+    assert (found.warps, found.limiter) == (16, "tensor memory")
+    kernel = plain("specialised_matmul", "sm100")
+    assert kernel.metadata.tmem_size
+    assert any(name.startswith("tc_gen5_mma 128x") for name in evidence._more(kernel)["tensor_core"])
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,8 @@ from tileprobe.targets.gpu.stages import pipeline_stages
 from tileprobe.targets.gpu.units import access_bytes, unit_of
 
 Side = dict[str, Any]
+# Products of sm_100, whose machine instructions have no shape in their names: rows and depth, depth and columns.
+_PRODUCT = re.compile(r"ttng\.tc_gen5_mma.*? : !ttg\.memdesc<(\d+)x(\d+)x\w+, .*?>, !ttg\.memdesc<\d+x(\d+)x")
 _CONVERT = re.compile(r"ttg\.convert_layout")
 
 
@@ -63,6 +65,7 @@ def side(kernel: Any) -> Side:
         registers=code.registers,
         warps=metadata.num_warps,
         shared_bytes=metadata.shared,
+        tensor_columns=getattr(metadata, "tmem_size", None) or 0,
     )
     if found is None:
         found = amd_occupancy(
@@ -96,6 +99,7 @@ def _more(kernel: Any) -> Side:
         if unit == "tensor core":
             tensor_cores[op.opcode] += 1
     ttgir = kernel.asm["ttgir"]
+    tensor_cores.update(f"tc_gen5_mma {m}x{n}x{k}" for m, k, n in _PRODUCT.findall(ttgir))
     return {
         "mix": dict(sum(lines.values(), Counter()).most_common()),
         "lines": [

@@ -20,6 +20,7 @@ class Multiprocessor:
     register_unit: int = 256
     shared_unit: int = 128
     reserved_shared_bytes: int = 1024  # of each program, taken by the system
+    tensor_columns: int = 0  # of tensor memory (PTX ISA, "Tensor Memory")
 
 
 KIB = 1024
@@ -28,7 +29,7 @@ MULTIPROCESSORS = {
     "86": Multiprocessor(48, 16, 100 * KIB),
     "89": Multiprocessor(48, 24, 100 * KIB),
     "90": Multiprocessor(64, 32, 228 * KIB),
-    "100": Multiprocessor(64, 32, 228 * KIB),
+    "100": Multiprocessor(64, 32, 228 * KIB, tensor_columns=512),
     "120": Multiprocessor(48, 24, 100 * KIB),
 }
 
@@ -36,12 +37,14 @@ MULTIPROCESSORS = {
 @dataclass(frozen=True)
 class Occupancy:
     warps: int
-    limiter: str  # registers, shared memory, programs, warps
+    limiter: str  # registers, shared memory, tensor memory, programs, warps
 
 
-def occupancy(machine: str, *, registers: int, warps: int, shared_bytes: int) -> Occupancy | None:
-    """Of a kernel with so many registers a thread, warps and bytes of shared memory a program; None when the machine
-    is not known."""
+def occupancy(
+    machine: str, *, registers: int, warps: int, shared_bytes: int, tensor_columns: int = 0
+) -> Occupancy | None:
+    """Of a kernel with so many registers a thread, warps, bytes of shared memory and columns of tensor memory;
+    None when the machine is not known."""
     has = MULTIPROCESSORS.get(machine)
     if has is None:
         return None
@@ -55,6 +58,8 @@ def occupancy(machine: str, *, registers: int, warps: int, shared_bytes: int) ->
         "programs": has.programs,
         "warps": has.warps // warps,
     }
+    if tensor_columns and has.tensor_columns:
+        programs["tensor memory"] = has.tensor_columns // tensor_columns
     limiter = min(programs, key=lambda name: programs[name])
     if programs["warps"] == programs[limiter]:
         limiter = "warps"
