@@ -17,10 +17,12 @@ import threading
 import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 from tileprobe.errors import TileProbeError
 
+_MACHINERY = ("tileprobe", "triton", "torch", "numba", "concurrent", "contextlib", "threading")  # below a launch
 _NO_CUDA = "Torch not compiled with CUDA enabled"  # what torch for the CPU says of a device "cuda"
 
 
@@ -195,14 +197,29 @@ def _code(code: Any) -> int:
     return 1
 
 
+def _cut(frame: TracebackType | None) -> None:
+    """Ends a traceback behind its last frame of the program."""
+    last = None
+    while frame is not None:
+        package = str(frame.tb_frame.f_globals.get("__name__")).partition(".")[0]
+        if package not in _MACHINERY:
+            last = frame
+        frame = frame.tb_next
+    if last is not None:
+        last.tb_next = None
+
+
 def _show(error: BaseException) -> None:
-    """The traceback as the program alone would have shown it."""
+    """The traceback as the program alone would have shown it. Of a fault that a target found in a kernel it ends where
+    the program launched it: what Triton and we did between says nothing of the fault."""
     frame = error.__traceback__
     ours = (__file__, runpy.__file__)
     while frame is not None and (
         frame.tb_frame.f_code.co_filename in ours or "runpy" in frame.tb_frame.f_code.co_filename
     ):
         frame = frame.tb_next
+    if isinstance(error, TileProbeError):
+        _cut(frame)
     traceback.print_exception(type(error), error, frame)
     if _NO_CUDA in str(error):
         print(

@@ -85,12 +85,9 @@ def memory(value: Any) -> tuple[int, int] | None:
         kept = storage()
         return kept.data_ptr(), kept.data_ptr() + kept.nbytes()
     if hasattr(value, "data_ptr"):
-        size = getattr(value, "nbytes", None)
-        if size is None:
-            inner = getattr(value, "numpy", None)
-            size = inner().nbytes if inner is not None else None
+        size = _size(value)
         if size is not None:
-            return int(value.data_ptr()), int(value.data_ptr()) + int(size)
+            return int(value.data_ptr()), int(value.data_ptr()) + size
     return None
 
 
@@ -123,3 +120,13 @@ def element(names: Sequence[Named], address: int) -> str:
     """An address in the words of the kernel, `x[32]`; nothing where no argument, or more than one, lies there."""
     found = {one.element(address) for one in names if one.start <= address < one.stop}
     return found.pop() if len(found) == 1 else ""
+
+
+def _size(value: Any) -> int | None:
+    """The bytes of something that only looks like a tensor, by what such things have."""
+    if (size := getattr(value, "nbytes", None)) is not None:
+        return int(size)
+    if hasattr(value, "numel") and hasattr(value, "element_size"):
+        return int(value.numel()) * int(value.element_size())
+    inner = getattr(value, "numpy", None)
+    return int(inner().nbytes) if inner is not None else None

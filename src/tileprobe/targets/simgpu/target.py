@@ -57,6 +57,7 @@ class SimTarget(GpuTarget):
         step_limit: int | None = None,
         fast_sums: bool | None = None,
     ) -> Any:
+        from tileprobe.targets.simgpu import lines
         from tileprobe.targets.simgpu.driver import SimDriver
         from tileprobe.targets.simgpu.machine import machine as load
         from tileprobe.targets.simgpu.settings import settings
@@ -66,7 +67,14 @@ class SimTarget(GpuTarget):
         given = {"threads": threads, "check": check, "step_limit": step_limit, "fast_sums": fast_sums}
         vars(settings).update({name: value for name, value in given.items() if value is not None})
         name = machine or _DEFAULT
-        return Chosen(SimDriver(name, load(name)), lambda: vars(settings).update(before))
+        driver = SimDriver(name, load(name))
+        end = lines.begin()
+
+        def restore() -> None:
+            vars(settings).update(before)
+            end()
+
+        return Chosen(driver, restore)
 
     def array(self, data: Any, dtype: Any = None) -> Any:
         from tileprobe.targets.catalog import DEFAULT, find

@@ -27,7 +27,7 @@ _NAMES = (
     # between lanes
     "SHFL", "VOTE", "VOTEU", "R2UR", "REDUX", "ELECT", "MATCH",
     # one lane at a time
-    "CS2R", "FRND", "F2I", "I2F_ANY", "MUFU_SLOW", "DIRECTED_64", "PACK_F8", "UNPACK_F8", "MOVM",
+    "CS2R", "FRND", "F2I", "I2F_ANY", "F2F_ANY", "MUFU_SLOW", "DIRECTED_64", "PACK_F8", "UNPACK_F8", "MOVM",
     # tensor cores
     "HMMA", "IMMA", "DMMA", "HGMMA", "IGMMA",
     # sm_90

@@ -15,9 +15,9 @@ from tileprobe.targets.simgpu.engine import raw
 from tileprobe.targets.simgpu.engine.fields import field, row
 from tileprobe.targets.simgpu.engine.numbers import NUMBERS, family
 
-_CS2R, _FRND, _F2I, _I2F, _MUFU, _DIRECTED, _PACK, _UNPACK = (
-    NUMBERS[n] for n in ("CS2R", "FRND", "F2I", "I2F_ANY", "MUFU_SLOW", "DIRECTED_64", "PACK_F8", "UNPACK_F8")
-)
+_NAMES = ("CS2R", "FRND", "F2I", "I2F_ANY", "F2F_ANY", "MUFU_SLOW", "DIRECTED_64", "PACK_F8", "UNPACK_F8")
+_CS2R, _FRND, _F2I, _I2F, _F2F, _MUFU, _DIRECTED, _PACK, _UNPACK = (NUMBERS[n] for n in _NAMES)
+SINGLE, DOUBLE, HALF, BRAIN = range(4)  # formats of floating-point numbers: f32, f64, f16, bf16
 NEAREST, TRUNCATED, FLOOR, CEILING = range(4)
 ZERO, DOWN, UP = 1, 2, 3  # directions of rounding
 _QUIET, _ROW = 0x7FFFFFFF, at.ROW
@@ -48,11 +48,15 @@ def _put_pair(place, value):
 
 
 @part
-def _float(uop, place, number, wide):
-    """A source as a double, with its sign and absolute value as the modifiers say."""
+def _float(uop, place, number, form, shift=0):
+    """A source as a double, with its sign and absolute value as the modifiers say; halves stand from bit `shift` on."""
     mods = field(uop, at.MODS)
-    if wide:
+    if form == DOUBLE:
         value = raw.double_of(_pair(place))
+    elif form == HALF:
+        value = np.float64(raw.half_of(raw.u32(place) >> shift))
+    elif form == BRAIN:
+        value = np.float64(raw.float_of((raw.u32(place) >> shift) << 16))
     else:
         value = np.float64(raw.float_of(raw.u32(place)))
     if (mods >> (at.ABSOLUTE + number)) & 1:
@@ -103,11 +107,11 @@ def _to_integer(value, bits, signed, how, wide):
 @part
 def _f2i(uop, target, source):
     kind, how = field(uop, at.I0), field(uop, at.I1)
-    bits, wide = kind & 255, how & 1
-    value = _float(uop, source, 0, wide)
+    bits, form = kind & 255, how & 15
+    value = _float(uop, source, 0, form, field(uop, at.I2))
     if (how >> 8) & 1:
         value = _flushed(value)
-    result = _to_integer(value, bits, kind & 256, (how >> 4) & 15, wide)
+    result = _to_integer(value, bits, kind & 256, (how >> 4) & 15, form == DOUBLE)
     if bits == 64:
         _put_pair(target, result)
     else:
@@ -124,6 +128,48 @@ def _unsigned_float(value):
 
 
 @part
+def _sticky(value, signed):
+    """An integer as a double that any narrower format rounds as it would the integer: of what a double has no room for
+    one bit is kept."""
+    negative = signed and value < 0
+    size = -value if negative else value
+    if size < 0 or size >> 53:
+        kept = ((size >> 11) & 0x1FFFFFFFFFFFFF) | (1 if size & 0x7FF else 0)
+        result = np.float64(kept) * 2048.0
+    else:
+        result = np.float64(size)
+    return -result if negative else result
+
+
+@part
+def narrow(value, form):
+    """A double as 16 bits, to the nearest, ties to even; NaN is 0x7fff."""
+    if value != value:
+        return 0x7FFF
+    mantissa, bias = (10, 15) if form == HALF else (7, 127)
+    sign = 0x8000 if raw.bits_of_double(value) < 0 else 0
+    size = abs(value)
+    exponent = ((raw.bits_of_double(size) >> 52) & 2047) - 1023
+    if exponent > bias:
+        return sign | (0x7FFF >> mantissa << mantissa)
+    if exponent < 1 - bias:
+        return sign | np.int64(np.rint(size * 2.0 ** (bias - 1 + mantissa)))
+    units = np.int64(np.rint(size * 2.0 ** (mantissa - exponent)))
+    return sign | (((exponent + bias - 1) << mantissa) + units)
+
+
+@part
+def _f2f(uop, target, source):
+    """I0: the format that comes out, I1: that which goes in, I2: where a half stands. Nothing lies above a half."""
+    form = field(uop, at.I0)
+    value = _float(uop, source, 0, field(uop, at.I1), field(uop, at.I2))
+    if form >= HALF:
+        raw.put32(target, narrow(value, form))
+    else:
+        _put_pair(target, _NAN_64 if value != value else raw.bits_of_double(value))
+
+
+@part
 def _i2f(uop, target, source):
     kind, how = field(uop, at.I0), field(uop, at.I1)
     bits, signed, shift = kind & 255, kind & 256, kind >> 16
@@ -132,7 +178,10 @@ def _i2f(uop, target, source):
         value &= (1 << bits) - 1
         if signed and value >> (bits - 1):
             value -= 1 << bits
-    if how & 1:
+    if how & 15 >= HALF:
+        raw.put32(target, narrow(_sticky(value, signed), how & 15))
+        return
+    if how & 15 == DOUBLE:
         if bits == 64 and not signed and value < 0:
             half = ((value >> 1) & 0x7FFFFFFFFFFFFFFF) | (value & 1)
             _put_pair(target, raw.bits_of_double(np.float64(half) * 2.0))
@@ -329,7 +378,7 @@ def _clock(uop, warp, constants, mask):
                 raw.put32(target + _ROW + 4 * lane, now >> 32)
 
 
-@family("CS2R", "FRND", "F2I", "I2F_ANY", "MUFU_SLOW", "DIRECTED_64", "PACK_F8", "UNPACK_F8")
+@family(*_NAMES)
 def scalar(op, uop, warp, cta, constants, mask, pc):
     if op == _CS2R:
         _clock(uop, warp, constants, mask)
@@ -344,6 +393,8 @@ def scalar(op, uop, warp, cta, constants, mask, pc):
             _f2i(uop, target + here, first + here)
         elif op == _I2F:
             _i2f(uop, target + here, first + here)
+        elif op == _F2F:
+            _f2f(uop, target + here, first + here)
         elif op == _FRND:
             _frnd(uop, target + here, first + here)
         elif op == _MUFU:

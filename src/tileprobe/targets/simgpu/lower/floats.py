@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tileprobe.targets.simgpu.engine import layout as at
 from tileprobe.targets.simgpu.engine.lanes_float import FLOAT_COMPARE, arithmetic_name
 from tileprobe.targets.simgpu.engine.lanes_integer import COMBINE
@@ -191,7 +193,17 @@ def _eight_bits(x: Case) -> None:
         x.set(at.I1, half)
         x.emit("UNPACK_F8")
         return
-    if not (x.has("PACK_AB_MERGE_C") and x.has("SATFINITE")):
+    if not x.has("SATFINITE"):
+        raise x.refuse("this packing")
+    if x.has("UNPACK_B_MERGE_C"):  # of two halves in one register
+        x.one_of("F16")
+        x.result()
+        x.source(at.A, "bits")
+        x.source(at.C, "bits")
+        x.set(at.I1, 1)
+        x.emit("PACK_F8")
+        return
+    if not x.has("PACK_AB_MERGE_C"):
         raise x.refuse("this packing")
     x.one_of("F32")
     x.result()
@@ -217,18 +229,42 @@ def f2fp(x: Case) -> None:
     x.emit(f"pack_{form}{'_rz' * down}{'_relu' * relu}")
 
 
+_FORMATS = ("F32", "F64", "F16", "BF16")  # as `engine/scalar.py` numbers them
+_OVER_LANES = {("F32", "F64"), ("F64", "F32"), ("F16", "F32"), ("BF16", "F32"), ("F32", "F16"), ("F32", "BF16")}
+_HALVES = {(): 0, ("H0",): 0, ("H0_H0",): 0, ("H1",): 16, ("H1_H1",): 16}
+
+
+def _number(x: Case, form: str) -> None:
+    """Takes a source in one of the formats: of a half also where it stands."""
+    if form not in ("F16", "BF16"):
+        x.source(at.A, "double" if form == "F64" else "float", rows=2 if form == "F64" else 1)
+        return
+    operand = x.operands[0] if x.operands else x.take()
+    shift = _HALVES.get(operand.suffixes)
+    if shift is None:
+        raise x.refuse(f"the operand {operand.text}")
+    x.operands[0] = replace(operand, suffixes=())
+    x.source(at.A, "half")
+    x.set(at.I2, shift)
+
+
 @lowers("F2F")
 def f2f(x: Case) -> None:
     x.has("FTZ")
     target, source = x.mods[:2] if len(x.mods) >= 2 else ("", "")
     x.mods = x.mods[2:]
-    names = {("F32", "F64"), ("F64", "F32"), ("F16", "F32"), ("BF16", "F32"), ("F32", "F16"), ("F32", "BF16")}
-    if (target, source) not in names:
+    if target not in _FORMATS or source not in _FORMATS or target == source:
         raise x.refuse("this conversion")
     x.result(rows=2 if target == "F64" else 1)
-    style = {"F64": "double", "F16": "half", "BF16": "half"}.get(source, "float")
-    x.source(at.A, style, rows=2 if source == "F64" else 1)
-    x.emit(f"{target.lower()}_from_{source.lower()}")
+    if (target, source) in _OVER_LANES:
+        style = {"F64": "double", "F16": "half", "BF16": "half"}.get(source, "float")
+        x.source(at.A, style, rows=2 if source == "F64" else 1)
+        x.emit(f"{target.lower()}_from_{source.lower()}")
+        return
+    _number(x, source)
+    x.set(at.I0, _FORMATS.index(target))
+    x.set(at.I1, _FORMATS.index(source))
+    x.emit("F2F_ANY")
 
 
 _ROUND = {"RM": "rm", "RP": "rp", "RZ": "rz"}
@@ -238,10 +274,12 @@ _ROUND = {"RM": "rm", "RP": "rp", "RZ": "rz"}
 def i2f(x: Case) -> None:
     rounding = x.one_of(*_ROUND, default="")
     x.has("RN")
-    wide = x.has("F64")
-    x.has("F32")
+    form = x.one_of(*_FORMATS, default="F32")
+    wide = form == "F64"
     kind = x.one_of("U64", "S64", "U32", "S32", "U16", "S16", "U8", "S8", default="S32")
-    if not wide and kind in ("U32", "S32"):
+    if rounding and form != "F32":
+        raise x.refuse(f"rounding of {form}")
+    if form == "F32" and kind in ("U32", "S32"):
         x.result()
         x.source(at.A)
         x.emit(f"i2f_{kind.lower()}{'_' * bool(rounding)}{rounding.lower()}")
@@ -256,7 +294,7 @@ def i2f(x: Case) -> None:
         raise x.refuse(f"the operand {operand.text}")
     x.set(at.A, x.value(operand, "bits", 2 if kind.endswith("64") else 1))
     x.set(at.I0, int(kind[1:]) | (256 if kind[0] == "S" else 0) | shift << 16)
-    x.set(at.I1, (1 if wide else 0) | ("", "RZ", "RM", "RP").index(rounding) << 4)
+    x.set(at.I1, _FORMATS.index(form) | ("", "RZ", "RM", "RP").index(rounding) << 4)
     x.emit("I2F_ANY")
 
 
@@ -266,16 +304,14 @@ _TO_INTEGER = ("RN", "TRUNC", "FLOOR", "CEIL")
 @lowers("F2I")
 def f2i(x: Case) -> None:
     flush = x.has("FTZ")
-    x.has("NTZ", "F32")
-    source = "F64" if x.has("F64") else "F16" if x.has("F16") else "F32"
+    x.has("NTZ")
+    form = x.one_of(*_FORMATS, default="F32")
     rounding = x.one_of("TRUNC", "FLOOR", "CEIL", default="RN")
     kind = x.one_of("U64", "S64", "U32", "S32", "U16", "S16", "U8", "S8", default="S32")
-    if source == "F16":
-        raise x.refuse("from a half")
     x.result(rows=2 if kind.endswith("64") else 1)
-    x.source(at.A, "double" if source == "F64" else "float", rows=2 if source == "F64" else 1)
+    _number(x, form)
     x.set(at.I0, int(kind[1:]) | (256 if kind[0] == "S" else 0))
-    x.set(at.I1, (1 if source == "F64" else 0) | _TO_INTEGER.index(rounding) << 4 | flush << 8)
+    x.set(at.I1, _FORMATS.index(form) | _TO_INTEGER.index(rounding) << 4 | flush << 8)
     x.emit("F2I")
 
 

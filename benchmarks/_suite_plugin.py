@@ -1,7 +1,8 @@
-"""A pytest plugin for `benchmarks.language`: runs chosen tests, each with a time limit, and writes down how each ended.
+"""A pytest plugin for `benchmarks._suite`: runs chosen tests, each with a time limit, and writes down how each ended.
 
 In come a file of test names and a file to append to (both in environment variables); out goes one JSON object a line,
-written when a test begins and when it has ended, so that a process that dies says which test it died in.
+written when a test begins and when it has ended, so that a process that dies says which test it died in. The kernels
+that a test launched on a GPU, real or simulated, are named with it.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+from collections import Counter
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ from typing import Any
 import pytest
 
 CHOSEN, RESULTS, SECONDS = "TILEPROBE_CHOSEN", "TILEPROBE_RESULTS", "TILEPROBE_SECONDS"
+_launched: Counter[str] = Counter()  # by the test that runs
 
 
 class TooLong(BaseException):
@@ -32,12 +35,26 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items[:] = sorted((i for i in items if i.nodeid in order), key=lambda item: order[item.nodeid])
 
 
+def pytest_sessionstart() -> None:
+    from triton.compiler import CompiledKernel
+
+    plain: Any = CompiledKernel.launch_metadata
+
+    def launch_metadata(self: Any, grid: Any, *rest: Any) -> Any:
+        if self.metadata.target.backend == "cuda":
+            _launched[f"{self.metadata.name} {self.hash[:8]}"] += 1
+        return plain(self, grid, *rest)
+
+    CompiledKernel.launch_metadata = launch_metadata  # called once a launch, whatever the target
+
+
 def _stop(*_: Any) -> None:
     raise TooLong
 
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, None]:
+    _launched.clear()
     _write(test=item.nodeid, begins=True)
     yield
 
@@ -45,10 +62,10 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, None]:
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, None]:
     seconds = float(os.environ[SECONDS])
-    signal.signal(signal.SIGALRM, _stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    signal.signal(signal.SIGPROF, _stop)
+    signal.setitimer(signal.ITIMER_PROF, seconds)  # of this process: others may keep the machine busy
     outcome = yield
-    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.setitimer(signal.ITIMER_PROF, 0)
     if outcome.excinfo is not None and issubclass(outcome.excinfo[0], TooLong):
         outcome.force_exception(TimeoutError(f"took longer than {seconds:g} s"))
 
@@ -57,11 +74,11 @@ def pytest_runtest_logreport(report: Any) -> None:
     if report.when == "call" or report.outcome != "passed":
         crash = getattr(report.longrepr, "reprcrash", None)
         said = crash.message if crash is not None else str(report.longrepr or "")
-        kind = "skipped" if report.outcome == "skipped" else report.outcome
         _write(
             test=report.nodeid,
-            ended=kind,
+            ended="skipped" if report.outcome == "skipped" else report.outcome,
             when=report.when,
             said=said[:2000],
             seconds=round(report.duration, 2),
+            launched=dict(_launched),
         )

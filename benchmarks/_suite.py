@@ -1,0 +1,151 @@
+"""Runs chosen tests of a pytest suite on a target: in come names of tests, out goes how each ended.
+
+Each test has a time limit; a process that dies costs the test it died in, and the rest goes on in another.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from benchmarks import _suite_plugin as plugin
+from benchmarks._common import ROOT
+
+_ENDED = ("passed", "failed", "skipped", "died", "too long")
+_PYTEST = ("-m", "pytest", "-o", "addopts=", "-q", "-p", "no:cacheprovider")
+_KINDS = (  # what a message is counted as: the first pattern that is found
+    (r"does not know the instruction `(?:@!?\w+ )?([\w.]+)", r"unknown instruction \1"),
+    (r"took longer than", "too long"),
+    (r"clusters of \d+ programs", "clusters"),
+    (r"kernel \w+, .*?: (deadlock)", r"\1"),
+    (r"(\w*not finished after)", "endless loop"),
+    (r"kernel \S+, .*?\(`(?:@!?\w+ )?([\w.]+).*?`\).*?: (.{0,40}?)(?:0x|;|\d|$)", r"fault of \1: \2"),
+    (r"(OutOfResources|CompilationError|PTXASError)", r"\1"),
+    (r"^AssertionError: Tensor-likes are not (close|equal)", r"values are not \1"),
+    (r"^AssertionError:?\s*Not equal to tolerance", "values are not close"),
+    (r"^AssertionError:?\s*Arrays are not equal", "values are not equal"),
+    (r"^(\w+(?:Error|Exception|Fault|Cubin|Instruction)[^\n]{0,60})", r"\1"),
+)  # fmt: skip
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--target", default="sim:a100")
+    parser.add_argument("--sample", type=int, default=200, help="how many tests; 0: all")
+    parser.add_argument("--each", type=int, default=0, help="so many cases of each test function instead")
+    parser.add_argument("--match", default="", help="only tests with this regular expression in their names")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seconds", type=float, default=60.0, help="of CPU time for each test")
+    parser.add_argument("--kinds", type=int, default=30, help="how many kinds of failure are printed")
+
+
+def collected(folder: Path, suites: list[str], args: argparse.Namespace) -> list[str]:
+    """The tests that the options choose of those under `suites`, paths from `folder`."""
+    command = [*_exec(args.target), *_PYTEST, "--co", "--rootdir", ".", *suites]
+    done = subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, check=False, env=_environment()
+    )
+    found = [line for line in done.stdout.splitlines() if line.startswith(tuple(suites)) and "::" in line]
+    if not found:
+        raise SystemExit(f"no test was found: {(done.stdout + done.stderr)[-500:]}")
+    return _drawn([name for name in found if re.search(args.match, name)], args)
+
+
+def _drawn(found: list[str], args: argparse.Namespace) -> list[str]:
+    drawn = random.Random(args.seed).sample(found, len(found))
+    if not args.each:
+        return drawn[: args.sample or None]
+    seen: Counter[str] = Counter()
+    kept = []
+    for name in drawn:
+        function = name.partition("[")[0]
+        seen[function] += 1
+        if seen[function] <= args.each:
+            kept.append(name)
+    return kept
+
+
+def _exec(target: str) -> list[str]:
+    return [sys.executable, "-m", "tileprobe", "exec", "--target", target]
+
+
+def _environment(**more: str) -> dict[str, str]:
+    """A folder of the suite may be called like an installed package: nothing is imported from where it runs."""
+    path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+    return {**os.environ, "PYTHONSAFEPATH": "1", "PYTHONPATH": path, **more}
+
+
+def run(folder: Path, chosen: list[str], target: str, seconds: float) -> dict[str, Any]:
+    """How each test ended, in as few processes as it takes."""
+    ends: dict[str, Any] = {}
+    while left := [test for test in chosen if test not in ends]:
+        more = _process(folder, left, target, seconds)
+        # Parameters of some tests depend on the machine: they are not there on another.
+        ends |= more or {test: {"ended": "skipped", "said": f"is not there on {target}"} for test in left}
+    return ends
+
+
+def _process(tests: Path, chosen: list[str], target: str, seconds: float) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory(prefix="tileprobe-") as folder:
+        names, results = Path(folder, "names"), Path(folder, "results")
+        names.write_text("\n".join(chosen))
+        results.touch()
+        files = sorted({test.partition("::")[0] for test in chosen})
+        command = [*_exec(target), *_PYTEST, "--rootdir", ".", "-p", plugin.__name__, *files]
+        told = {plugin.CHOSEN: str(names), plugin.RESULTS: str(results), plugin.SECONDS: str(seconds)}
+        with open(Path(folder, "output"), "w+b") as output:
+            running = subprocess.Popen(
+                command, cwd=tests, env=_environment(**told), stdout=output, stderr=output
+            )
+            stopped = _watch(running, results, seconds)
+        return _ends(results, "too long" if stopped else "died")
+
+
+def _watch(running: subprocess.Popen[bytes], results: Path, seconds: float) -> bool:
+    """Waits for a process; whether it had to be stopped, as nothing moved for long."""
+    size, since = 0, time.monotonic()
+    while running.poll() is None:
+        time.sleep(0.5)
+        if results.stat().st_size != size:
+            size, since = results.stat().st_size, time.monotonic()
+        elif time.monotonic() - since > 5 * seconds + 60:
+            running.kill()
+            running.wait()
+            return True
+    return False
+
+
+def _ends(results: Path, unfinished: str) -> dict[str, Any]:
+    ends: dict[str, Any] = {}
+    last = ""
+    for line in results.read_text().splitlines():
+        entry = json.loads(line)
+        last = entry.pop("test")
+        if "ended" in entry and ends.get(last, {}).get("ended") in (None, "passed"):
+            ends[last] = entry
+    if last and last not in ends:
+        ends[last] = {"ended": unfinished, "said": unfinished}
+    return ends
+
+
+def kind(end: dict[str, Any]) -> str:
+    """What a failure is counted as."""
+    said = end.get("said", "")
+    for pattern, name in _KINDS:
+        if found := re.search(pattern, said, re.DOTALL):
+            return found.expand(name) if "\\" in name else name
+    return said.strip().split("\n")[0][:80] or end["ended"]
+
+
+def counts(ends: dict[str, Any]) -> str:
+    found = Counter(end["ended"] for end in ends.values())
+    return ", ".join(f"{found[name]:,} {name}" for name in _ENDED if found[name])

@@ -1,0 +1,59 @@
+"""Puts right which lines of the source inline assembly stands for, before ptxas reads it.
+
+Triton makes loads, stores and more of inline assembly. LLVM gives its second line the source's next line, its third the
+one behind that; faults and races would be told with lines that have nothing to do with them. In comes PTX, out goes PTX
+in which a piece of assembly has the one place of its first line; machine code is the same but for its table of lines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+_KEY = "tileprobe-lines-1"  # part of the name under which Triton keeps what was compiled
+
+
+def mended(ptx: str) -> str:
+    """PTX whose inline assembly names one place each."""
+    out: list[str] = []
+    within, place = False, ""
+    for line in ptx.split("\n"):
+        text = line.strip()
+        if text == "// begin inline asm":
+            within, place = True, ""
+        elif text == "// end inline asm":
+            within = False
+        elif within and text.startswith(".loc"):
+            if place:
+                continue
+            place = line
+        out.append(line)
+    return "\n".join(out)
+
+
+def hook(*stages: Any) -> tuple[str, str] | None:
+    """What Triton asks while it compiles (`knobs.runtime.add_stages_inspection_hook`): without arguments for a key of
+    what is done, with them to do it."""
+    if not stages:
+        return _KEY, _KEY
+    steps: dict[str, Callable[[Any, Any], Any]] = stages[1]
+    plain = steps.get("cubin")
+    if plain is not None:
+        steps["cubin"] = lambda source, metadata: plain(mended(source), metadata)
+    return None
+
+
+def begin() -> Callable[[], None]:
+    """Mends lines from now on, unless somebody has a hook of his own there. Out goes what ends it."""
+    from triton import knobs
+
+    runtime: Any = knobs.runtime
+    if runtime.add_stages_inspection_hook is not None:
+        return lambda: None
+    runtime.add_stages_inspection_hook = hook
+
+    def end() -> None:
+        if runtime.add_stages_inspection_hook is hook:
+            runtime.add_stages_inspection_hook = None
+
+    return end
