@@ -190,16 +190,48 @@ for _signed in (False, True):
         )
 
 
-def smaller_pairs(g, n, is_signed):
+def smaller_pairs(g, n, is_signed, three=False):
     pick, found = (min if g.p0[n] else max), 0
     for place in (0, 16):
-        x, y = (int(s[0, n]) >> place & 0xFFFF for s in (g.a, g.b))
-        found |= pick(x, y, key=lambda v: signed(v, 16) if is_signed else v) << place
+        given = [int(s[0, n]) >> place & 0xFFFF for s in (g.a, g.b, g.c)[: 3 if three else 2]]
+        found |= pick(given, key=lambda v: signed(v, 16) if is_signed else v) << place
     return found
 
 
-known("imnmx_u16x2")(each(partial(smaller_pairs, is_signed=False)))
-known("imnmx_s16x2")(each(partial(smaller_pairs, is_signed=True)))
+def smallest(g, n, is_signed):
+    given = [whole(g, source, n) for source in range(3)]
+    return (min if g.p0[n] else max)(given, key=signed if is_signed else int)
+
+
+for _kind, _signed in (("u", False), ("s", True)):
+    known(f"imnmx_{_kind}16x2")(each(partial(smaller_pairs, is_signed=_signed)))
+    known(f"imnmx3_{_kind}16x2")(each(partial(smaller_pairs, is_signed=_signed, three=True)))
+    known(f"imnmx3_{_kind}", "negated")(each(partial(smallest, is_signed=_signed)))
+
+
+@known("iadd_16x2")
+@each
+def two_sums(g, n):
+    x, y = int(g.a[0, n]), int(g.b[0, n])
+    return (x + y) & 0xFFFF | ((x >> 16) + (y >> 16) & 0xFFFF) << 16
+
+
+def bytes_of(word, is_signed):
+    return [
+        signed(word >> place & 0xFF, 8) if is_signed else word >> place & 0xFF for place in (0, 8, 16, 24)
+    ]
+
+
+def products_of_bytes(g, n, first, second):
+    x, y = bytes_of(int(g.a[0, n]), first), bytes_of(int(g.b[0, n]), second)
+    return (whole(g, 2, n) + sum(p * q for p, q in zip(x, y))) & 0xFFFFFFFF
+
+
+for _first in (False, True):
+    for _second in (False, True):
+        known(f"idp4a_{'us'[_first]}{'us'[_second]}", "negated")(
+            each(partial(products_of_bytes, first=_first, second=_second))
+        )
 
 
 def combine(how, x, y):

@@ -1,9 +1,12 @@
-"""What commands say to a target beside its name: threads, and whether kernels are checked while they run."""
+"""What commands say to a target beside its name: threads, whether kernels are checked while they run, how a simulated
+GPU adds."""
 
 from __future__ import annotations
 
 import argparse
 from typing import Any
+
+from tileprobe.errors import TileProbeError
 
 
 def add_check(parser: Any) -> None:
@@ -14,11 +17,23 @@ def add_check(parser: Any) -> None:
         help="look for faults in kernels as they run: on sim:a100 and sim:h100 races, missing waits and fences, memory"
         " never written (most of it is on anyway; --no-check is faster), on cpu accesses outside of tensors",
     )
+    parser.add_argument(
+        "--numerics",
+        choices=("hardware", "fast"),
+        help="of simulated GPUs: tensor cores add as the hardware's do (the default), or in plain single precision,"
+        " which is faster",
+    )
 
 
 def settings(args: argparse.Namespace) -> dict[str, Any]:
     """The settings of `tileprobe.use`."""
-    found = {} if args.threads is None else {"threads": args.threads}
+    found: dict[str, Any] = {} if args.threads is None else {"threads": args.threads}
+    if getattr(args, "numerics", None) is not None:
+        if args.target.partition(":")[0] != "sim":
+            raise TileProbeError(
+                f"--numerics is about simulated GPUs (sim:a100, sim:h100), not {args.target}"
+            )
+        found["fast_sums"] = args.numerics == "fast"
     check = getattr(args, "check", None)
     if check is None:
         return found

@@ -22,7 +22,15 @@ from typing import Any
 
 from tileprobe.errors import TileProbeError
 
-_MACHINERY = ("tileprobe", "triton", "torch", "numba", "concurrent", "contextlib", "threading")  # below a launch
+_MACHINERY = (
+    "tileprobe",
+    "triton",
+    "torch",
+    "numba",
+    "concurrent",
+    "contextlib",
+    "threading",
+)  # below a launch
 _NO_CUDA = "Torch not compiled with CUDA enabled"  # what torch for the CPU says of a device "cuda"
 
 

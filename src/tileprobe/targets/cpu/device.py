@@ -13,54 +13,10 @@ from typing import Any
 
 import numpy as np
 
-
-class Event:
-    """A point in time, in the manner of `torch.cuda.Event`."""
-
-    def __init__(self, enable_timing: bool = True, **_: Any):
-        self._ns = 0
-
-    def record(self, stream: Any = None) -> None:
-        self._ns = time.perf_counter_ns()
-
-    def elapsed_time(self, end: Event) -> float:
-        """Milliseconds from this event to another. At least a nanosecond, as callers divide by it."""
-        return max(end._ns - self._ns, 1) / 1e6
-
-    def synchronize(self) -> None: ...
-
-    def wait(self, stream: Any = None) -> None: ...
-
-    def query(self) -> bool:
-        return True
+from tileprobe.targets.immediate import interface
 
 
-class Interface:
-    """What `triton.testing` uses of a module such as `torch.cuda`."""
-
-    Event = Event
-
-    @staticmethod
-    def synchronize(device: Any = None) -> None: ...
-
-    @staticmethod
-    def current_device() -> str:
-        return "cpu"
-
-    @staticmethod
-    def set_device(device: Any) -> None: ...
-
-    @staticmethod
-    def current_stream(device: Any = None) -> int:
-        return 0
-
-    @staticmethod
-    def device_count() -> int:
-        return 1
-
-    @staticmethod
-    def is_available() -> bool:
-        return True
+Interface = interface(time.perf_counter_ns, 1e6, "cpu")
 
 
 def properties() -> dict[str, Any]:

@@ -6,6 +6,9 @@ import re
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+
+from contextlib import suppress
 from typing import Any
 
 from tileprobe.errors import TileProbeError
@@ -76,8 +79,9 @@ def pointer(value: Any) -> int:
     return int(value.data_ptr()) if hasattr(value, "data_ptr") else int(value)
 
 
-def memory(value: Any) -> tuple[int, int] | None:
-    """The first byte and the end of the memory that a tensor lies in; a view of another type has it as its base."""
+def memory(value: Any, sized: bool = False) -> tuple[int, int] | None:
+    """The first byte and the end of the memory that a tensor lies in; a view of another type has it as its base.
+    `sized`: only of what says how large it is."""
     while hasattr(value, "data_ptr") and not hasattr(value, "untyped_storage") and hasattr(value, "base"):
         value = value.base
     storage = getattr(value, "untyped_storage", None)
@@ -85,9 +89,20 @@ def memory(value: Any) -> tuple[int, int] | None:
         kept = storage()
         return kept.data_ptr(), kept.data_ptr() + kept.nbytes()
     if hasattr(value, "data_ptr"):
-        size = _size(value)
-        if size is not None:
-            return int(value.data_ptr()), int(value.data_ptr()) + size
+        start, size = int(value.data_ptr()), _size(value)
+        if size is None:
+            return None if sized else _mapping(start)
+        return start, start + size
+    return None
+
+
+def _mapping(address: int) -> tuple[int, int] | None:
+    """The memory around an address, as the system has it: all that is known of what gives an address alone."""
+    with suppress(OSError), open("/proc/self/maps") as file:
+        for line in file:
+            first, _, last = line.partition(" ")[0].partition("-")
+            if int(first, 16) <= address < int(last, 16):
+                return address, int(last, 16)
     return None
 
 

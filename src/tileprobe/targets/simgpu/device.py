@@ -7,6 +7,8 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tileprobe.targets.immediate import interface
+
 INSTRUCTIONS_PER_MS = 1e6  # what a millisecond is until instructions are timed
 
 
@@ -27,53 +29,7 @@ class _Counter(threading.local):
 Counter = _Counter()
 
 
-class Event:
-    """A point in time, in the manner of `torch.cuda.Event`."""
-
-    def __init__(self, enable_timing: bool = True, **_: Any):
-        self._at = 0
-
-    def record(self, stream: Any = None) -> None:
-        self._at = Counter.issued
-
-    def elapsed_time(self, end: Event) -> float:
-        """At least one instruction, as callers divide by it."""
-        return max(end._at - self._at, 1) / INSTRUCTIONS_PER_MS
-
-    def synchronize(self) -> None: ...
-
-    def wait(self, stream: Any = None) -> None: ...
-
-    def query(self) -> bool:
-        return True
-
-
-class Interface:
-    """What `triton.testing` uses of a module such as `torch.cuda`."""
-
-    Event = Event
-
-    @staticmethod
-    def synchronize(device: Any = None) -> None: ...
-
-    @staticmethod
-    def current_device() -> int:
-        return 0
-
-    @staticmethod
-    def set_device(device: Any) -> None: ...
-
-    @staticmethod
-    def current_stream(device: Any = None) -> int:
-        return 0
-
-    @staticmethod
-    def device_count() -> int:
-        return 1
-
-    @staticmethod
-    def is_available() -> bool:
-        return True
+Interface = interface(lambda: Counter.issued, INSTRUCTIONS_PER_MS)
 
 
 def benchmark(call: Callable[[], Any], *_: Any, quantiles: Sequence[float] | None = None, **__: Any) -> Any:

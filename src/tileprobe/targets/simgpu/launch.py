@@ -11,6 +11,7 @@ import numpy as np
 from triton.backends.driver import expand_signature
 from triton.runtime import _allocation
 
+from tileprobe.errors import TileProbeError
 from tileprobe.targets.simgpu import arguments, tensormap
 from tileprobe.targets.simgpu.blocks import Image, aligned, image
 from tileprobe.targets.simgpu.device import Counter
@@ -21,6 +22,9 @@ from tileprobe.targets.simgpu.memory import holds_addresses
 from tileprobe.targets.simgpu.program import Program
 from tileprobe.targets.simgpu.settings import settings
 from tileprobe.targets.simgpu.watching import Watch, not_followed, tell_unwatched
+
+# CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"
+_MOST_PROGRAMS = (2**31 - 1, 65535, 65535)
 
 
 class Launcher:
@@ -49,6 +53,7 @@ class Launcher:
 
     def run(self, program: Program, grid: tuple[int, int, int], args: Any) -> int:
         """All programs of a grid. How many warp instructions they took."""
+        _check_grid(self.kernel, grid)
         cluster = getattr(self.metadata, "num_ctas", 1) or 1
         programs = grid[0] * grid[1] * grid[2] * cluster
         scratch = [self._scratch("global", programs), self._profile_scratch(programs)]
@@ -56,6 +61,8 @@ class Launcher:
         values += [("scratch", "*i8", held) for held in scratch]
         parameters = arguments.pack(self.kernel, values, program.cubin.parameters)
         given = spans + [span for _, _, value in values if (span := arguments.memory(value)) is not None]
+        if program.swaps:
+            given = [_whole_words(span) for span in given]
         ranges = given + _records()
         made = image(program, grid, self.threads(program), self.metadata.shared, parameters, ranges, cluster)
         made.searches = holds_addresses(values)
@@ -112,6 +119,14 @@ class Launcher:
         return _allocation._profile_allocator(size * programs, self.metadata.profile_scratch_align, 0)
 
 
+def _check_grid(kernel: str, grid: tuple[int, int, int]) -> None:
+    for axis, size, most in zip("xyz", grid, _MOST_PROGRAMS):
+        if not 0 <= size <= most:
+            raise TileProbeError(
+                f"kernel {kernel}: a grid of {grid} programs; along {axis} this GPU takes {most:,} at most"
+            )
+
+
 def _resident(made: Image) -> int:
     """How many programs the machine holds at a time."""
     from triton.runtime import driver
@@ -135,6 +150,11 @@ def _records() -> list[tuple[int, int]]:
     from tileprobe.targets.catalog import find
 
     return find("sim")[0].device().spans()  # type: ignore[attr-defined]
+
+
+def _whole_words(span: tuple[int, int]) -> tuple[int, int]:
+    """Memory up to the ends of its words: Triton makes atomics on 16 bits of exchanges of the 32 bits around them."""
+    return span[0] & ~3, -(-span[1] // 4) * 4
 
 
 def _is_descriptor(kind: Any) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import sys
 from typing import Any
 
 from tileprobe.targets.simgpu import arguments
@@ -22,17 +21,14 @@ def holds_addresses(values: list[tuple[str, str, Any]]) -> bool:
 
 def find(address: int) -> tuple[int, int] | None:
     """The memory of a living tensor or array that an address lies in."""
-    torch = sys.modules.get("torch")
     for thing in gc.get_objects():
         kind = type(
             thing
         )  # asked of the type: an object may answer for another, which may be gone (weak proxies)
-        if not (torch is not None and issubclass(kind, torch.Tensor)) and not (
-            str(kind.__module__).startswith("tileprobe") and hasattr(kind, "data_ptr")
-        ):
+        if not hasattr(kind, "data_ptr"):
             continue
         try:
-            span = arguments.memory(thing)
+            span = arguments.memory(thing, sized=True)
         except Exception:  # a tensor without memory of its own
             continue
         if span is not None and span[0] <= address < span[1]:

@@ -43,6 +43,11 @@ class Program:
     local: bool = False  # it has local memory
     copies: bool = False  # it copies asynchronously, warp by warp
 
+    @property
+    def swaps(self) -> bool:
+        """Whether it exchanges words of global memory by comparing them."""
+        return any("ATOMG" in text and "CAS" in text for text in self.texts)
+
     def place(self, pc: int) -> str:
         """The source line of an instruction."""
         if not 0 <= pc < len(self.texts) or not self.lines[pc]:

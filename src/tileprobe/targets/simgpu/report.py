@@ -37,7 +37,7 @@ def fault(worker: Worker) -> KernelFault:
     )  # fmt: skip
     where = f"kernel {name}, {_where(worker, pc)}, {_who(worker, warp, lane)}"
     said = {
-        at.OUT_OF_BOUNDS: f"{more} bytes at {address:#x}, which {_near(worker, address)}",
+        at.OUT_OF_BOUNDS: f"{more} bytes at {address:#x}, which {_near(worker, address, more)}",
         at.MISALIGNED: f"{more} bytes at {address:#x}, which is no multiple of {more}",
         at.SHARED_BOUNDS: f"shared memory at {address:#x}; the program has {more} bytes",
         at.LOCAL_BOUNDS: f"local memory at {address:#x}; a thread has {more} bytes",
@@ -74,9 +74,12 @@ def _copies(worker: Worker, offset: int) -> str:
     return "".join(f"; issued at {_where(worker, pc)}" for pc in sorted(found))
 
 
-def _near(worker: Worker, address: int) -> str:
-    """How an address lies to the nearest memory that the kernel was given."""
+def _near(worker: Worker, address: int, size: int) -> str:
+    """How so many bytes lie to the nearest memory that the kernel was given."""
     ranges = worker.image.ranges
+    for start, stop in ranges.tolist():
+        if start <= address < stop:
+            return f"end {address + size - stop} bytes behind the end of a tensor of {stop - start} bytes"
     below = [(address - stop, start, stop) for start, stop in ranges.tolist() if address >= stop > start]
     above = [(start - address, start, stop) for start, stop in ranges.tolist() if address < start < stop]
     if not below and not above:

@@ -18,7 +18,8 @@ ADD, MIN, MAX, INC, DEC, AND, OR, XOR, EXCH, CAS = range(10)
 TYPES = ("U32", "S32", "U64", "S64", "F32", "F64", "F16x2", "BF16x2")
 _U32, _S32, _U64, _S64, _F32, _F64, _F16, _BF16 = range(8)
 F32_WHOLE = 8  # sums of which subnormal numbers are not flushed: of bulk reductions, no instruction names it
-# I2: bytes; from bit 8 on the operation, from bit 16 on the type
+# I2: bytes; from bit 8 on the operation, from bit 16 on the type; bit 24: words of that type one behind the other
+VECTOR = 1 << 24
 _ATOMS = NUMBERS["ATOMS"]
 _ALL = 0xFFFFFFFF
 
@@ -117,6 +118,12 @@ def after(old, value, other, operation, kind):
 
 
 @part
+def _stored(old, value, other, how):
+    """What stands in memory afterwards, by I2."""
+    return after(old, value, other, (how >> 8) & 255, (how >> 16) & 255)
+
+
+@part
 def _value(place, size):
     if size == 8:
         return raw.u32(place) | (raw.u32(place + at.ROW) << 32)
@@ -135,16 +142,32 @@ def gather(uop, warp, constants, held, size):
 @part
 def apply(uop, address, value, other, old_place, size):
     how = field(uop, at.I2)
-    operation, kind = (how >> 8) & 255, how >> 16
     if size == 8:
         old = raw.i64(address)
-        raw.put64(address, after(old, value, other, operation, kind))
+        raw.put64(address, _stored(old, value, other, how))
         raw.put32(old_place, old)
         raw.put32(old_place + at.ROW, old >> 32)
         return
     old = raw.u32(address)
-    raw.put32(address, after(old, value, other, operation, kind))
+    raw.put32(address, _stored(old, value, other, how))
     raw.put32(old_place, old)
+
+
+@part
+def _vectors(uop, warp, constants, mask, places, held, size):
+    """Each lane's words, one after another; all sources are read before a lane writes."""
+    values, target = row(uop, at.C, warp, constants), row(uop, at.D, warp, constants)
+    how = field(uop, at.I2)
+    for lane in range(32):
+        for n in range(size // 4):
+            raw.put32(held + 16 * lane + 4 * n, raw.u32(values + at.ROW * n + 4 * lane))
+    for lane in range(32):
+        if (mask >> lane) & 1:
+            for n in range(size // 4):
+                place = raw.i64(places + 8 * lane) + 4 * n
+                old = raw.u32(place)
+                raw.put32(place, _stored(old, raw.u32(held + 16 * lane + 4 * n), 0, how))
+                raw.put32(target + at.ROW * n + 4 * lane, old)
 
 
 @family("ATOMG", "ATOMS")
@@ -169,6 +192,9 @@ def atomics(op, uop, warp, cta, constants, mask, pc):
     if wrong:
         return wrong
     held = out + 512
+    if field(uop, at.I2) & VECTOR:
+        _vectors(uop, warp, constants, mask, out, held, size)
+        return at.OK
     gather(uop, warp, constants, held, size)
     target = row(uop, at.D, warp, constants)
     for lane in range(32):

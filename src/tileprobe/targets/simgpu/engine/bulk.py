@@ -230,6 +230,17 @@ def _to_many(uop, warp, cta, constants, what, descriptor, rank, pc):
     return at.OK
 
 
+@part
+def descriptor_of(uop, warp, cta, constants):
+    """The address of a descriptor, out of the pair of registers B; 0, and a fault, where none can be."""
+    place = row(uop, at.B, warp, constants)
+    descriptor = raw.u32(place) | (raw.u32(place + at.ROW) << 32)
+    if descriptor == 0 or descriptor & 63 or not inside(cta, descriptor, descriptor + DESCRIPTOR_BYTES):
+        fault(cta, at.BAD_DESCRIPTOR, 0, descriptor, 0)
+        return 0
+    return descriptor
+
+
 @family("UTMALDG", "UTMASTG", "UTMACMDFLUSH", "FENCE")
 def bulk(op, uop, warp, cta, constants, mask, pc):
     """A: shared address, [barrier,] coordinates in uniform registers; B: the descriptor's address; I0: the rank."""
@@ -242,10 +253,9 @@ def bulk(op, uop, warp, cta, constants, mask, pc):
         clocks.fence(cta, warp)
         return at.OK
     what, rank = row(uop, at.A, warp, constants), field(uop, at.I0)
-    place = row(uop, at.B, warp, constants)
-    descriptor = raw.u32(place) | (raw.u32(place + at.ROW) << 32)
-    if descriptor & 63 or not inside(cta, descriptor, descriptor + DESCRIPTOR_BYTES):
-        return fault(cta, at.BAD_DESCRIPTOR, 0, descriptor, 0)
+    descriptor = descriptor_of(uop, warp, cta, constants)
+    if descriptor == 0:
+        return at.BAD_DESCRIPTOR
     if op == _LOAD and field(uop, at.I1):
         return _to_many(uop, warp, cta, constants, what, descriptor, rank, pc)
     if op == _LOAD:

@@ -95,6 +95,7 @@ def release(warp):
         there = waiting(warp, 1 + number)
         if there and (raw.u32(warp + _CONVERGE + 4 * number) & ~gone & ~there) == 0:
             _free(warp, there)
+            raw.put32(warp + _CONVERGE + 4 * number, 0)
     there = waiting(warp, _WARPSYNC_WAIT)
     left = there
     while left:
@@ -287,7 +288,9 @@ def control(op, uop, warp, cta, constants, mask, pc):
     if op == _EXIT:
         return _moved(warp, leave(warp, mask, pc))
     if op == _BSSY:
-        raw.put32(warp + _CONVERGE + 4 * field(uop, _I0), raw.u32(warp + _ACTIVE))
+        # Lanes that came here before, and parted since, are still on their way to the barrier: all are waited for.
+        place = warp + _CONVERGE + 4 * field(uop, _I0)
+        raw.put32(place, raw.u32(place) | raw.u32(warp + _ACTIVE))
         return at.OK
     if op == _BSYNC:
         return _moved(warp, wait_for(warp, mask, pc, 1 + field(uop, _I0)))

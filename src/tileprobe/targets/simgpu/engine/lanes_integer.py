@@ -363,37 +363,6 @@ def fsel(k: Lanes) -> None:
     k.out(k.b.select(k.vector_of(k.predicate(0)), k.float_bits(A, True), k.float_bits(B, True)))
 
 
-def _extreme(k: Lanes, signed: bool, added: bool) -> None:
-    """The smaller of two where the predicate holds, else the larger. `added`: A + B against C."""
-    b = k.b
-    x, y = (b.add(k.integer(A), k.integer(B)), k.integer(C)) if added else (k.integer(A), k.integer(B))
-    less = (b.icmp_signed if signed else b.icmp_unsigned)("<", x, y)
-    smaller, larger = b.select(less, x, y), b.select(less, y, x)
-    k.out(b.select(k.vector_of(k.predicate(0)), smaller, larger))
-
-
-for _signed in (False, True):
-    handler("imnmx" + ("_s" if _signed else "_u"), partial(_extreme, signed=_signed, added=False))
-    handler("iaddmnmx" + ("_s" if _signed else "_u"), partial(_extreme, signed=_signed, added=True))
-
-
-def _extreme_pairs(k: Lanes, signed: bool) -> None:
-    """The same for two halves a register."""
-    b = k.b
-    smaller, parts = k.vector_of(k.predicate(0)), []
-    for place in (0, 16):
-        up = k.splat(16 - place, I32)
-        shift = b.ashr if signed else b.lshr
-        x, y = (shift(b.shl(k.row(source), up), k.splat(16, I32)) for source in (A, B))
-        less = b.icmp_signed("<", x, y)
-        value = b.select(smaller, b.select(less, x, y), b.select(less, y, x))
-        parts.append(b.shl(b.and_(value, k.splat(0xFFFF, I32)), k.splat(place, I32)))
-    k.out(b.or_(*parts))
-
-
-handler("imnmx_u16x2", partial(_extreme_pairs, signed=False))
-handler("imnmx_s16x2", partial(_extreme_pairs, signed=True))
-
 # -- comparisons ---------------------------------------------------------------------------------------------------
 
 COMBINE = {"AND": 0, "OR": 1, "XOR": 2}  # how a comparison meets the predicate operand: I0

@@ -11,7 +11,7 @@ from tileprobe.targets.simgpu.engine import layout as at
 from tileprobe.targets.simgpu.engine.addresses import fault, inside
 from tileprobe.targets.simgpu.engine.atomics import ADD, F32_WHOLE, MAX, MIN, after, half, to_half
 from tileprobe.targets.simgpu.engine.bulk import (
-    DESCRIPTOR_BYTES,
+    descriptor_of,
     element_bytes,
     stride,
     swizzled,
@@ -96,10 +96,9 @@ def reduction(op, uop, warp, cta, constants, mask, pc):
     if mask == 0:
         return at.OK
     what, rank = row(uop, at.A, warp, constants), field(uop, at.I0)
-    pair = row(uop, at.B, warp, constants)
-    place = raw.u32(pair) | (raw.u32(pair + at.ROW) << 32)
-    if place & 63 or not inside(cta, place, place + DESCRIPTOR_BYTES):
-        return fault(cta, at.BAD_DESCRIPTOR, 0, place, 0)
+    place = descriptor_of(uop, warp, cta, constants)
+    if place == 0:
+        return at.BAD_DESCRIPTOR
     head = raw.u32(place + 8)
     kind, swizzle = (head >> 7) & 15, (head >> 13) & 3
     element = element_bytes(kind)

@@ -59,6 +59,12 @@ def _carries(x: Case, results: int) -> bool:
 
 @lowers("IADD3", "UIADD3", "VIADD", "IADD")
 def iadd3(x: Case) -> None:
+    if x.instruction.root == "VIADD" and x.has("16x2"):
+        x.result()
+        x.source(at.A, "bits")
+        x.source(at.B, "bits")
+        x.emit("iadd_16x2")
+        return
     carried = x.has("X")
     x.result()
     carries = _carries(x, 2)
@@ -216,6 +222,30 @@ def imnmx(x: Case) -> None:
     x.source(at.B, "bits" if pairs else "integer")
     x.predicate(0)
     x.emit(f"imnmx_{pairs.lower()}" if pairs else "imnmx_u" if unsigned else "imnmx_s")
+
+
+@lowers("VIMNMX3")
+def vimnmx3(x: Case) -> None:
+    pairs = x.one_of("U16x2", "S16x2", default="")
+    unsigned = x.has("U32")
+    x.has("S32")
+    x.result()
+    for source in (at.A, at.B, at.C):
+        x.source(source, "bits" if pairs else "integer")
+    x.predicate(0)
+    x.emit(f"imnmx3_{pairs.lower()}" if pairs else "imnmx3_u" if unsigned else "imnmx3_s")
+
+
+@lowers("IDP")
+def idp(x: Case) -> None:
+    """Products of bytes, two operands of four, and a sum."""
+    x.one_of("4A")
+    kinds = [x.one_of("S8", "U8")[0].lower() for _ in range(2)]
+    x.result()
+    x.source(at.A, "bits")
+    x.source(at.B, "bits")
+    x.source(at.C)
+    x.emit(f"idp4a_{''.join(kinds)}")
 
 
 @lowers("VIADDMNMX")

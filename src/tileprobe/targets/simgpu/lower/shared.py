@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tileprobe.targets.simgpu.engine import layout as at
-from tileprobe.targets.simgpu.engine.atomics import OPERATIONS, TYPES
+from tileprobe.targets.simgpu.engine.atomics import OPERATIONS, TYPES, VECTOR
 from tileprobe.targets.simgpu.engine.lanes_address import SECOND
 from tileprobe.targets.simgpu.lower.case import Case, lowers
 from tileprobe.targets.simgpu.lower.memory import size, wide_address
@@ -63,22 +63,31 @@ def matrices(x: Case) -> None:
 
 
 _BYTES = {"U64": 8, "S64": 8, "F64": 8}
+# Several numbers side by side: the type of each word, and bytes
+_VECTORS = {
+    "F32x2": ("F32", 8), "F32x4": ("F32", 16), "F16x4": ("F16x2", 8), "F16x8": ("F16x2", 16),
+    "BF16x4": ("BF16x2", 8), "BF16x8": ("BF16x2", 16),
+}  # fmt: skip
 
 
 @lowers("ATOMG", "RED", "REDG", "ATOMS", "ATOM")
 def atomic(x: Case) -> None:
     root = x.instruction.root
     shared = root == "ATOMS"
-    x.has(*_HINTS, "RN", "FTZ", "SPIN")
+    x.has(*_HINTS, "RN", "SPIN")
+    flush = x.has("FTZ")
     counts = x.has("POPC")  # each lane adds one: the hardware counts lanes
     cast = x.has("CAST")
     wide = x.has("64")
-    kind = x.one_of(*TYPES, "F16x4", default="U64" if wide else "U32")
+    kind = x.one_of(*TYPES, *_VECTORS, default="U64" if wide else "U32")
+    vector = _VECTORS.get(kind)
     x.has("32")
     operation = "CAS" if cast else x.one_of(*OPERATIONS)
-    if kind not in TYPES or (counts and operation != "INC"):
+    if (vector and (operation != "ADD" or root in ("ATOMS", "ATOM"))) or (counts and operation != "INC"):
         raise x.refuse("this kind of atomic")
-    width = _BYTES.get(kind, 8 if wide else 4)
+    kind, width = vector or (kind, _BYTES.get(kind, 8 if wide else 4))
+    if flush and kind != "F32":
+        raise x.refuse("flushing of this type")
     rows = width // 4
     if kind in ("F16x2", "BF16x2", "F32", "F64") and operation not in ("ADD", "EXCH", "CAS"):
         raise x.refuse("this operation on floats")
@@ -99,5 +108,5 @@ def atomic(x: Case) -> None:
         x.source(at.C, "bits", rows=rows)
     if operation == "CAS":
         x.source(at.E, "bits", rows=rows)
-    x.set(at.I2, width | OPERATIONS.index(operation) << 8 | TYPES.index(kind) << 16)
+    x.set(at.I2, width | OPERATIONS.index(operation) << 8 | TYPES.index(kind) << 16 | (VECTOR if vector else 0))
     x.emit(root if root in ("ATOMS", "ATOM") else "ATOMG")

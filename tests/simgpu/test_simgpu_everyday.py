@@ -1,0 +1,202 @@
+"""Everyday parts of the language on both machines: casts between all types, atomics on many numbers at once, slow ways
+of a division, extremes of integers; and what is said of a script that goes wrong."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import triton
+import triton.language as tl
+from simgpu_harness import MACHINES
+
+import tileprobe
+
+torch = pytest.importorskip("torch")
+
+N = 256
+
+
+@triton.jit
+def casts(i32, i64, f16, f64, out16, brain, out32, out64, N: tl.constexpr):
+    i = tl.arange(0, N)
+    a, b, h, d = tl.load(i32 + i), tl.load(i64 + i), tl.load(f16 + i), tl.load(f64 + i)
+    tl.store(out16 + i, a.to(tl.float16))
+    tl.store(out16 + N + i, b.to(tl.float16))
+    tl.store(out16 + 2 * N + i, a.to(tl.int8).to(tl.float16))
+    tl.store(out16 + 3 * N + i, d.to(tl.float16))
+    tl.store(brain + i, a.to(tl.bfloat16))
+    tl.store(brain + N + i, b.to(tl.bfloat16))
+    tl.store(brain + 2 * N + i, h.to(tl.bfloat16))
+    tl.store(brain + 3 * N + i, d.to(tl.bfloat16))
+    tl.store(out32 + i, h.to(tl.int32))
+    tl.store(out32 + N + i, h.to(tl.int16).to(tl.int32))
+    tl.store(out64 + i, h.to(tl.int64))
+    tl.store(out64 + N + i, h.to(tl.float64).to(tl.int64, bitcast=True))
+
+
+def once(values, form):
+    """Doubles rounded once to a narrower format, exactly: by the integers beside them."""
+    scale = {torch.float16: (10, 15), torch.bfloat16: (7, 127)}[form]
+    mantissa, bias = scale
+    exponent = np.maximum(np.frexp(values)[1] - 1, 1 - bias)
+    unit = np.ldexp(1.0, exponent - mantissa)
+    rounded = np.rint(values / unit) * unit
+    return torch.from_numpy(rounded).to(form)
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_casts(machine):
+    random = np.random.default_rng(3)
+    i32 = random.integers(-(2**31), 2**31, N).astype(np.int32) >> random.integers(0, 28, N)
+    i64 = random.integers(-(2**62), 2**62, N) >> random.integers(0, 60, N)
+    i64[:2] = 2**62 + 2**54 + 1, -(2**62) - 2**54 - 1  # beside half the distance of two bfloat16
+    f16 = torch.from_numpy(random.standard_normal(N) * 100).half()
+    f64 = random.standard_normal(N) * 2.0 ** random.integers(-30, 15, N)
+    f64[:2] = 1 + 2**-11 + 2**-40, 1 + 2**-8 + 2**-30  # beside half the distance of two halves, two bfloat16
+    out16, brain = torch.zeros(4 * N, dtype=torch.float16), torch.zeros(4 * N, dtype=torch.bfloat16)
+    out32, out64 = torch.zeros(2 * N, dtype=torch.int32), torch.zeros(2 * N, dtype=torch.int64)
+    given = [torch.from_numpy(x) for x in (i32.astype(np.int32), i64)]
+    with tileprobe.use(machine):
+        casts[(1,)](*given, f16, torch.from_numpy(f64), out16, brain, out32, out64, N=N, num_warps=2)
+    halves, brains = out16.view(4, N), brain.view(4, N)
+    with np.errstate(over="ignore"):
+        wants = [i32.astype(np.float64), i64.astype(np.float64), i32.astype(np.int8).astype(np.float64), f64]
+        for got, want in zip(halves, wants):
+            assert torch.equal(got, torch.from_numpy(want.astype(np.float16)))
+    wide = i64.astype(np.float64)
+    wide[:2] = np.nextafter(wide[:2], np.sign(wide[:2]) * np.inf)  # a double has no room for the last bit
+    for got, want in zip(brains, [i32.astype(np.float64), wide, f16.double().numpy(), f64]):
+        assert torch.equal(got, once(want, torch.bfloat16))
+    assert torch.equal(out32.view(2, N)[0], f16.to(torch.int32))
+    assert torch.equal(out32.view(2, N)[1], f16.to(torch.int32))
+    assert torch.equal(out64.view(2, N)[0], f16.to(torch.int64))
+    assert torch.equal(out64.view(2, N)[1].view(torch.float64), f16.double())
+
+
+@triton.jit
+def added(x, out, before, N: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(before + i, tl.atomic_add(out + i, tl.load(x + i)))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("machine", MACHINES)
+def test_atomics_on_many_numbers(machine, dtype):
+    """sm_90 adds 16 bytes at a time; subnormal floats are zeros to it (PTX ISA, `atom`)."""
+    x, out = ((torch.randn(1025, generator=torch.Generator().manual_seed(n)) * 9).to(dtype) for n in (0, 1))
+    if dtype == torch.float32:
+        x[:2], out[:3] = torch.tensor([1e-40, 1.0]), torch.tensor([1e-39, 1e-40, 1.0])
+    held, before = out.clone(), torch.zeros_like(out)
+    want = torch.where(out.abs() < 1e-37, 0.0, out) + torch.where(x.abs() < 1e-37, 0.0, x)
+    with tileprobe.use(machine):
+        made = added[(1,)](x, out, before, N=1024)
+    assert torch.equal(out[:1024], want[:1024])
+    assert out[1024] == held[1024]
+    assert torch.equal(before[:1024], held[:1024])
+    if machine == "sim:h100":
+        assert "x4" in made.asm["sass"] or "x8" in made.asm["sass"]
+
+
+@triton.jit
+def at_the_end(out, n, N: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.atomic_add(out + i, i.to(tl.float16), mask=i < n)
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_an_odd_number_of_halves(machine):
+    """The word around the last one reaches beyond the tensor."""
+    out = torch.ones(13, dtype=torch.float16)
+    with tileprobe.use(machine):
+        at_the_end[(1,)](out, 13, N=16)
+    assert torch.equal(out, torch.arange(13).half() + 1)
+
+
+@triton.jit
+def quotients(x, y, out, N: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(out + i, tl.div_rn(tl.load(x + i), tl.load(y + i)))
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_lanes_that_come_to_one_place_by_two_ways(machine):
+    """The routine for divisions of odd sizes: some lanes are ahead when others enter the same region."""
+    x, y, out = np.ones(128, np.float32), np.full(128, 0.9, np.float32), np.zeros(128, np.float32)
+    x[::3] = 1e-40 * np.arange(43)
+    x[41], x[69], x[77] = -3.64542e-40, -4.162117e-39, -3.7519855e-33
+    y[69], y[77] = 1.4491459e-27, 3.233696e24
+    with tileprobe.use(machine):
+        held = tileprobe.array(out)
+        quotients[(1,)](tileprobe.array(x), tileprobe.array(y), held, N=128, num_warps=1)
+    np.testing.assert_array_equal(held.numpy(), x / y)
+
+
+@triton.jit
+def extremes(x, out, N: tl.constexpr):
+    v = tl.load(x + tl.arange(0, N))
+    tl.store(out, tl.max(v, 0))
+    tl.store(out + 1, tl.min(v, 0))
+    tl.store(out + 2, tl.sum(v + 1, 0).to(v.dtype))
+
+
+@pytest.mark.parametrize("dtype", ["int32", "uint32", "int16", "uint16", "uint8"])
+def test_extremes_of_integers(dtype):
+    """sm_90 takes three at a time, and two halves of a register."""
+    limits = np.iinfo(dtype)
+    x = np.random.default_rng(1).integers(limits.min, limits.max, 2048, endpoint=True).astype(dtype)
+    with tileprobe.use("sim:h100"):
+        out = tileprobe.array(np.zeros(3, dtype))
+        extremes[(1,)](tileprobe.array(x), out, N=2048)
+    assert out.numpy().tolist() == [x.max(), x.min(), (x + np.ones(1, dtype)).astype(dtype).sum(dtype=dtype)]
+
+
+def test_a_grid_that_no_gpu_takes():
+    with (
+        tileprobe.use("sim:a100"),
+        pytest.raises(tileprobe.TileProbeError, match=r"along y .* 65,535 at most"),
+    ):
+        quotients[(1, 65536)](torch.ones(16), torch.ones(16), torch.ones(16), N=16)
+
+
+SCRIPT = """import torch, triton, triton.language as tl
+
+@triton.jit
+def beyond(x, N: tl.constexpr):
+    i = tl.arange(0, N)
+    y = tl.load(x + i)
+    tl.store(x + i, y * 2)
+
+def launch(x):
+    beyond[(1,)](x, 1024)
+
+launch(torch.ones(128))
+"""
+
+
+def test_a_fault_is_shown_with_the_users_frames_alone(tmp_path):
+    """And with the line of the load: Triton makes four lines of assembly of it, which LLVM would count on."""
+    (tmp_path / "script.py").write_text(SCRIPT)
+    command = [sys.executable, "-m", "tileprobe", "run", "--quiet", "--target", "sim:a100", "script.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    frames = [line.split('"')[1] for line in done.stderr.splitlines() if line.startswith("  File ")]
+    assert done.returncode == 1
+    assert {path.rpartition("/")[2] for path in frames} == {"script.py"}
+    assert len(frames) == 2
+    assert "script.py:6 (`LDG" in done.stderr
+
+
+def test_sums_can_be_fast(tmp_path):
+    (tmp_path / "script.py").write_text(
+        "from tileprobe.targets.simgpu.settings import settings; print(settings.fast_sums)"
+    )
+    command = [sys.executable, "-m", "tileprobe", "exec", "--no-cuda", "--target"]
+
+    def said(*more):
+        words = [*command, *more, "script.py"]
+        done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+        return done.stdout.strip() or done.stderr.strip()
+
+    assert said("sim:a100", "--numerics", "fast") == "True"
+    assert said("sim:h100") == "False"
+    assert said("cpu", "--numerics", "fast").endswith("is about simulated GPUs (sim:a100, sim:h100), not cpu")
