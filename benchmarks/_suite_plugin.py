@@ -38,14 +38,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_sessionstart() -> None:
     from triton.compiler import CompiledKernel
 
-    plain: Any = CompiledKernel.launch_metadata
+    kind: Any = CompiledKernel
+    plain = kind.launch_metadata
 
     def launch_metadata(self: Any, grid: Any, *rest: Any) -> Any:
         if self.metadata.target.backend == "cuda":
             _launched[f"{self.metadata.name} {self.hash[:8]}"] += 1
         return plain(self, grid, *rest)
 
-    CompiledKernel.launch_metadata = launch_metadata  # called once a launch, whatever the target
+    kind.launch_metadata = launch_metadata  # called once a launch, whatever the target
 
 
 def _stop(*_: Any) -> None:

@@ -15,7 +15,6 @@ import numpy as np
 
 from tileprobe.targets.immediate import interface
 
-
 Interface = interface(time.perf_counter_ns, 1e6, "cpu")
 
 
