@@ -66,8 +66,11 @@ def test_casts(machine):
             assert torch.equal(got, torch.from_numpy(want.astype(np.float16)))
     wide = i64.astype(np.float64)
     wide[:2] = np.nextafter(wide[:2], np.sign(wide[:2]) * np.inf)  # a double has no room for the last bit
-    for got, want in zip(brains, [i32.astype(np.float64), wide, f16.double().numpy(), f64]):
-        assert torch.equal(got, once(want, torch.bfloat16))
+    wants = [once(x, torch.bfloat16) for x in (i32.astype(np.float64), wide, f16.double().numpy(), f64)]
+    if machine == "sim:a100":  # sm_80 converts integers by way of single precision
+        wants[:2] = (torch.from_numpy(x).float().bfloat16() for x in (i32, i64))
+    for got, want in zip(brains, wants):
+        assert torch.equal(got, want)
     assert torch.equal(out32.view(2, N)[0], f16.to(torch.int32))
     assert torch.equal(out32.view(2, N)[1], f16.to(torch.int32))
     assert torch.equal(out64.view(2, N)[0], f16.to(torch.int64))

@@ -6,7 +6,9 @@ wait for it sees what was there before; then its bytes arrive at its barrier. A 
 The descriptor, 128 bytes, is in the form that ptxas itself writes when a kernel makes one (`tensormap.replace`):
 address at 0; at 8 rank - 1 (bits 4 to 6), element type (7 to 10), swizzle (13, 14) and what stands outside (15: NaN);
 from 12 on strides in units of 16 bytes, their upper four bits from 28 on; from 32 on sizes - 1; at 55 to 59 the tile's
-sizes - 1.
+sizes - 1. Only the host makes descriptors of columns of pixels (im2col), so their form is our own: bit 16 at 8,
+channels - 1 at 55, pixels - 1 at 60, from 64 on the corners of the box, lower and upper, and at 76 the steps, all for W,
+H, D.
 """
 
 from __future__ import annotations
@@ -22,6 +24,8 @@ from tileprobe.targets.simgpu.engine.numbers import NUMBERS, family
 
 _LOAD, _STORE, _FLUSH, _FENCE = (NUMBERS[n] for n in ("UTMALDG", "UTMASTG", "UTMACMDFLUSH", "FENCE"))
 DESCRIPTOR_BYTES = 128
+IM2COL = 1 << 16  # in a descriptor, and with the offsets of an instruction
+_OFFSETS = 36  # of an entry of the queue (`layout.ASYNC`): those of pixels
 
 
 @part
@@ -103,31 +107,85 @@ def _move(cta, pc, place, shared, base, element, swizzle, tile, start, load, fil
 
 
 @part
+def _pixel(place, rank, offsets, w, h, d, image):
+    """The address of a pixel, moved by the offsets; 0 outside of the tensor."""
+    bits = 16 if rank == 3 else 8 if rank == 4 else 5
+    base = raw.i64(place) + image * stride(place, rank - 2)
+    if image < 0 or image > raw.u32(place + 32 + 4 * (rank - 1)):
+        return 0
+    for n in range(rank - 2):
+        where = (w if n == 0 else h if n == 1 else d) + ((offsets >> (bits * n)) & ((1 << bits) - 1))
+        if where < 0 or where > raw.u32(place + 36 + 4 * n):
+            return 0
+        base += where * stride(place, n)
+    return base
+
+
+@part
+def _signed(place):
+    value = raw.u16(place)
+    return value - 65536 if value >> 15 else value
+
+
+@part
+def _columns(cta, entry, place, rank, shared, element, swizzle, tile, fill):
+    """Pixels of a box one after another, first along W, then H, D and the images, from where the coordinates say; of
+    each the channels (PTX ISA, "im2col mode")."""
+    offsets, places = raw.u32(entry + _OFFSETS) & 0xFFFF, entry + at.ASYNC_AT
+    w, image = raw.i32(places + 4), raw.i32(places + 4 * (rank - 1))
+    h = raw.i32(places + 8) if rank > 3 else 0
+    d = raw.i32(places + 12) if rank > 4 else 0
+    for line in range(raw.u16(place + 60) + 1):
+        base = _pixel(place, rank, offsets, w, h, d, image)
+        at_line = shared + line * tile * element
+        first, pc = raw.i32(places), raw.i32(entry + at.ASYNC_PC)
+        _move(cta, pc, place, at_line, base, element, swizzle, tile, first, True, fill)
+        w += raw.u8(place + 76)
+        if w <= raw.u32(place + 36) + _signed(place + 70):
+            continue
+        w = _signed(place + 64)
+        if rank > 3:
+            h += raw.u8(place + 77)
+            if h <= raw.u32(place + 40) + _signed(place + 72):
+                continue
+            h = _signed(place + 66)
+        if rank > 4:
+            d += raw.u8(place + 78)
+            if d <= raw.u32(place + 44) + _signed(place + 74):
+                continue
+            d = _signed(place + 68)
+        image += 1
+
+
+@part
 def transfer(cta, entry, load):
     """Moves the tile of an entry of the queue. OK or a fault."""
     place = raw.i64(entry + at.ASYNC_DESCRIPTOR)
     rank = raw.i32(entry + at.ASYNC_RANK)
     head = raw.u32(place + 8)
     element, swizzle = element_bytes((head >> 7) & 15), (head >> 13) & 3
-    if ((head >> 4) & 7) + 1 != rank or element == 0:
+    offsets = raw.u32(entry + _OFFSETS)
+    if ((head >> 4) & 7) + 1 != rank or element == 0 or (head ^ offsets) & IM2COL:
         return fault(cta, at.BAD_DESCRIPTOR, 0, place, rank)
-    tile = raw.u8(place + 55) + 1
-    lines, reach = 1, raw.u32(place + 32) * element + element
+    tile, size = raw.u8(place + 55) + 1, tile_bytes(place)
+    reach = raw.u32(place + 32) * element + element
     for n in range(1, rank):
-        lines *= raw.u8(place + 55 + n) + 1
         reach += stride(place, n - 1) * raw.u32(place + 32 + 4 * n)
     origin = raw.i64(place)
     shared = raw.u32(entry + at.ASYNC_SHARED) & 0xFFFFFF
     start, room = raw.i64(cta + at.CTA_SHARED_BASE), raw.i64(cta + at.CTA_SHARED_BYTES)
-    if shared < start or shared + lines * tile * element > start + room:
+    if shared < start or shared + size > start + room:
         return fault(cta, at.SHARED_BOUNDS, 0, shared - start, room)
     if load:
         barrier, pc = raw.u32(entry + at.ASYNC_BARRIER), raw.i32(entry + at.ASYNC_PC)
-        shadow.loaded(cta, barrier, shared - start, lines * tile * element, pc)
+        shadow.loaded(cta, barrier, shared - start, size, pc)
     if not inside(cta, origin, origin + reach):
         return fault(cta, at.OUT_OF_BOUNDS, 0, origin, reach)
     fill = 0xFF if (head >> 15) & 1 else 0
-    for line in range(lines):
+    if head & IM2COL:
+        _columns(cta, entry, place, rank, shared, element, swizzle, tile, fill)
+        return at.OK
+    for line in range(size // (tile * element)):
         rest, base = line, origin
         for n in range(1, rank):
             width = raw.u8(place + 55 + n) + 1
@@ -149,6 +207,8 @@ def transfer(cta, entry, load):
 def tile_bytes(place):
     head = raw.u32(place + 8)
     size = element_bytes((head >> 7) & 15)
+    if head & IM2COL:
+        return size * (raw.u8(place + 55) + 1) * (raw.u16(place + 60) + 1)
     for n in range(((head >> 4) & 7) + 1):
         size *= raw.u8(place + 55 + n) + 1
     return size
@@ -172,8 +232,9 @@ def complete_all(cta):
 
 
 @part
-def put_entry(entry, coordinates, shared, barrier, rank, pc, descriptor):
+def put_entry(entry, coordinates, shared, barrier, rank, pc, descriptor, offsets):
     """What a transfer needs to know."""
+    raw.put32(entry + _OFFSETS, offsets)
     raw.put32(entry + at.ASYNC_SHARED, shared)
     raw.put32(entry + at.ASYNC_BARRIER, barrier)
     for n in range(rank):
@@ -194,7 +255,7 @@ def _tile(cta, address, descriptor):
 
 
 @part
-def _load(cta, warp, what, descriptor, rank, pc, shared, barrier):
+def _load(cta, warp, what, descriptor, rank, pc, shared, barrier, offsets):
     """Puts a load into the queue of the program whose shared memory it goes to."""
     target = member(cta, shared)
     if target == 0:
@@ -208,7 +269,7 @@ def _load(cta, warp, what, descriptor, rank, pc, shared, barrier):
             return wrong
     count = raw.i64(target + at.CTA_ASYNC_COUNT)
     entry = raw.i64(target + at.CTA_ASYNC) + at.ASYNC * count
-    put_entry(entry, what + 2 * at.ROW, shared, barrier, rank, pc, descriptor)
+    put_entry(entry, what + 2 * at.ROW, shared, barrier, rank, pc, descriptor, offsets)
     shadow.copy(target, warp, offset, size)
     raw.put64(target + at.CTA_ASYNC_COUNT, count + 1)
     raw.put64(target + at.CTA_PROGRESS, raw.i64(target + at.CTA_PROGRESS) + 1)
@@ -216,7 +277,7 @@ def _load(cta, warp, what, descriptor, rank, pc, shared, barrier):
 
 
 @part
-def _to_many(uop, warp, cta, constants, what, descriptor, rank, pc):
+def _to_many(uop, warp, cta, constants, what, descriptor, rank, pc, offsets):
     """A load for several programs of the cluster: each has the tile, and the arrival at its barrier, in the same place
     of its shared memory. C: which, from bit 16 on."""
     wanted = raw.u32(row(uop, at.C, warp, constants)) >> 16
@@ -224,7 +285,7 @@ def _to_many(uop, warp, cta, constants, what, descriptor, rank, pc):
         if (wanted >> n) & 1:
             shared = (n << 24) | (raw.u32(what) & 0xFFFFFF)
             barrier = (n << 24) | (raw.u32(what + at.ROW) & 0xFFFFFF)
-            wrong = _load(cta, warp, what, descriptor, rank, pc, shared, barrier)
+            wrong = _load(cta, warp, what, descriptor, rank, pc, shared, barrier, offsets)
             if wrong:
                 return wrong
     return at.OK
@@ -243,7 +304,8 @@ def descriptor_of(uop, warp, cta, constants):
 
 @family("UTMALDG", "UTMASTG", "UTMACMDFLUSH", "FENCE")
 def bulk(op, uop, warp, cta, constants, mask, pc):
-    """A: shared address, [barrier,] coordinates in uniform registers; B: the descriptor's address; I0: the rank."""
+    """A: shared address, [barrier,] coordinates in uniform registers; B: the descriptor's address; I0: the rank.
+    I1: bit 0, to several programs, bit 1, columns of pixels; C: their offsets, and which programs."""
     if mask == 0:
         return at.OK
     if op == _FLUSH:  # stores up to here are a group; they are done already
@@ -256,14 +318,15 @@ def bulk(op, uop, warp, cta, constants, mask, pc):
     descriptor = descriptor_of(uop, warp, cta, constants)
     if descriptor == 0:
         return at.BAD_DESCRIPTOR
-    if op == _LOAD and field(uop, at.I1):
-        return _to_many(uop, warp, cta, constants, what, descriptor, rank, pc)
+    offsets = IM2COL | (raw.u32(row(uop, at.C, warp, constants)) & 0xFFFF) if field(uop, at.I1) & 2 else 0
+    if op == _LOAD and field(uop, at.I1) & 1:
+        return _to_many(uop, warp, cta, constants, what, descriptor, rank, pc, offsets)
     if op == _LOAD:
-        return _load(cta, warp, what, descriptor, rank, pc, raw.u32(what), raw.u32(what + at.ROW))
+        return _load(cta, warp, what, descriptor, rank, pc, raw.u32(what), raw.u32(what + at.ROW), offsets)
     entry = (
         raw.i64(cta + at.CTA_ASYNC) + at.ASYNC * at.ASYNC_ROOM
     )  # the last place is for what is done at once
-    put_entry(entry, what + at.ROW, raw.u32(what), 0, rank, pc, descriptor)
+    put_entry(entry, what + at.ROW, raw.u32(what), 0, rank, pc, descriptor, 0)
     offset, size = _tile(cta, raw.u32(what), descriptor)
     if offset < 0:
         return at.SHARED_BOUNDS

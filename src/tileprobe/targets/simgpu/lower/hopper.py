@@ -65,13 +65,13 @@ def _uniform(x: Case, rows: int) -> int:
 def bulk(x: Case) -> None:
     rank = int(x.one_of("1D", "2D", "3D", "4D", "5D")[0])
     load = x.instruction.root == "UTMALDG"
-    many = load and x.has("MULTICAST")
+    many, columns = load and x.has("MULTICAST"), load and x.has("IM2COL")
     x.set(at.I0, rank)
     x.set(at.A, _uniform(x, rank + (2 if load else 1)))
     x.set(at.B, _uniform(x, 2))
-    if many:  # to which programs of the cluster: bits from the 16th on
+    if many or columns:  # offsets of pixels; from the 16th bit on to which programs of the cluster
         x.source(at.C, "bits")
-    x.set(at.I1, int(many))
+    x.set(at.I1, int(many) | int(columns) << 1)
     x.emit(x.instruction.root)
 
 
