@@ -7,8 +7,8 @@ The descriptor, 128 bytes, is in the form that ptxas itself writes when a kernel
 address at 0; at 8 rank - 1 (bits 4 to 6), element type (7 to 10), swizzle (13, 14) and what stands outside (15: NaN);
 from 12 on strides in units of 16 bytes, their upper four bits from 28 on; from 32 on sizes - 1; at 55 to 59 the tile's
 sizes - 1. Only the host makes descriptors of columns of pixels (im2col), so their form is our own: bit 16 at 8,
-channels - 1 at 55, pixels - 1 at 60, from 64 on the corners of the box, lower and upper, and at 76 the steps, all for W,
-H, D.
+channels - 1 at 55, pixels - 1 at 60, from 64 on the corners of the box, lower and upper, and at 76 the steps, all for
+W, H, D.
 """
 
 from __future__ import annotations

@@ -108,5 +108,7 @@ def atomic(x: Case) -> None:
         x.source(at.C, "bits", rows=rows)
     if operation == "CAS":
         x.source(at.E, "bits", rows=rows)
-    x.set(at.I2, width | OPERATIONS.index(operation) << 8 | TYPES.index(kind) << 16 | (VECTOR if vector else 0))
+    x.set(
+        at.I2, width | OPERATIONS.index(operation) << 8 | TYPES.index(kind) << 16 | (VECTOR if vector else 0)
+    )
     x.emit(root if root in ("ATOMS", "ATOM") else "ATOMG")
