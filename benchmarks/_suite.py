@@ -74,8 +74,8 @@ def _drawn(found: list[str], args: argparse.Namespace) -> list[str]:
     return kept
 
 
-def _exec(target: str) -> list[str]:
-    return [sys.executable, "-m", "tileprobe", "exec", "--target", target]
+def _exec(target: str, *options: str) -> list[str]:
+    return [sys.executable, "-m", "tileprobe", "exec", "--target", target, *options]
 
 
 def _environment(**more: str) -> dict[str, str]:
@@ -84,23 +84,23 @@ def _environment(**more: str) -> dict[str, str]:
     return {**os.environ, "PYTHONSAFEPATH": "1", "PYTHONPATH": path, **more}
 
 
-def run(folder: Path, chosen: list[str], target: str, seconds: float) -> dict[str, Any]:
-    """How each test ended, in as few processes as it takes."""
+def run(folder: Path, chosen: list[str], target: str, seconds: float, *options: str) -> dict[str, Any]:
+    """How each test ended, in as few processes as it takes. `options` are those of `tileprobe exec`."""
     ends: dict[str, Any] = {}
     while left := [test for test in chosen if test not in ends]:
-        more = _process(folder, left, target, seconds)
+        more = _process(folder, left, _exec(target, *options), seconds)
         # Parameters of some tests depend on the machine: they are not there on another.
         ends |= more or {test: {"ended": "skipped", "said": f"is not there on {target}"} for test in left}
     return ends
 
 
-def _process(tests: Path, chosen: list[str], target: str, seconds: float) -> dict[str, Any]:
+def _process(tests: Path, chosen: list[str], python: list[str], seconds: float) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="tileprobe-") as folder:
         names, results = Path(folder, "names"), Path(folder, "results")
         names.write_text("\n".join(chosen))
         results.touch()
         files = sorted({test.partition("::")[0] for test in chosen})
-        command = [*_exec(target), *_PYTEST, "--rootdir", ".", "-p", plugin.__name__, *files]
+        command = [*python, *_PYTEST, "--rootdir", ".", "-p", plugin.__name__, *files]
         told = {plugin.CHOSEN: str(names), plugin.RESULTS: str(results), plugin.SECONDS: str(seconds)}
         with open(Path(folder, "output"), "w+b") as output:
             running = subprocess.Popen(
