@@ -7,8 +7,8 @@ that launches nothing there (it is about the CPU's own parts) does not count; on
 compile for that GPU is counted apart, and so is one that asks for what GPUs do otherwise than the CPU target
 (`_DIFFERS` says why). What comes out wrong runs again with `--check`: where that finds a race (a program that reads
 what it stores elsewhere in the same tensor: the CPU target keeps the order, warps of a GPU do not) no result is
-promised. By default two cases of each test function are drawn by the seed; `--each 0 --sample 0` is all of them. The run
-fails if anything is refused or wrong.
+promised. By default two cases of each test function are drawn by the seed; `--each 0 --sample 0` is all of them. The
+run fails if anything is refused or wrong.
 """
 
 from __future__ import annotations
