@@ -176,6 +176,7 @@ def exits():
     lanes_of(b, at.W_LANE_MASK)[:] = ALL
 
     def freed(b=b):
+        converge(b)[3] = 0
         b.put(W_ACTIVE=0xFF00, W_EXITED=0xFF, W_PC=9)
         parked(b, 0xFF00, 9, 0)
         return LEAVE
@@ -197,11 +198,12 @@ def exits():
 @group
 def convergence():
     made = []
-    for active in (ALL, 0xFFF0):
+    for active, there in ((ALL, 0), (0xFFF0, 0), (0xFFF0, 0xF000F)):  # lanes of before are waited for, too
         b = split(active)
+        converge(b)[7] = there
 
-        def kept(b=b, active=active):
-            converge(b)[7] = active
+        def kept(b=b, active=active, there=there):
+            converge(b)[7] = active | there
 
         made.append(b.case("BSSY", kept, active & ~1, I0=7))
     # the last ones arrive at B3, and all go on, the lowest place first
@@ -214,6 +216,7 @@ def convergence():
         def then(b=b, mask=mask, freed=freed):
             parked(b, mask, 6, BSYNC_3)
             if freed:
+                converge(b)[3] = 0
                 parked(b, ALL, 6, 0)
                 b.put(W_ACTIVE=ALL, W_PC=6)
             elif mask == 0xFF:
@@ -228,6 +231,7 @@ def convergence():
     converge(b)[3] = ALL
 
     def left(b=b):
+        converge(b)[3] = 0
         parked(b, 0xFFFF00FF, 6, 0)
         b.put(W_ACTIVE=0xFFFF00FF, W_PC=6)
         return LEAVE
@@ -248,6 +252,7 @@ def convergence():
         converge(b)[number] = 0xFFFF
 
         def end(b=b, number=number):
+            converge(b)[number] = 0
             parked(b, 0xFFFF, 6, 0)
             b.put(W_ACTIVE=0xFFFF0000, W_PC=3)
             return LEAVE
@@ -262,6 +267,7 @@ def convergence():
         def broken(b=b, held=held):
             converge(b)[3] = int(converge(b)[3]) & ~(0x3F & held)
             if int(converge(b)[3]) & 0xFF == 0:
+                converge(b)[3] = 0
                 parked(b, 0xFFFFFF00, 9, 0)
 
         made.append(b.case("BREAK", broken, 0x3F, PS=2, I0=3))

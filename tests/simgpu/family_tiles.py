@@ -136,12 +136,16 @@ def stored(b, tensor, coordinates, shared):
     put_entry(b, at.ASYNC_ROOM, shared, 0, coordinates, b.at("other") + DESCRIPTOR)
 
 
+OFFSETS = 36
+
+
 def put_entry(b, n, shared, barrier, coordinates, descriptor, member=None, pc=5):
     entry = b.part(f"bulk{b.me if member is None else member}")[at.ASYNC * n : at.ASYNC * (n + 1)]
     words = entry.view(np.uint32)
     words[0], words[1] = shared, barrier
     words[2 : 2 + len(coordinates)] = [c & ALL for c in coordinates]
     words[at.ASYNC_RANK // 4], words[at.ASYNC_PC // 4] = len(coordinates), pc
+    words[OFFSETS // 4] = 0  # of pixels: these are tiles
     entry[at.ASYNC_DESCRIPTOR : at.ASYNC_DESCRIPTOR + 8].view(np.int64)[0] = descriptor
 
 

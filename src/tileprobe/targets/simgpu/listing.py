@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 
 from tileprobe.targets.simgpu.errors import BadCubin
 
-_PLACE = re.compile(r'\s*//## File "(.*?)", line (\d+)')
+_PLACE = re.compile(r'\s*//## File "(.*?)", line (\d+)( inlined at)?')
+_LIBRARY = os.path.join("triton", "language", "")  # Triton's own functions: who called them is meant
 _FIRST = re.compile(r"\s*/\*([0-9a-f]{4,})\*/\s+(.*?)\s*;\s*/\* 0x([0-9a-f]{16}) \*/")
 _SECOND = re.compile(r"\s*/\* 0x([0-9a-f]{16}) \*/")
 _LABEL = re.compile(r"([.\w$]+):")
@@ -82,7 +83,7 @@ def disassemble(cubin: bytes, kernel: str) -> Listing:
         path = os.path.join(folder, "kernel.cubin")
         with open(path, "wb") as file:
             file.write(cubin)
-        command = [knobs.nvidia.nvdisasm.path, "-c", "-hex", "-g", "-ndf", path]
+        command = [knobs.nvidia.nvdisasm.path, "-c", "-hex", "-gi", "-ndf", path]
         try:
             made = subprocess.run(  # names of a damaged cubin may be no text
                 command, capture_output=True, text=True, errors="replace", check=False, timeout=SECONDS
@@ -100,7 +101,7 @@ def disassemble(cubin: bytes, kernel: str) -> Listing:
 
 def parse(text: str, kernel: str) -> Listing:
     found, mine = Listing(), False
-    file, line = "", 0
+    file, line, inlined = "", 0, False
     pending: list[str] = []
     lines = iter(text.splitlines())
     for here in lines:
@@ -109,7 +110,9 @@ def parse(text: str, kernel: str) -> Listing:
         elif not mine:
             continue
         elif place := _PLACE.match(here):
-            file, line = place[1], int(place[2])
+            if not inlined or _LIBRARY in file:  # else it is the caller of the place before
+                file, line = place[1], int(place[2])
+            inlined = place[3] is not None
         elif first := _FIRST.match(here):
             second = _SECOND.match(next(lines, ""))
             if second is None:
