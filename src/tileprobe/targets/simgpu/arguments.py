@@ -5,10 +5,8 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
-
-
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 from tileprobe.errors import TileProbeError
