@@ -261,6 +261,21 @@ def shared_faults():
                         moved(b, b.at(name) + offsets, mask, size, True, False, name)
 
                     made.append(b.case(op, fine, mask, **fields))
+    for offset, size in ((1, 4), (2, 16), (1, 2), (4, 8), (8, 16)):  # one lane, the others at the very start
+        b, offsets = shared_bench(90, size, "one")
+        offsets[:] = 0
+        offsets[20] = offset
+        b.rows(R(0))[0] = offsets + b.base - 16
+
+        def crooked(b=b, offset=offset, size=size):
+            return b.faulted(at.MISALIGNED, 20, b.base + offset, size)
+
+        def rest(b=b, offsets=offsets, size=size):
+            moved(b, b.at("shared1") + offsets, 1, size, True, False, "shared1")
+
+        fields = {"D": R(20), "E": R(20), "C": R(30), "A": R(0), "B": K(2), "I0": 12, "I2": size}
+        made.append(b.case("LDS", crooked, ALL, **fields))
+        made.append(b.case("LDS", rest, 1, **fields))  # of one lane, the first
     # a room that is no multiple: the end of the access decides
     for op, room in (("LDS", SHARED - 4), ("STS", SHARED - 4), ("ATOMS", SHARED - 4)):
         b, offsets = shared_bench(80, 8, "one")
