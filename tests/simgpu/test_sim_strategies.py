@@ -7,7 +7,9 @@ import triton
 import triton.language as tl
 
 import tileprobe
+from tileprobe.language import scope
 from tileprobe.session.session import Session
+from tileprobe.tools.overhead import overhead
 
 TRIPS, WARPS = 9, 4
 
@@ -77,3 +79,49 @@ def test_protons_hooks_may_be_active():
         with tileprobe.use("sim:a100"):
             hook.deactivate()
     assert iterations(trace) == [list(range(TRIPS))]
+
+
+@triton.jit
+def raised(x, out, count, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    total = tl.zeros([BLOCK], tl.float32)
+    for step in range(count):
+        row = tl.load(x + step * BLOCK + i)
+        with scope("bare"):
+            total += tl.exp2(row)
+    tl.store(out + i, total)
+
+
+def test_a_scope_of_arithmetic_alone_is_a_region():
+    """No load, store or product lies in it; every iteration has it."""
+    x = np.zeros((TRIPS, 128), np.float32)
+    with tileprobe.use("sim:a100"):
+        held, out = tileprobe.array(x), tileprobe.array(np.zeros(128, np.float32))
+        with Session(min_cost=0.0, programs="all", alternate=False) as session:
+            raised[(1,)](held, out, TRIPS, BLOCK=128, num_warps=WARPS)
+        assert (out.numpy() == TRIPS).all()
+    trace = session.trace
+    (bare,) = [r for r in trace.regions if (r.name, r.kind) == ("bare", "scope")]
+    rows = trace.intervals.filter(trace.intervals["region"] == bare.id).sort("start")
+    assert rows["iteration"].to_list() == list(range(TRIPS))
+    assert (rows["stop"].to_numpy() > rows["start"].to_numpy()).all()
+
+
+def test_overhead_is_what_was_counted():
+    """Instructions are the same in every launch: one of each sort says what probes add, exactly."""
+    x = np.zeros((TRIPS, 256), np.float32)
+    with tileprobe.use("sim:a100"):
+        held, out = tileprobe.array(x), tileprobe.array(np.zeros(256, np.float32))
+        with Session(min_cost=0.0, programs="all") as session:
+            for _ in range(4):
+                added_up[(1,)](held, out, TRIPS, BLOCK=256, num_warps=WARPS)
+    trace = session.trace
+    counts = {
+        probed: {one.duration_ns for one in trace.launches if one.probed is probed}
+        for probed in (True, False)
+    }
+    (with_probes,), (without,) = counts[True], counts[False]
+    found = overhead(trace, trace.kernels[0])
+    assert found.measurable
+    assert found.percent == pytest.approx(100 * (with_probes / without - 1))
+    assert found.low == found.high == found.percent

@@ -135,6 +135,10 @@ class Structure(Protocol):
         """Whether an op costs nothing worth a clock reading: constants, scalar address arithmetic."""
         ...
 
+    def is_arithmetic(self, op: Operation) -> bool:
+        """Whether an op is work on tensors that is no stage of its own."""
+        return False
+
     def issues(self, op: Operation) -> tuple[Pair, ...]:
         """The asynchronous operations that `op` issues."""
         return ()

@@ -72,6 +72,7 @@ class SelectPass(ModulePass):
             for inner in _outside_stages(kernel, how):
                 self._select(inner, how, ranges)
                 _mark_scopes(inner, how, named)
+            _mark_bare_scopes(kernel, how, named)
 
     def _select(self, op: Operation, how: Structure, ranges: list[tuple[int, int]]) -> None:
         if ranges and not _touches(op, how, ranges):
@@ -133,6 +134,19 @@ def _mark_scopes(op: Operation, how: Structure, scopes: list[_Scope]) -> None:
     ]
     if inside:
         op.attributes[SCOPES] = ArrayAttr([StringAttr(name) for _, name in sorted(inside)])
+
+
+def _mark_bare_scopes(kernel: Operation, how: Structure, scopes: list[_Scope]) -> None:
+    """A scope in which no stage lies has its arithmetic, where that is an op of its own."""
+    known = {name for op in kernel.walk() for name in attr_value(op, SCOPES) or ()}
+    bare = [scope for scope in scopes if scope.name not in known]
+    for op in kernel.walk() if bare else ():
+        if how.is_arithmetic(op) and (frames := how.frames(op)):
+            inside = [scope for scope in bare if any(map(scope.holds, frames))]
+            names = [scope.name for scope in sorted(inside, key=lambda one: (one.first - one.last, one.name))]
+            if names:
+                already = attr_value(op, SCOPES) or []
+                op.attributes[SCOPES] = ArrayAttr([StringAttr(name) for name in (*already, *names)])
 
 
 def _places(op: Operation, how: Structure) -> dict[tuple[Frame, ...], float]:

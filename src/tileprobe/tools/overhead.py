@@ -51,7 +51,8 @@ def overhead(trace: Trace, kernel: Kernel) -> Overhead:
     cost_ticks = kernel.calibration.get("cost_ticks")
     cost = None if cost_ticks is None else float(cost_ticks) * 1e9 / kernel.clock.hz
     ran = {work.id: work.ran for work in trace.works}
-    percent, low, high, why = _measured(launches, ran)
+    counted = not kernel.clock.is_time  # a count is the same every time, so that one launch of each is enough
+    percent, low, high, why = _measured(launches, ran, 1 if counted else ENOUGH)
     estimated = _estimated(trace, kernel, launches, cost)
     doubt = float(kernel.calibration.get("error_ticks") or 0.0) / float(cost_ticks) if cost_ticks else 0.0
     error = None if estimated is None else NORMAL * min(doubt, 1.0) * estimated
@@ -59,7 +60,7 @@ def overhead(trace: Trace, kernel: Kernel) -> Overhead:
 
 
 def _measured(
-    launches: Sequence[Launch], ran: dict[int, int]
+    launches: Sequence[Launch], ran: dict[int, int], enough: int
 ) -> tuple[float | None, float | None, float | None, str]:
     """Percent, its interval, and why it is not to be believed."""
     works: dict[int, tuple[list[Launch], list[Launch]]] = {}
@@ -69,7 +70,7 @@ def _measured(
     pairs = [
         (max(ran.get(work, 1), 1), _durations(pair[0]), _durations(pair[1]))
         for work, pair in works.items()
-        if min(map(len, pair)) >= ENOUGH
+        if min(map(len, pair)) >= enough
     ]
     if not pairs:
         fewest = max((min(map(len, pair)) for pair in works.values()), default=0)
@@ -77,9 +78,11 @@ def _measured(
             None,
             None,
             None,
-            f"{ENOUGH} launches of a work with and without probes are needed, not {fewest}",
+            f"{enough} launches of a work with and without probes are needed, not {fewest}",
         )
     percent = _percent(*_sums([(count, np.median(a), np.median(b)) for count, a, b in pairs]))
+    if enough == 1:
+        return percent, percent, percent, ""
     low, high = _bootstrap(pairs, percent)
     return percent, low, high, _why(percent, low, high)
 

@@ -88,6 +88,11 @@ class TtgirStructure(ScfStructure):
             return False
         return all(_is_integer(value) for value in (*op.operands, *op.results))
 
+    def is_arithmetic(self, op: Operation) -> bool:
+        computes = op_name(op).startswith(("arith.", "math.", "tt.extern_elementwise")) and bool(op.operands)
+        tensors = any(isinstance(value.type, TensorType) for value in op.results)
+        return computes and tensors and not self.is_free(op) and not self.kinds(op)
+
     # -- asynchronous operations -----------------------------------------------------------------------------
 
     def issues(self, op: Operation) -> tuple[Pair, ...]:
