@@ -28,7 +28,7 @@ def test_protons_records_give_way(monkeypatch):
     names = {"x": "*fp32", "out": "*fp32", **dict.fromkeys(constants, "constexpr")}
     source = GluonASTSource(scoped, names, constants)
     options = {"num_warps": 4, "instrumentation_mode": "tileprobe-test-proton"}
-    with _passes("cuda", "shared"):
+    with _passes(TARGETS["sm90"], "shared"):
         kernel = triton.compile(source, target=TARGETS["sm90"], options=options)
     assert "proton.record" in kernel.asm["ttgir"]
     made = add_probes(kernel, DENSE.pipeline("ttgir"))
