@@ -25,6 +25,15 @@ def add_check(parser: Any) -> None:
     )
 
 
+def add_timed(parser: Any) -> None:
+    parser.add_argument(
+        "--timed",
+        action="store_true",
+        help="on sim:a100 and sim:h100: run launches on a chip of multiprocessors, cycle by cycle, so that figures are"
+        " times instead of instructions (a first model: docs/simgpu-time.md)",
+    )
+
+
 def settings(args: argparse.Namespace) -> dict[str, Any]:
     """The settings of `tileprobe.use`."""
     found: dict[str, Any] = {} if args.threads is None else {"threads": args.threads}
@@ -34,6 +43,10 @@ def settings(args: argparse.Namespace) -> dict[str, Any]:
                 f"--numerics is about simulated GPUs (sim:a100, sim:h100), not {args.target}"
             )
         found["fast_sums"] = args.numerics == "fast"
+    if getattr(args, "timed", False):
+        if args.target.partition(":")[0] != "sim":
+            raise TileProbeError("--timed is for the simulated GPUs: --target sim:a100 or sim:h100")
+        found["timed"] = True
     check = getattr(args, "check", None)
     if check is None:
         return found

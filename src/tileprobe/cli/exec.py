@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import argparse
 
-from tileprobe.cli._settings import add_check, settings
+from tileprobe.cli._settings import add_check, add_timed, settings
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,6 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--threads", type=int, metavar="N", help="threads of the CPU and of simulated GPUs")
     add_check(parser)
+    add_timed(parser)
     parser.add_argument(
         "--no-cuda", action="store_true", help="leave torch alone: only Triton kernels go to the target"
     )

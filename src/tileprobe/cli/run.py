@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import argparse
 
-from tileprobe.cli._settings import add_check, settings
+from tileprobe.cli._settings import add_check, add_timed, settings
 from tileprobe.cli._views import add_arguments as add_arguments_of_views
 
 
@@ -66,6 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--device-map", metavar="A=B", help="cuda=cpu: a script for CUDA runs here; none: leave torch alone"
     )
     add_check(where)
+    add_timed(where)
     out = parser.add_argument_group("what to keep")
     out.add_argument("--trace", metavar="FILE", help="save the trace (Parquet); tileprobe report reads it")
     out.add_argument("--json", metavar="FILE", help="write the figures as JSON; - is the standard output")

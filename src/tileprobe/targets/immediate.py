@@ -16,11 +16,11 @@ class Event:
     per_ms = 1e6  # ticks of the clock
 
     @staticmethod
-    def now() -> int:
+    def now() -> float:
         raise NotImplementedError
 
     def __init__(self, enable_timing: bool = True, **_: Any):
-        self._at = 0
+        self._at = 0.0
 
     def record(self, stream: Any = None) -> None:
         self._at = self.now()
@@ -66,6 +66,6 @@ class Interface:
         return True
 
 
-def interface(now: Callable[[], int], ticks_per_ms: float, device: Any = 0) -> type[Interface]:
+def interface(now: Callable[[], float], ticks_per_ms: float, device: Any = 0) -> type[Interface]:
     timed = type("Event", (Event,), {"now": staticmethod(now), "per_ms": ticks_per_ms})
     return type("Interface", (Interface,), {"Event": timed, "device": device})

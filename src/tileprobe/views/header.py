@@ -37,6 +37,10 @@ def print_header(trace: Trace, kernel: Kernel, screen: Screen, times: Times | No
         screen.say(kernel.signature, "dim")
     if not kernel.clock.is_time:
         screen.say(f"! {text.NO_TIME}", "yellow")
+    elif kernel.clock.is_simulated and kernel.layout is not None:
+        screen.say(
+            f"simulated: the times are a model's, of a clock of {kernel.clock.hz / 1e6:,.0f} MHz", "dim"
+        )
     known = known_of(trace, kernel)
     screen.say(_launches(launches, works, known))
     for line in work_lines(launches, works, known):

@@ -58,12 +58,22 @@ def _kernel(trace: Trace, kernel: Kernel, times: Times, label: str) -> dict[str,
         "probed": len(probed),
         "grid": list(probed[0].grid) if probed else [],
         "duration_ns": median(lengths) if lengths else None,
+        **_simulated(kernel, median(lengths) if lengths else None),
         "works": [_work(work) for work in works],
         **_costs(trace, kernel, works),
         **_trust(trace, kernel, times),
         "records": {"kept": losses.kept, "sampled_out": losses.sampled_out, "lost": losses.lost},
         "regions": [_region(row) for row in region_tree(trace, kernel, times).iter_rows(named=True)],
     }
+
+
+def _simulated(kernel: Kernel, duration_ns: float | None) -> dict[str, Any]:
+    """Whether times are a model's; if so at which clock, and the launch in cycles."""
+    clock = kernel.clock
+    if not (clock.is_simulated and clock.is_time):
+        return {"simulated": clock.is_simulated}
+    cycles = None if duration_ns is None else round(duration_ns * clock.hz / 1e9)
+    return {"simulated": True, "clock_mhz": clock.hz / 1e6, "cycles": cycles}
 
 
 def _work(work: Work) -> dict[str, Any]:

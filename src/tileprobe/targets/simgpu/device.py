@@ -1,5 +1,6 @@
-"""A simulated GPU as Triton's benchmarking sees a device. Its time is the number of instructions it has issued:
-launches return when they are finished, and the same launch takes the same time whenever it is measured."""
+"""A simulated GPU as Triton's benchmarking sees a device. Its time is what launches took on the chip, or, where they
+are not timed, the number of instructions they issued: launches return when they are finished, and the same launch takes
+the same time whenever it is measured."""
 
 from __future__ import annotations
 
@@ -9,32 +10,35 @@ from typing import Any
 
 from tileprobe.targets.immediate import interface
 
-INSTRUCTIONS_PER_MS = 1e6  # what a millisecond is until instructions are timed
+_NS_PER_MS = 1e6
 
 
 class _Counter(threading.local):
-    """Warp instructions that the launches of a thread have issued. A thread's count begins where the largest stands, so
-    that launches of two threads at once do not lengthen each other."""
+    """Warp instructions that the launches of a thread have issued, and the nanoseconds that passed on the chip; where a
+    launch is not timed, an instruction is taken for one. A thread's counts begin where the largest stand, so that
+    launches of two threads at once do not lengthen each other."""
 
-    largest = 0
+    largest, latest = 0, 0.0
 
     def __init__(self) -> None:
-        self.issued = _Counter.largest
+        self.issued, self.passed_ns = _Counter.largest, _Counter.latest
 
-    def add(self, issued: int) -> None:
+    def add(self, issued: int, ns: float) -> None:
         self.issued += issued
+        self.passed_ns += ns
         _Counter.largest = max(_Counter.largest, self.issued)
+        _Counter.latest = max(_Counter.latest, self.passed_ns)
 
 
 Counter = _Counter()
 
 
-Interface = interface(lambda: Counter.issued, INSTRUCTIONS_PER_MS)
+Interface = interface(lambda: Counter.passed_ns, _NS_PER_MS)
 
 
 def benchmark(call: Callable[[], Any], *_: Any, quantiles: Sequence[float] | None = None, **__: Any) -> Any:
     """One run is enough: the next would take exactly as long."""
-    before = Counter.issued
+    before = Counter.passed_ns
     call()
-    took = max(Counter.issued - before, 1) / INSTRUCTIONS_PER_MS
+    took = max(Counter.passed_ns - before, 1) / _NS_PER_MS
     return [took] * len(quantiles) if quantiles else took

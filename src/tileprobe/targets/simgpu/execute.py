@@ -43,9 +43,9 @@ def execute(
     if programs == 0:
         return 0
     if made.program.atomic:
-        with _watched(made, grid):
+        with watched(made, grid):
             return _in_turns(made, grid, step_limit, checks, max(1, resident // made.cluster))
-    with _watched(made, grid):
+    with watched(made, grid):
         return _Dealt(made, grid, step_limit, checks).run(max(1, min(threads, programs)))
 
 
@@ -93,7 +93,7 @@ class _Dealt:
 
 
 @contextmanager
-def _watched(made: Image, grid: tuple[int, int, int]) -> Iterator[None]:
+def watched(made: Image, grid: tuple[int, int, int]) -> Iterator[None]:
     """Raises what the checks of races have found, behind what stopped the kernel, if anything did."""
     watch = made.watch
     if watch is None:
@@ -148,7 +148,7 @@ def _drive(worker: Worker, step_limit: int, quantum: int = 0) -> bool:
             if quantum:
                 return False
             continue
-        if how == at.FAULT and _found(worker):
+        if how == at.FAULT and found(worker):
             continue
         if how == at.SYSTEM_CALL:
             system.call(worker)
@@ -156,7 +156,7 @@ def _drive(worker: Worker, step_limit: int, quantum: int = 0) -> bool:
         raise report.fault(worker) if how == at.FAULT else report.deadlock(worker)
 
 
-def _found(worker: Worker) -> bool:
+def found(worker: Worker) -> bool:
     """Whether the address that the kernel may not touch belongs to a tensor after all; the instruction runs again."""
     if worker.get(at.CTA_ERROR) != at.OUT_OF_BOUNDS or not worker.image.searches:
         return False

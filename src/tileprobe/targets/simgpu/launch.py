@@ -16,7 +16,7 @@ from tileprobe.targets.simgpu import arguments, tensormap
 from tileprobe.targets.simgpu.blocks import Image, aligned, image
 from tileprobe.targets.simgpu.device import Counter
 from tileprobe.targets.simgpu.engine import layout as at
-from tileprobe.targets.simgpu.execute import execute
+from tileprobe.targets.simgpu.execute import execute, watched
 from tileprobe.targets.simgpu.machine import Machine
 from tileprobe.targets.simgpu.memory import holds_addresses
 from tileprobe.targets.simgpu.program import Program
@@ -77,9 +77,34 @@ class Launcher:
             made.watch.names = made.names
             if made.watch.skipped:
                 tell_unwatched(program.name, "races on global memory", made.watch.skipped)
-        issued = execute(made, grid, settings.wanted_threads(), settings.step_limit, level, _resident(made))
-        Counter.add(issued)
+        issued, ns = self._run(made, grid, level)
+        Counter.add(issued, ns)
         return issued
+
+    def _run(self, made: Image, grid: tuple[int, int, int], level: int) -> tuple[int, float]:
+        """How many instructions it took, and nanoseconds."""
+        if settings.timed:
+            return self._timed(made, grid, level)
+        issued = execute(made, grid, settings.wanted_threads(), settings.step_limit, level, _resident(made))
+        return issued, float(issued)
+
+    def _timed(self, made: Image, grid: tuple[int, int, int], level: int) -> tuple[int, float]:
+        """The same on a chip."""
+        from triton.runtime import driver
+
+        active: Any = driver.active
+        if made.cluster > 1:
+            raise TileProbeError(
+                f"kernel {self.kernel}: clusters of programs (num_ctas={made.cluster}) are not timed yet; run it"
+                " without timing"
+            )
+        if grid[0] * grid[1] * grid[2] == 0:
+            return 0, 0.0
+        machine: Machine = active.machine
+        resident = _resident(made) // machine.multiprocessors
+        with watched(made, grid):
+            took = active.chip.run(made, grid, level, resident, settings.step_limit)
+        return took.instructions, took.cycles * 1e3 / machine.clock_mhz
 
     def threads(self, program: Program) -> int:
         return program.cubin.threads or self.metadata.num_warps * 32

@@ -11,6 +11,50 @@ _FOLDER = Path(__file__).parent / "machines"
 
 
 @dataclass(frozen=True)
+class Timing:
+    """How long things take: cycles, unless they say other."""
+
+    clock_mhz_sustained: int
+    launch_cycles: int
+    fma_interval: float
+    alu_interval: float
+    half_interval: float
+    xu_interval: float
+    double_interval: float
+    uniform_interval: float
+    latency_fma: int
+    latency_half: int
+    latency_double: int
+    latency_xu: int
+    latency_uniform: int
+    latency_tensor: int
+    tensor_fma: int
+    tensor_fma_double: int
+    tensor_share: float
+    address_interval: int
+    queue: int
+    shared_interval: int
+    latency_shared: int
+    latency_l1: int
+    latency_copy: int
+    latency_l2: int
+    latency_l2_far: int
+    latency_dram: int
+    l2_bytes_cycle: float
+    dram_bytes_second: float
+    dram_channels: int
+    l1_bytes: int
+    latency_barrier: int
+    read_hold: int
+    latency_atomic: int
+    latency_tma: int
+    tma_gap: int
+    latency_arrive: int
+    latency_wait: int
+    latency_product: int
+
+
+@dataclass(frozen=True)
 class Machine:
     name: str
     arch: int
@@ -25,6 +69,7 @@ class Machine:
     memory_bytes: int
     cache_bytes: int
     clock_mhz: int
+    timing: Timing
 
     @property
     def capability(self) -> tuple[int, int]:
@@ -37,4 +82,5 @@ def names() -> tuple[str, ...]:
 
 @cache
 def machine(name: str) -> Machine:
-    return Machine(**tomllib.loads((_FOLDER / f"{name}.toml").read_text()))
+    found = tomllib.loads((_FOLDER / f"{name}.toml").read_text())
+    return Machine(**{**found, "timing": Timing(**found["timing"])})

@@ -14,6 +14,7 @@ class Settings:
     check: bool | str = True  # False, True, or "all": what takes much memory, too, and one thread
     fast_sums: bool = False  # tensor cores add in plain single precision
     step_limit: int = STEP_LIMIT
+    timed: bool = False  # launches take time on a chip of multiprocessors, cycle by cycle
 
     def level(self) -> int:
         """How thorough the checks are: 0, 1, 2."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from tileprobe.targets.base import CudaProperties
 from tileprobe.targets.gpu.target import CudaTarget, GpuTarget
-from tileprobe.targets.simgpu.instruction_clock import InstructionClock
+from tileprobe.targets.simgpu.chip_clock import ChipClock
 
 _DEFAULT = "a100"
 
@@ -22,7 +22,7 @@ class SimTarget(GpuTarget):
 
     def __init__(self) -> None:
         super().__init__()
-        self.clock = InstructionClock()
+        self.clock = ChipClock()
 
     def present(self) -> bool:
         return False  # it is everywhere, and chosen by name
@@ -56,6 +56,7 @@ class SimTarget(GpuTarget):
         check: bool | str | None = None,
         step_limit: int | None = None,
         fast_sums: bool | None = None,
+        timed: bool | None = None,
     ) -> Any:
         from tileprobe.targets.simgpu import lines
         from tileprobe.targets.simgpu.driver import SimDriver
@@ -65,6 +66,7 @@ class SimTarget(GpuTarget):
 
         before = vars(settings).copy()
         given = {"threads": threads, "check": check, "step_limit": step_limit, "fast_sums": fast_sums}
+        given["timed"] = timed
         vars(settings).update({name: value for name, value in given.items() if value is not None})
         name = machine or _DEFAULT
         driver = SimDriver(name, load(name))

@@ -215,18 +215,25 @@ def tile_bytes(place):
 
 
 @part
+def finish(cta, entry):
+    """Does a load that is under way, and tells the barrier. OK or a fault."""
+    wrong = transfer(cta, entry, True)
+    barrier = raw.u32(entry + at.ASYNC_BARRIER)
+    if wrong == at.OK and not change(cta, barrier, 0, -tile_bytes(raw.i64(entry + at.ASYNC_DESCRIPTOR))):
+        wrong = fault(cta, at.BAD_MBARRIER, 0, barrier, 0)
+    if wrong:
+        raw.put64(cta + at.CTA_ERROR_PC, raw.i32(entry + at.ASYNC_PC))
+    return wrong
+
+
+@part
 def complete_all(cta):
     """Does all loads that are under way. OK or a fault."""
     queue, count = raw.i64(cta + at.CTA_ASYNC), raw.i64(cta + at.CTA_ASYNC_COUNT)
     raw.put64(cta + at.CTA_ASYNC_COUNT, 0)
     for n in range(count):
-        entry = queue + at.ASYNC * n
-        wrong = transfer(cta, entry, True)
-        barrier = raw.u32(entry + at.ASYNC_BARRIER)
-        if wrong == at.OK and not change(cta, barrier, 0, -tile_bytes(raw.i64(entry + at.ASYNC_DESCRIPTOR))):
-            wrong = fault(cta, at.BAD_MBARRIER, 0, barrier, 0)
+        wrong = finish(cta, queue + at.ASYNC * n)
         if wrong:
-            raw.put64(cta + at.CTA_ERROR_PC, raw.i32(entry + at.ASYNC_PC))
             return wrong
     return at.OK
 

@@ -44,6 +44,13 @@ def _do(cta, warp, place):
 
 
 @part
+def loaded_last(warp):
+    """The lanes for which the newest copy loads; the others get zeros."""
+    place = raw.i64(warp + _RING) + COPY * ((raw.i32(warp + _MADE) - 1) % RING)
+    return raw.u32(place + _MASK) & ~raw.u32(place + _ZEROS)
+
+
+@part
 def complete(cta, warp, pending):
     """Does copies, the oldest first, until only the newest `pending` groups are left."""
     ring, made, done = raw.i64(warp + _RING), raw.i32(warp + _MADE), raw.i32(warp + _DONE)

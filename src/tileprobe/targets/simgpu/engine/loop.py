@@ -148,7 +148,7 @@ def _run(worker, cluster, budget):
 
 
 @part
-def _start(worker, cluster, cta, rank):
+def start(worker, cluster, cta, rank):
     """Puts the next program into its block: warps as the template has them, their place in the grid, clean memory.
     Programs of a cluster stand side by side in the grid's first dimension."""
     number, size = raw.i64(worker + at.WORKER_NEXT), raw.i64(cluster + at.CLUSTER_SIZE)
@@ -207,7 +207,7 @@ def run(worker, budget):
                 return at.FINISHED
             raw.put64(cluster + at.CLUSTER_ARRIVED, 0)
             for rank in range(raw.i64(cluster + at.CLUSTER_SIZE)):
-                _start(worker, cluster, raw.i64(cluster + at.CLUSTER_MEMBERS + 8 * rank), rank)
+                start(worker, cluster, raw.i64(cluster + at.CLUSTER_MEMBERS + 8 * rank), rank)
             raw.put64(worker + at.WORKER_BUSY, 1)
         before = _steps(cluster)
         how = _run(worker, cluster, left)

@@ -1,0 +1,88 @@
+"""Where things lie in the blocks that time is kept in: of a chip, of a multiprocessor, of a warp; and the row of
+numbers that says how an instruction is timed.
+
+Times are cycles, except for those of units and ways that serve more or less than one thing a cycle: these are kept in
+sixteenths of a cycle (`PARTS`). All fields are 64-bit unless they say other.
+"""
+
+from __future__ import annotations
+
+PARTS = 16
+FAR = 1 << 60  # no time is later
+
+# -- how an instruction is timed: 32-bit fields ----------------------------------------------------------------------
+ROW = 64  # bytes
+(
+    UNIT, INTERVAL, LATENCY, STALL, WRITE_BAR, READ_BAR, WAITS, KIND, BYTES, COUNT, SLOW,
+) = range(11)  # fmt: skip
+NO_BAR = 7
+# Units of a sub-partition. MEMORY's place is the queue before the address unit.
+FMA, ALU, HALF, XU, DOUBLE, UNIFORM, TENSOR, MEMORY, CONTROL = range(9)
+UNITS = 16  # places for them
+# Kinds: how long it takes is the row's latency, or is found by what it touched
+(
+    FIXED, LOAD_GLOBAL, STORE_GLOBAL, LOAD_SHARED, STORE_SHARED, MATRIX_SHARED, COPY, ATOMIC_GLOBAL, ATOMIC_SHARED,
+    LOCAL, GROUP, WAIT_GROUP, BARRIER, EXIT, BULK_LOAD, BULK_STORE, PRODUCT, WAIT_PRODUCT, MBARRIER, SLEEP,
+) = range(20)  # fmt: skip
+
+# -- why a warp did not issue, in Nsight Compute's words --------------------------------------------------------------
+REASONS = (
+    "wait", "long_scoreboard", "short_scoreboard", "barrier", "math_pipe_throttle", "mio_throttle", "not_selected",
+    "gmma",
+)  # fmt: skip
+WAIT, LONG, SHORT, AT_BARRIER, PIPE, QUEUE, NOT_SELECTED, GMMA = range(8)
+STATISTIC = 8 * (
+    1 + len(REASONS)
+)  # bytes for each instruction: how often it was issued, cycles lost by each reason
+
+# -- a warp ------------------------------------------------------------------------------------------------------------
+(
+    T_WARP, T_CTA, T_WORKER, T_READY, T_WHY, T_AGE, T_WAITS, T_COPIES_DONE, T_GROUPS, T_PRODUCTS, T_ISSUED, T_SLOT,
+    T_PRODUCT_DONE, T_SINCE,
+) = (8 * n for n in range(14))  # fmt: skip
+T_BARS = 128  # six: when what they count is over
+T_BAR_WHY = T_BARS + 48  # six: LONG or SHORT
+T_RING = 256  # 16 groups of copies: when they are over
+T_PRODUCT_RING = T_RING + 128  # 16 groups of products
+T_BYTES = 512
+
+# -- a multiprocessor --------------------------------------------------------------------------------------------------
+(
+    S_NOW, S_LIVE, S_SLOTS, S_WORKERS, S_WARPS, S_WARP_COUNT, S_PER_SLOT, S_NUMBER, S_SHARED_FREE, S_PORT_FREE,
+    S_L1, S_L1_SETS, S_LINES, S_LINE_COUNT, S_DUE, S_ISSUED, S_CURRENT, S_STORE_FREE, S_TMA_FREE, S_CONFLICTS,
+    S_L1_HITS, S_L1_MISSES, S_PARTITION, S_ENDED,
+) = (8 * n for n in range(24))  # fmt: skip
+S_LAST = 256  # of each sub-partition: the warp that issued last, or -1
+S_NEXT = S_LAST + 32  # of each sub-partition: before this nothing can be issued
+S_UNITS = S_NEXT + 32  # 4 x UNITS: when they are free, in parts
+S_QUEUE = S_UNITS + 4 * UNITS * 8  # 4 x 8: when the last eight accesses left the queue of the address unit
+S_QUEUE_COUNT = S_QUEUE + 4 * 64  # 4: how many there were
+S_BYTES = 2048
+LINES_ROOM = 256  # lines that one access may touch: number and mask of sectors each
+LINE = 16
+
+# -- a chip ------------------------------------------------------------------------------------------------------------
+(
+    C_COUNT, C_SMS, C_NEXT, C_END, C_ROWS, C_LIMIT, C_L2, C_L2_SETS, C_CHANNELS, C_CHANNEL_COUNT, C_RANGES_AT,
+    C_STATISTICS, C_MACHINE, C_FAULT_SM, C_DRAM_READ, C_DRAM_WRITTEN, C_L2_HITS, C_L2_MISSES, C_STEPS, C_QUANTUM,
+    C_ENDED,
+) = (8 * n for n in range(21))  # fmt: skip
+C_BYTES = 256
+
+# -- a line of a cache: its number (+ 1), sectors there (bits 0 to 3) and changed (4 to 7), when last used, when filled
+TAG, SECTORS, USED, FILLED = 0, 8, 16, 24
+TAG_BYTES = 32
+L1_WAYS, L2_WAYS = 4, 16
+
+# -- numbers of a machine, in this order in C_MACHINE -----------------------------------------------------------------
+MACHINE = (
+    "address_interval", "queue", "shared_interval", "latency_shared", "latency_l1", "latency_copy", "latency_l2",
+    "latency_l2_far", "latency_dram", "l2_parts_sector", "dram_parts_sector", "latency_barrier", "read_hold",
+    "latency_tma", "tma_gap", "latency_arrive", "latency_wait", "latency_atomic", "store_parts_sector",
+    "latency_product",
+)  # fmt: skip
+(
+    M_ADDRESS, M_QUEUE, M_SHARED, M_LAT_SHARED, M_LAT_L1, M_LAT_COPY, M_LAT_L2, M_LAT_L2_FAR, M_LAT_DRAM, M_L2_SECTOR,
+    M_DRAM_SECTOR, M_LAT_BARRIER, M_HOLD, M_LAT_TMA, M_TMA_GAP, M_LAT_ARRIVE, M_LAT_WAIT, M_LAT_ATOMIC, M_STORE_SECTOR,
+    M_LAT_PRODUCT,
+) = (8 * n for n in range(len(MACHINE)))  # fmt: skip

@@ -1,0 +1,198 @@
+"""A chip of multiprocessors that runs a launch with time.
+
+In come a kernel's image, its grid and a machine; out goes `Timed`: cycles, what was counted, and for each instruction
+how often it was issued and what its warps waited for. Addresses of tensors on the chip are given in the order in which
+they are first used, so that the same script takes the same time in every process.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+
+import numpy as np
+
+from tileprobe.targets.simgpu import execute, report, system
+from tileprobe.targets.simgpu.blocks import Image, Worker, address, aligned, fill
+from tileprobe.targets.simgpu.engine import layout as at
+from tileprobe.targets.simgpu.engine import timed_layout as tl
+from tileprobe.targets.simgpu.engine.timed import run_timed
+from tileprobe.targets.simgpu.machine import Machine
+from tileprobe.targets.simgpu.timing.instructions import rows
+
+_QUANTUM = 128  # cycles of a turn: less than the way to L2 and back
+_QUANTA = 2000  # between two looks at Ctrl-C
+_ALIGN = 512  # of a tensor on the chip, as the driver's allocations
+_SECTOR = 32
+
+
+class Space:
+    """Where tensors lie on the chip. What is seen again keeps its place."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[int, int]] = {}  # by its first byte: bytes, place
+        self._next = 1 << 20
+        self._lock = threading.Lock()
+
+    def place(self, start: int, end: int) -> int:
+        with self._lock:
+            size, place = self._known.get(start, (-1, 0))
+            if end - start > size:
+                place = self._next
+                self._known[start] = end - start, place
+                self._next += -(-max(end - start, 1) // _ALIGN) * _ALIGN
+            return place
+
+
+@dataclass(frozen=True)
+class Timed:
+    """What a launch took, and what was counted."""
+
+    cycles: int
+    instructions: int
+    occupancy: int  # programs a multiprocessor
+    counters: dict[str, int]
+    statistics: np.ndarray  # for each instruction: how often it was issued, cycles lost by each of `REASONS`
+
+    def reasons(self) -> dict[str, int]:
+        return dict(zip(tl.REASONS, self.statistics[:, 1:].sum(0).tolist()))
+
+
+class Chip:
+    """All multiprocessors, and the L2 and DRAM that they share. Caches keep what they have between launches."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine, self.space = machine, Space()
+        self._lock = threading.Lock()
+        timing, clock = machine.timing, machine.clock_mhz * 1e6
+        lines = machine.cache_bytes // 128
+        self.l2_sets = lines // tl.L2_WAYS
+        self.l2 = aligned(tl.TAG_BYTES * tl.L2_WAYS * self.l2_sets)
+        self.channels = aligned(8 * timing.dram_channels)
+        dram = timing.dram_bytes_second / clock / timing.dram_channels
+        numbers = {name: getattr(timing, name, 0) for name in tl.MACHINE}
+        numbers |= {
+            "l2_parts_sector": round(_SECTOR / timing.l2_bytes_cycle * tl.PARTS),
+            "store_parts_sector": round(_SECTOR / timing.l2_bytes_cycle * tl.PARTS),
+            "dram_parts_sector": round(_SECTOR / dram * tl.PARTS),
+        }
+        for name in ("address_interval", "shared_interval"):
+            numbers[name] *= tl.PARTS
+        self.numbers = np.array([numbers[name] for name in tl.MACHINE], np.int64)
+
+    def cold(self) -> None:
+        """Empties the caches."""
+        self.l2[:] = 0
+
+    def overwrite(self) -> None:
+        """Fills L2 with lines of other memory that were changed, as writing a buffer larger than it does."""
+        tags = self.l2.view(np.int64).reshape(-1, tl.TAG_BYTES // 8)
+        tags[:] = 0
+        tags[:, tl.TAG // 8] = (1 << 40) + np.arange(len(tags))
+        tags[:, tl.SECTORS // 8] = 0xFF
+
+    def run(
+        self, made: Image, grid: tuple[int, int, int], checks: int, resident: int, step_limit: int
+    ) -> Timed:
+        """Runs all programs of a grid, of which so many are on a multiprocessor at a time."""
+        with self._lock:
+            return _Launch(self, made, grid, checks, resident).run(step_limit)
+
+
+class _Launch:
+    def __init__(
+        self, chip: Chip, made: Image, grid: tuple[int, int, int], checks: int, resident: int
+    ) -> None:
+        machine = chip.machine
+        programs = grid[0] * grid[1] * grid[2]
+        self.chip, self.made, self.grid = chip, made, grid
+        count = min(machine.multiprocessors, programs)
+        slots = min(resident, -(-programs // count))
+        self.resident = slots
+        self.rows = rows(made.program, machine.timing)
+        self.statistics = np.zeros((len(self.rows), tl.STATISTIC // 8), np.int64)
+        self.places = np.array([chip.space.place(*span) for span in made.ranges.tolist()], np.int64)
+        self._stop_lines()
+        l1 = machine.timing.l1_bytes - slots * made.shared_bytes
+        self.l1_sets = max(l1, 0) // (128 * tl.L1_WAYS)
+        self.sms = [self._sm(n, slots, checks) for n in range(count)]
+        self.addresses = np.array([address(sm) for sm, _ in self.sms], np.int64)
+        self.block = aligned(tl.C_BYTES)
+        chip.channels[:] = 0
+        fill(self.block, {
+            tl.C_COUNT: count, tl.C_SMS: address(self.addresses), tl.C_END: programs, tl.C_ROWS: address(self.rows),
+            tl.C_L2: address(chip.l2), tl.C_L2_SETS: chip.l2_sets, tl.C_CHANNELS: address(chip.channels),
+            tl.C_CHANNEL_COUNT: machine.timing.dram_channels, tl.C_RANGES_AT: address(self.places),
+            tl.C_STATISTICS: address(self.statistics), tl.C_MACHINE: address(chip.numbers), tl.C_QUANTUM: _QUANTUM,
+        })  # fmt: skip
+
+    def _stop_lines(self) -> None:
+        """What L2 keeps was used, and filled, before this launch began."""
+        tags = self.chip.l2.view(np.int64).reshape(-1, tl.TAG_BYTES // 8)
+        tags[:, tl.FILLED // 8] = 0
+        used = tags[:, tl.USED // 8]
+        if used.any():
+            used -= used.max() + 1
+
+    def _sm(self, number: int, slots: int, checks: int) -> tuple[np.ndarray, list[Worker]]:
+        made = self.made
+        workers = [Worker(made, self.grid, 0, 1, checks) for _ in range(slots)]
+        held = [
+            np.array([address(w.block) for w in workers], np.int64), aligned(tl.T_BYTES * slots * made.warps),
+            aligned(tl.TAG_BYTES * tl.L1_WAYS * max(self.l1_sets, 1)), aligned(tl.LINE * (tl.LINES_ROOM + 64)),
+        ]  # fmt: skip
+        block = aligned(tl.S_BYTES)
+        fill(block, {
+            tl.S_SLOTS: slots, tl.S_WORKERS: address(held[0]), tl.S_WARPS: address(held[1]),
+            tl.S_WARP_COUNT: slots * made.warps, tl.S_PER_SLOT: made.warps, tl.S_NUMBER: number,
+            tl.S_L1: address(held[2]), tl.S_L1_SETS: self.l1_sets, tl.S_LINES: address(held[3]), tl.S_DUE: tl.FAR,
+            tl.S_PARTITION: number & 1, **{tl.S_LAST + 8 * sub: -1 for sub in range(4)},
+        })  # fmt: skip
+        waits = held[1].view(np.int64).reshape(-1, tl.T_BYTES // 8)
+        waits[:, tl.T_WAITS // 8] = 2  # an empty slot
+        self.made.keep += held
+        return block, workers
+
+    def _field(self, place: int) -> int:
+        return int(self.block.view(np.int64)[place // 8])
+
+    def _sum(self, place: int) -> int:
+        return sum(int(sm.view(np.int64)[place // 8]) for sm, _ in self.sms)
+
+    def _worker(self) -> Worker:
+        """The one whose program stopped the run."""
+        sm, workers = self.sms[self._field(tl.C_FAULT_SM)]
+        return workers[int(sm.view(np.int64)[tl.S_CURRENT // 8])]
+
+    def run(self, step_limit: int) -> Timed:
+        while (how := run_timed(address(self.block), _QUANTA)) != at.FINISHED:
+            if how == at.QUANTUM:
+                self._endless(step_limit)
+            elif how == at.SYSTEM_CALL:
+                system.call(self._worker())
+            elif how == at.DEADLOCK:
+                raise report.deadlock(self._stuck())
+            elif not execute.found(worker := self._worker()):
+                raise report.fault(worker)
+        ended = max(int(sm.view(np.int64)[tl.S_ENDED // 8]) for sm, _ in self.sms)
+        counters = {
+            "dram_bytes_read": self._field(tl.C_DRAM_READ), "dram_bytes_written": self._field(tl.C_DRAM_WRITTEN),
+            "l2_sectors_hit": self._field(tl.C_L2_HITS), "l2_sectors_missed": self._field(tl.C_L2_MISSES),
+            "l1_sectors_hit": self._sum(tl.S_L1_HITS), "l1_sectors_missed": self._sum(tl.S_L1_MISSES),
+            "bank_conflicts": self._sum(tl.S_CONFLICTS),
+        }  # fmt: skip
+        return Timed(
+            ended + self.chip.machine.timing.launch_cycles, self._sum(tl.S_ISSUED), self.resident, counters,
+            self.statistics[:-1],
+        )  # fmt: skip
+
+    def _endless(self, step_limit: int) -> None:
+        for _, workers in self.sms:
+            for worker in workers:
+                if worker.get(at.CTA_STEPS) > step_limit:
+                    raise report.endless(worker, step_limit)
+
+    def _stuck(self) -> Worker:
+        """The first program of the multiprocessor that cannot go on."""
+        _, workers = self.sms[self._field(tl.C_FAULT_SM)]
+        return next((w for w in workers if w.worker_field(at.WORKER_BUSY)), workers[0])
