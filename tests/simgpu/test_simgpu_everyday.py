@@ -203,3 +203,27 @@ def test_sums_can_be_fast(tmp_path):
     assert said("sim:a100", "--numerics", "fast") == "True"
     assert said("sim:h100") == "False"
     assert said("cpu", "--numerics", "fast").endswith("is about simulated GPUs (sim:a100, sim:h100), not cpu")
+
+
+@triton.jit
+def through_tables(addresses, out, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    """Tensors that are known by their addresses alone, through descriptors made of them."""
+    total = tl.zeros((ROWS, COLUMNS), tl.float32)
+    for n in range(3):
+        tensor = tl.load(addresses + n).to(tl.pointer_type(tl.float32))
+        described = tl.make_tensor_descriptor(tensor, [ROWS, COLUMNS], [COLUMNS, 1], [ROWS, COLUMNS])
+        total += described.load([0, 0])
+    where = tl.arange(0, ROWS)[:, None] * COLUMNS + tl.arange(0, COLUMNS)[None, :]
+    tl.store(out + where, total)
+
+
+@pytest.mark.parametrize("timed", [False, True])
+def test_bulk_loads_of_tensors_known_by_their_addresses(timed):
+    """Such memory is found when it is first touched; the load that found it is not lost."""
+    triton.set_allocator(lambda size, align, stream: tileprobe.array(np.zeros(size, np.int8)))
+    with tileprobe.use("sim:h100", timed=timed):
+        given = [tileprobe.array(np.full((32, 64), n + 1, np.float32)) for n in range(3)]
+        out = tileprobe.array(np.zeros((32, 64), np.float32))
+        addresses = tileprobe.array(np.array([x.data_ptr() for x in given], np.int64))
+        through_tables[(1,)](addresses, out, 32, 64)
+    assert (out.numpy() == 6).all()

@@ -176,11 +176,11 @@ def transfer(cta, entry, load):
     start, room = raw.i64(cta + at.CTA_SHARED_BASE), raw.i64(cta + at.CTA_SHARED_BYTES)
     if shared < start or shared + size > start + room:
         return fault(cta, at.SHARED_BOUNDS, 0, shared - start, room)
+    if not inside(cta, origin, origin + reach):
+        return fault(cta, at.OUT_OF_BOUNDS, 0, origin, reach)
     if load:
         barrier, pc = raw.u32(entry + at.ASYNC_BARRIER), raw.i32(entry + at.ASYNC_PC)
         shadow.loaded(cta, barrier, shared - start, size, pc)
-    if not inside(cta, origin, origin + reach):
-        return fault(cta, at.OUT_OF_BOUNDS, 0, origin, reach)
     fill = 0xFF if (head >> 15) & 1 else 0
     if head & IM2COL:
         _columns(cta, entry, place, rank, shared, element, swizzle, tile, fill)
@@ -228,13 +228,17 @@ def finish(cta, entry):
 
 @part
 def complete_all(cta):
-    """Does all loads that are under way. OK or a fault."""
+    """Does all loads that are under way. OK, or a fault: then the load stays in the queue with those behind it, as the
+    memory it wants may turn out to be a tensor's."""
     queue, count = raw.i64(cta + at.CTA_ASYNC), raw.i64(cta + at.CTA_ASYNC_COUNT)
-    raw.put64(cta + at.CTA_ASYNC_COUNT, 0)
     for n in range(count):
         wrong = finish(cta, queue + at.ASYNC * n)
         if wrong:
+            for k in range(n, count):
+                raw.copy(queue + at.ASYNC * (k - n), queue + at.ASYNC * k, at.ASYNC)
+            raw.put64(cta + at.CTA_ASYNC_COUNT, count - n)
             return wrong
+    raw.put64(cta + at.CTA_ASYNC_COUNT, 0)
     return at.OK
 
 
