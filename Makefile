@@ -23,7 +23,7 @@ $(STAMP): pyproject.toml
 demo: setup  ## profile an attention kernel on this machine's CPU and show where its time goes
 	@$(BIN)/python examples/demo.py
 
-gallery: setup  ## reports of a CPU kernel and of a simulated machine as pages, and the pictures of the docs
+gallery: setup  ## reports of a CPU kernel and of simulated machines as pages, and the pictures of the docs
 	$(BIN)/python scripts/gallery.py --pictures docs/images
 
 test: setup  ## run the test suite

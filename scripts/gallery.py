@@ -2,7 +2,7 @@
 
     python scripts/gallery.py [--pictures docs/images]
 
-A CPU attention kernel and a token of Cambricon-LLM. Pictures need Chromium and Playwright; without them only the pages
+A CPU attention kernel, a pipelined matmul on a simulated A100, and a token of Cambricon-LLM. Pictures need Chromium and Playwright; without them only the pages
 are written, and it is said.
 """
 
@@ -56,7 +56,19 @@ def cambricon() -> Trace:
     return Trace.load(file)
 
 
-PAGES: dict[str, Callable[[], Trace]] = {"attention": attention, "cambricon": cambricon}
+def simgpu() -> Trace:
+    """A pipelined matrix product on a simulated A100, with time: what overlaps inside of it."""
+    import numpy as np
+    from examples.kernels import matmul
+
+    a, b, c = (tileprobe.array(np.ones((512, 512), np.float16)) for _ in range(3))
+    with tileprobe.use("sim:a100", timed=True, fast_sums=True), tileprobe.profile(programs="all") as session:
+        for _ in range(4):
+            matmul.matmul(a, b, c, tile=(128, 128, 32))
+    return session.trace
+
+
+PAGES: dict[str, Callable[[], Trace]] = {"attention": attention, "simgpu": simgpu, "cambricon": cambricon}
 
 
 def pictures(folder: Path) -> None:
