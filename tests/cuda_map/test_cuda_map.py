@@ -247,3 +247,16 @@ def test_the_order_of_functions_is_read_from_the_headers():
         "~Own() override = default; int b(int x) const override { } virtual const std::string& c() const { }"
     )
     assert _order(base, own) == ["~", "~delete", "a", "b", "c"]
+
+
+def test_a_target_of_ones_own_may_play_a_gpu(tmp_path):
+    from tileprobe.cuda_map import mapped
+
+    (tmp_path / "mine.py").write_text(
+        "from tileprobe.targets.simgpu.target import SimTarget\n\n\n"
+        "class Plays(SimTarget):\n    name = 'mine'\n\n\n"
+        "class Does(SimTarget):\n    name, plays_gpu = 'other', False\n"
+    )
+    assert mapped(None, f"{tmp_path}/mine.py:Plays") and mapped(None, "sim:h100")
+    assert not mapped(None, f"{tmp_path}/mine.py:Does") and not mapped(None, "cpu")
+    assert not mapped("none", "sim:h100") and mapped("cuda=cpu", "cpu")

@@ -89,7 +89,7 @@ def check(text: str | None) -> None:
 
 def mapped(text: str | None, target: str) -> bool:
     """Whether scripts see a GPU. They do on a simulated one, where nobody says otherwise."""
-    return text != NONE if text else catalog.find(target)[0].name == "sim"
+    return text != NONE if text else getattr(catalog.find(target)[0], "plays_gpu", False)
 
 
 @contextlib.contextmanager

@@ -374,6 +374,7 @@ class CommonTarget:
     name: str
     aliases: tuple[str, ...] = ()
     records: Mapping[str, str | int] = MappingProxyType({})
+    plays_gpu: bool = False  # scripts written for CUDA find it without being told to
 
     def machines(self) -> tuple[str, ...]:
         return ()

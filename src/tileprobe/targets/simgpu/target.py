@@ -17,6 +17,7 @@ class SimTarget(GpuTarget):
         "an NVIDIA GPU made of software: the machine code that Triton makes for it is executed, with no GPU"
     )
     backend = "nvidia"
+    plays_gpu = True
     levels = CudaTarget.levels
     capabilities = CudaTarget.capabilities
 
