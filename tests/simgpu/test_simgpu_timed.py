@@ -253,3 +253,12 @@ def test_time_is_for_simulated_gpus(capsys, tmp_path):
     script.write_text("")
     assert main(["run", "--target", "cpu", "--timed", str(script)]) != 0
     assert "--timed is for the simulated GPUs" in capsys.readouterr().err
+
+
+def test_warps_that_could_issue_and_are_not_chosen_are_told_from_those_whose_unit_is_taken():
+    out = zeros(32)
+    alone, crowded = (took("sim:h100", lambda: chain[(n,)](out, 4, num_warps=1)) for n in (1, 132 * 8))  # noqa: B023
+    assert alone.reasons()["not_selected"] == alone.reasons()["math_pipe_throttle"] == 0
+    assert crowded.reasons()["not_selected"] > 0
+    slow = took("sim:a100", lambda: chain[(108 * 8,)](out, 4, num_warps=1))  # half as many lanes a cycle
+    assert slow.reasons()["math_pipe_throttle"] > crowded.reasons()["math_pipe_throttle"]

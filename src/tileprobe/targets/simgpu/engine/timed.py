@@ -68,16 +68,19 @@ def set_ready(chip, warp, earliest, why):
 
 
 @part
+def _free(chip, sm, sub, unit):
+    """The first cycle in which a unit of a sub-partition takes an instruction."""
+    if unit == tl.MEMORY:
+        return queue_open(chip, sm, sub)
+    return (raw.i64(sm + tl.S_UNITS + 8 * (tl.UNITS * sub + unit)) + tl.PARTS - 1) // tl.PARTS
+
+
+@part
 def _can(chip, sm, sub, warp, now):
     """The first cycle in which a warp can issue; FAR if that depends on others."""
     if raw.i64(warp + tl.T_WAITS):
         return tl.FAR
-    row = _row_of(chip, warp)
-    unit = how(row, tl.UNIT)
-    free = queue_open(chip, sm, sub)
-    if unit != tl.MEMORY:
-        free = (raw.i64(sm + tl.S_UNITS + 8 * (tl.UNITS * sub + unit)) + tl.PARTS - 1) // tl.PARTS
-    return max(raw.i64(warp + tl.T_READY), free)
+    return max(raw.i64(warp + tl.T_READY), _free(chip, sm, sub, how(_row_of(chip, warp), tl.UNIT)))
 
 
 @part
@@ -123,7 +126,7 @@ def wake(chip, sm, cta, now):
 
 
 @part
-def _account(chip, warp, pc, now):
+def _account(chip, sm, sub, warp, pc, now):
     """Counts an instruction, and the cycles that its warp lost before it, by reason."""
     place = raw.i64(chip + tl.C_STATISTICS) + tl.STATISTIC * pc
     raw.put64(place, raw.i64(place) + 1)
@@ -131,11 +134,14 @@ def _account(chip, warp, pc, now):
     if ready > since + 1:
         there = place + 8 + 8 * raw.i64(warp + tl.T_WHY)
         raw.put64(there, raw.i64(there) + ready - since - 1)
-    if now > max(ready, since + 1):
-        row = raw.i64(chip + tl.C_ROWS) + tl.ROW * pc
-        why = tl.QUEUE if how(row, tl.UNIT) == tl.MEMORY else tl.PIPE
-        there = place + 8 + 8 * why
-        raw.put64(there, raw.i64(there) + now - max(ready, since + 1))
+    could = max(ready, since + 1)
+    if now > could:
+        unit = how(raw.i64(chip + tl.C_ROWS) + tl.ROW * pc, tl.UNIT)
+        free = min(max(_free(chip, sm, sub, unit), could), now)
+        there = place + 8 + 8 * (tl.QUEUE if unit == tl.MEMORY else tl.PIPE)
+        raw.put64(there, raw.i64(there) + free - could)
+        there = place + 8 + 8 * tl.NOT_SELECTED  # another warp went first
+        raw.put64(there, raw.i64(there) + now - free)
     raw.put64(warp + tl.T_SINCE, now)
 
 
@@ -197,7 +203,7 @@ def _issue(chip, sm, sub, n, now):
             return why
     if why == at.OK:
         raw.put32(program + at.W_PC, pc + 1)
-    _account(chip, warp, pc, now)
+    _account(chip, sm, sub, warp, pc, now)
     issued = raw.i64(warp + tl.T_ISSUED) + 1
     raw.put64(warp + tl.T_ISSUED, issued)
     raw.put64(cta + at.CTA_STEPS, raw.i64(cta + at.CTA_STEPS) + 1)
