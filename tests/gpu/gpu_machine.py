@@ -156,11 +156,12 @@ class Gpu:
         """Records in AMD's terms: buffer stores that the hardware drops when they are out of bounds, intrinsics."""
         if name == "amdg.buffer_store":
             word, base, place = map(np.ravel, held)  # two words of a thread are stored one after the other
-            far = np.atleast_1d(place).astype(np.uint64) * np.uint64(8) & np.uint64(0xFFFFFFFF)
+            size = 4 if "xi32" in str(op.operands[0].type) else 8  # half words have zero above them
+            far = np.atleast_1d(place).astype(np.uint64) * np.uint64(size) & np.uint64(0xFFFFFFFF)
             self._store(far < 2**31 - 2, base + far.astype(np.int64), word)
         elif name == "tt.join":
             values[op.results[0]] = np.stack([np.broadcast_to(v, _threads(op)) for v in held], axis=-1)
-        elif name == "tt.int_to_ptr":
+        elif name in ("tt.int_to_ptr", "tt.bitcast"):
             values[op.results[0]] = held[0]
         elif name == "tt.load" and held[0] is not None:  # of the table; what a kernel loads is not known
             values[op.results[0]] = int(self.table.view(np.int64).reshape(-1)[(held[0] - SCRATCH) // 8])

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from gpu_cases import CASES, DENSE, EVERYTHING, bridged
 from gpu_machine import BUFFER, Gpu
+from xdsl.dialects.builtin import StringAttr
 
 from tileprobe.ir.layout import EPOCH, GLOBAL_BEGIN, GLOBAL_END, UNIT
 from tileprobe.ir.sampling import Every, Sampling
@@ -20,9 +21,21 @@ SIZES = {0: 200, 1: 300, 2: 400, 3: 512, 4: 448, 5: 512, 6: 192, 7: 3, 8: 4, 9: 
 
 
 def run(
-    name, target, sampling=ALL, *, programs=3, capacity=8, dynamic=True, copies=1, sizes=SIZES, **records
+    name,
+    target,
+    sampling=ALL,
+    *,
+    arch=None,
+    programs=3,
+    capacity=8,
+    dynamic=True,
+    copies=1,
+    sizes=SIZES,
+    **records,
 ):
     module, _ = bridged(name, target)
+    if arch is not None:
+        module.attributes["ttg.target"] = StringAttr(f"hip:{arch}")
     made = instrument(
         module,
         DENSE.pipeline("ttgir", capacity=capacity, dynamic=dynamic, copies=copies, records=records),
@@ -112,6 +125,16 @@ def test_every_record_lies_in_its_place(name, target):
     decoded = check(made, gpu)
     pushed = sum(made.layout.slots[r.slot].cursor for r in gpu.passed)
     assert decoded.losses[0].kept == len(expected(made, gpu, ALL, 3)) + pushed
+
+
+@pytest.mark.parametrize("arch", ["gfx942", "gfx1100"])
+@pytest.mark.parametrize("how", [{}, {"clock_bits": 32}, {"granularity": "warp"}, {"copies": 2}])
+def test_records_that_are_stored_together_lie_in_their_places(arch, how):
+    """Of AMD: 64-bit words, two side by side; half words of RDNA, whose other half is zero before."""
+    made, gpu = run("matmul", "gfx942", arch=arch, **how)
+    if arch == "gfx1100":
+        gpu.unit = (5 << 1 | 5) << 4 | 5  # engine, array, processor: every part is 5 here
+    check(made, gpu)
 
 
 def test_sampling_on_amd_leaves_out_what_is_not_asked_for():
