@@ -13,28 +13,48 @@ from triton.experimental.gluon import language as gl
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "simgpu"))
 from benchmarks._gpu_kernels import add, matmul
-from python_engine import running
+from python_engine import families, memory
 
 import tileprobe
 from tileprobe.targets.gpu.bank_conflicts import bank_conflicts
-from tileprobe.targets.simgpu.engine import layout
+from tileprobe.targets.simgpu.engine import layout, numbers, table
+
+CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int64, *([ctypes.c_int64] * 7))
 
 WARPS = 4
 PLAIN = {"threads": 1, "check": False}  # checks are not run by Python
 
 
 @contextlib.contextmanager
-def executed():
-    """What is executed inside as (sort, bytes of a lane, addresses of the lanes that take part)."""
-    found = []
-    with running({}, ("memory", "copies")) as wrong:
-        for module, name in (("memory", "shared_access"), ("copies", "_copy"), ("copies", "_matrices")):
-            held = sys.modules[f"python_families.{module}"]
-            setattr(held, name, _noted(getattr(held, name), name, held, found))
+def executed(monkeypatch):
+    """What is executed inside as (sort, bytes of a lane, addresses of the lanes that take part). The engine's families
+    for shared memory are run by Python there."""
+    found, wrong = [], []
+    functions = families.load({})
+    for module, name in (("memory", "shared_access"), ("copies", "_copy"), ("copies", "_matrices")):
+        held = sys.modules[f"python_families.{module}"]
+        setattr(held, name, _noted(getattr(held, name), name, held, found))
+    made, kept = table.table().copy(), {}
+    for name, function in functions.items():
+        if function.__module__.rpartition(".")[2] in ("memory", "copies"):
+            kept[name] = CALLBACK(_guarded(function, wrong))
+            made[numbers.NUMBERS[name]] = ctypes.cast(kept[name], ctypes.c_void_p).value
+    with monkeypatch.context() as patch:
+        patch.setattr(memory, "check", lambda *_: None)
+        patch.setattr(table, "table", lambda: made)
+        yield found
+    assert not wrong, wrong
+
+
+def _guarded(function, wrong):
+    def call(*args):
         try:
-            yield found
-        finally:
-            assert not wrong, wrong
+            return int(function(*args))
+        except BaseException as error:
+            wrong.append(error)
+            return layout.TRAP
+
+    return call
 
 
 def _noted(original, name, module, found):
@@ -77,12 +97,12 @@ def compiled():
 
 
 @pytest.mark.parametrize("phases", [1, 4, 32])
-def test_layouts_say_what_addresses_do(phases):
+def test_layouts_say_what_addresses_do(phases, monkeypatch):
     """Stored row by row, loaded column by column: 32 times as many wavefronts, 8 times as many, as many."""
     shared = gl.SwizzledSharedLayout(1, 1, phases, [1, 0])
     said = {one["op"]: one["wavefronts"] for one in accesses(shared).values()}
     data = np.arange(1024, dtype=np.float32).reshape(32, 32)
-    with tileprobe.use("sim:a100", **PLAIN), executed() as found:
+    with tileprobe.use("sim:a100", **PLAIN), executed(monkeypatch) as found:
         x, out = tileprobe.array(data), tileprobe.array(np.zeros_like(data))
         turned[(1,)](x, out, SHARED=shared, IN=BY_ROW, OUT=BY_COLUMN, num_warps=WARPS)
         assert np.array_equal(out.numpy(), data)
@@ -90,10 +110,10 @@ def test_layouts_say_what_addresses_do(phases):
     assert total(found, "store") == WARPS * said["ttg.local_store"]
 
 
-def test_operands_of_a_product():
+def test_operands_of_a_product(monkeypatch):
     """LDSM, and copies into shared memory: no conflicts by layout, none by address."""
     k, tile = 96, {"BM": 64, "BN": 32, "BK": 32}
-    with tileprobe.use("sim:a100", **PLAIN), executed() as found:
+    with tileprobe.use("sim:a100", **PLAIN), executed(monkeypatch) as found:
         a, b = (tileprobe.array(np.ones(shape, np.float16)) for shape in ((64, k), (k, 32)))
         out = tileprobe.array(np.zeros((64, 32), np.float16))
         kernel = matmul[(1, 1)](a, b, out, 64, 32, k, **tile, num_warps=WARPS)
