@@ -22,7 +22,7 @@ _PUBLIC = {
     "use": "tileprobe.cuda_map",
 }
 
-_MODULES = ("language",)
+_MODULES = ("language", "sim")
 
 __all__ = ["__version__", *sorted((*_PUBLIC, *_MODULES))]
 

@@ -60,6 +60,8 @@ class Image:
     fast_sums: bool = False  # tensor cores add in plain single precision
     names: Sequence[Named] = ()  # of the arguments that are tensors
     searches: bool = False  # whether an unknown address may be one of a tensor that was not given
+    took: Any = None  # `Timed`, once it has run with time
+    races: list[str] = field(default_factory=list)  # what the checks found, once it has run
 
     @cached_property
     def uops(self) -> np.ndarray:

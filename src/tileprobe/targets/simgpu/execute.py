@@ -101,9 +101,10 @@ def watched(made: Image, grid: tuple[int, int, int]) -> Iterator[None]:
         return
     try:
         yield
-        said = race_report.text_of(watch, grid)
+        made.races = race_report.faults(watch, grid)
+        said = race_report.text_of(watch, made.races)
     except KernelFault as error:
-        said = race_report.text_of(watch, grid)
+        said = race_report.text_of(watch, race_report.faults(watch, grid))
         if said:
             error.args = (f"{error}\n{said}",)
         raise

@@ -12,10 +12,9 @@ from triton.backends.driver import expand_signature
 from triton.runtime import _allocation
 
 from tileprobe.errors import TileProbeError
-from tileprobe.targets.simgpu import arguments, tensormap
+from tileprobe.targets.simgpu import arguments, launched, tensormap
 from tileprobe.targets.simgpu.blocks import Image, aligned, image
 from tileprobe.targets.simgpu.device import Counter
-from tileprobe.targets.simgpu.engine import layout as at
 from tileprobe.targets.simgpu.execute import execute, watched
 from tileprobe.targets.simgpu.machine import Machine
 from tileprobe.targets.simgpu.memory import holds_addresses
@@ -79,6 +78,7 @@ class Launcher:
                 tell_unwatched(program.name, "races on global memory", made.watch.skipped)
         issued, ns = self._run(made, grid, level)
         Counter.add(issued, ns)
+        launched.tell(self.kernel, made, grid, issued)
         return issued
 
     def _run(self, made: Image, grid: tuple[int, int, int], level: int) -> tuple[int, float]:
@@ -103,7 +103,7 @@ class Launcher:
         machine: Machine = active.machine
         resident = _resident(made) // machine.multiprocessors
         with watched(made, grid):
-            took = active.chip.run(made, grid, level, resident, settings.step_limit)
+            made.took = took = active.chip.run(made, grid, level, resident, settings.step_limit)
         return took.instructions, took.cycles * 1e3 / machine.clock_mhz
 
     def threads(self, program: Program) -> int:
@@ -158,16 +158,7 @@ def _resident(made: Image) -> int:
 
     active: Any = driver.active
     machine: Machine = active.machine
-    registers = max(made.program.cubin.registers, 1) * at.LANES * made.warps
-    return machine.multiprocessors * max(
-        1,
-        min(
-            machine.programs_multiprocessor,
-            machine.warps_multiprocessor // made.warps,
-            machine.registers_multiprocessor // registers,
-            machine.shared_bytes_multiprocessor // max(made.shared_bytes, 1),
-        ),
-    )
+    return machine.multiprocessors * max(1, launched.limits(made).warps // made.warps)
 
 
 def _records() -> list[tuple[int, int]]:

@@ -153,17 +153,22 @@ def _lines(watch: Watch, pair: _Pair) -> str:
     return " ".join(watch.program.place(pair.entry[name]) for name in ("FIRST_PC", "SECOND_PC"))
 
 
-def text_of(watch: Watch, grid: tuple[int, int, int]) -> str:
-    """All pairs in sentences; nothing where there are none."""
-    pairs, lost = _pairs(watch)
-    if not pairs:
-        return ""
+def faults(watch: Watch, grid: tuple[int, int, int]) -> list[str]:
+    """Each pair in sentences."""
 
     def program_at(number: int) -> str:
         x, y, z = number % grid[0], number // grid[0] % grid[1], number // (grid[0] * grid[1])
         return f"({x}, {y}, {z})"
 
-    lines = [f"  {_one(watch, pair, program_at)}" for pair in pairs[:SHOWN]]
+    return [_one(watch, pair, program_at) for pair in _pairs(watch)[0]]
+
+
+def text_of(watch: Watch, said: list[str]) -> str:
+    """What `faults` says of all pairs as one message; nothing where there are none."""
+    pairs, lost = _pairs(watch)
+    if not pairs:
+        return ""
+    lines = [f"  {one}" for one in said[:SHOWN]]
     rest = pairs[SHOWN:]
     if rest or lost:
         seen = sum(pair.count for pair in rest) + lost

@@ -15,6 +15,7 @@ class Settings:
     fast_sums: bool = False  # tensor cores add in plain single precision
     step_limit: int = STEP_LIMIT
     timed: bool = False  # launches take time on a chip of multiprocessors, cycle by cycle
+    cold: bool = False  # with empty caches each
 
     def level(self) -> int:
         """How thorough the checks are: 0, 1, 2."""

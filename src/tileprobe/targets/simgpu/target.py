@@ -58,6 +58,7 @@ class SimTarget(GpuTarget):
         step_limit: int | None = None,
         fast_sums: bool | None = None,
         timed: bool | None = None,
+        cold: bool | None = None,
     ) -> Any:
         from tileprobe.targets.simgpu import lines
         from tileprobe.targets.simgpu.driver import SimDriver
@@ -67,7 +68,7 @@ class SimTarget(GpuTarget):
 
         before = vars(settings).copy()
         given = {"threads": threads, "check": check, "step_limit": step_limit, "fast_sums": fast_sums}
-        given["timed"] = timed
+        given |= {"timed": timed, "cold": cold}
         vars(settings).update({name: value for name, value in given.items() if value is not None})
         name = machine or _DEFAULT
         driver = SimDriver(name, load(name))

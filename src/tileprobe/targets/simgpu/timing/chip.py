@@ -18,6 +18,7 @@ from tileprobe.targets.simgpu.engine import layout as at
 from tileprobe.targets.simgpu.engine import timed_layout as tl
 from tileprobe.targets.simgpu.engine.timed import run_timed
 from tileprobe.targets.simgpu.machine import Machine
+from tileprobe.targets.simgpu.settings import settings
 from tileprobe.targets.simgpu.timing.instructions import rows
 
 _QUANTUM = 128  # cycles of a turn: less than the way to L2 and back
@@ -81,8 +82,9 @@ class Chip:
         self.numbers = np.array([numbers[name] for name in tl.MACHINE], np.int64)
 
     def cold(self) -> None:
-        """Empties the caches."""
+        """Empties the caches, and forgets where tensors lay: the next launch takes what it would as the first one."""
         self.l2[:] = 0
+        self.space = Space()
 
     def overwrite(self) -> None:
         """Fills L2 with lines of other memory that were changed, as writing a buffer larger than it does."""
@@ -96,6 +98,8 @@ class Chip:
     ) -> Timed:
         """Runs all programs of a grid, of which so many are on a multiprocessor at a time."""
         with self._lock:
+            if settings.cold:
+                self.cold()
             return _Launch(self, made, grid, checks, resident).run(step_limit)
 
 

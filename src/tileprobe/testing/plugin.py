@@ -1,0 +1,146 @@
+"""The fixture `tileprobe`: run a kernel on a simulated GPU, assert what it took, compare with what it took before.
+
+pytest imports this module in every run where the package is installed: nothing heavy comes with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from tileprobe.sim import Result
+
+UPDATED = "tileprobe_updated"  # the property of a test that wrote a baseline
+
+
+def pytest_addoption(parser: Any) -> None:
+    group = parser.getgroup("tileprobe", "performance of kernels on simulated GPUs")
+    group.addoption(
+        "--tileprobe-update",
+        action="store_true",
+        help="write what kernels take to the baselines beside the tests, instead of comparing",
+    )
+
+
+@pytest.fixture
+def tileprobe(request: pytest.FixtureRequest) -> Measuring:
+    """Runs kernels on simulated GPUs and compares what they take with baselines; docs/pytest.md."""
+    return Measuring(request.node, bool(request.config.getoption("--tileprobe-update")))
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    reports = (each for held in terminalreporter.stats.values() for each in held)
+    tests = [each for each in reports if isinstance(each, pytest.TestReport) and each.when == "call"]
+    said = [text for report in tests for text in _updates(report)]
+    if said:
+        terminalreporter.section("baselines of kernels")
+        for text in dict.fromkeys(said):
+            terminalreporter.write_line(text)
+
+
+def _updates(report: pytest.TestReport) -> list[str]:
+    return [str(value) for name, value in report.user_properties if name == UPDATED]
+
+
+class Measuring:
+    """What the fixture `tileprobe` is. Names of the package (`tileprobe.array`) are there as well."""
+
+    def __init__(self, test: Any, update: bool) -> None:
+        self._test, self._update = test, update
+        self._checked: set[str] = set()
+
+    def __repr__(self) -> str:
+        return f"<tileprobe's fixture, baselines in {_near(self.baselines)}>"
+
+    def __getattr__(self, name: str) -> Any:
+        import tileprobe as package
+
+        return getattr(package, name)
+
+    def run(self, kernel: Any, grid: Any, /, *args: Any, on: str = "sim:a100", **options: Any) -> Result:
+        """`kernel[grid](*args, **options)` on a simulated GPU, with time and empty caches."""
+        from tileprobe import sim
+
+        return sim.run(kernel, grid, *args, on=on, **options)
+
+    def measure(self, on: str = "sim:a100", **settings: Any) -> AbstractContextManager[list[Result]]:
+        """A block whose launches are run on a simulated GPU; gives the list of their results."""
+        from tileprobe import sim
+
+        return sim.measure(on, **settings)
+
+    def check(
+        self, result: Result, name: str | None = None, *, tolerance: float | Mapping[str, float] = 0.0
+    ) -> None:
+        """Fails where a launch took other than its baseline says, by more than `tolerance` (a share of what it was; for
+        each figure its own, where it is a table). A baseline is called after its test, and `name` where it has one."""
+        __tracebackhide__ = True
+        from tileprobe.errors import TileProbeError
+        from tileprobe.testing import baselines
+
+        key = self._key(name)
+        now, path = baselines.entry(result), self.baselines
+        self._test.user_properties.append((f"tileprobe.{key}.cycles", result.cycles))
+        try:
+            if self._update:
+                self._tell(key, baselines.update(path, key, now), now)
+                return
+            kept = baselines.read(path).get(key)
+        except TileProbeError as error:
+            pytest.fail(str(error), pytrace=False)
+        if kept is None:
+            pytest.fail(self._missing(key))
+        changed = baselines.differences(kept, now, tolerance)
+        if changed or kept.get("machine") != now["machine"]:
+            from tileprobe.testing.told import told
+
+            pytest.fail(told(key, kept, now, changed, _near(path)))
+
+    @property
+    def baselines(self) -> Path:
+        """The file beside the test."""
+        path = Path(self._test.path)
+        return path.with_name(f"{path.stem}.baselines.toml")
+
+    def _key(self, name: str | None) -> str:
+        __tracebackhide__ = True
+        called = _inner(self._test)
+        key = called if name is None else f"{called}: {name}"
+        if not key.isprintable():
+            pytest.fail(f"{key!r} is no name for a baseline: it has characters that cannot be printed")
+        if key in self._checked:
+            pytest.fail(f"{key} was checked before in this test; tell them apart: check(result, 'name')")
+        self._checked.add(key)
+        return key
+
+    def _tell(self, key: str, before: Mapping[str, Any] | None, now: Mapping[str, Any]) -> None:
+        if before == now:
+            return
+        cycles = f"{now['cycles']:,} cycles on {now['machine']}"
+        was = "new" if before is None else f"before: {before.get('cycles', 0):,}"
+        self._test.user_properties.append((UPDATED, f"{_near(self.baselines)}: {key}, {cycles} ({was})"))
+
+    def _missing(self, key: str) -> str:
+        return (
+            f"{_near(self.baselines)} has no baseline {key!r}; to make it from this run, and to commit it then:\n"
+            f"  pytest --tileprobe-update '{_near(Path(self._test.path))}::{_inner(self._test)}'"
+        )
+
+
+def _inner(test: Any) -> str:
+    """What follows the file in the name of a test, without what xdist puts behind it."""
+    return "::".join(node.name for node in test.listchain() if isinstance(node, pytest.Class | pytest.Item))
+
+
+def _near(path: Path) -> str:
+    """A path as one would type it here."""
+    try:
+        return str(path.relative_to(Path.cwd()))
+    except ValueError:
+        return str(path)
