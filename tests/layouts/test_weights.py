@@ -178,6 +178,21 @@ def test_iterations_of_a_while_loop_are_told_by_its_time(every):
     assert counts(decoded)[1] == pytest.approx(happened(run)[1], rel=0.15)
 
 
+@pytest.mark.parametrize("every", [Every(4), Every(3, 0), Every(9)])
+def test_short_runs_of_a_while_loop_are_not_counted_as_if_they_were_long(every):
+    """Each run has one to three iterations and records its first: one in `every` it is not."""
+    inner = For(1, 2, 64, 1, 2, (Stage(3),), counted=False)
+    laid = lay_out([Part(1, (For(0, 0, 64, 80, 0, (Stage(1), inner), counted=False),))], cursor_capacity=2000)
+    kinds = ("loop", "iteration", "loop", "iteration")
+    regions = [Region(n, kind, kind, n - 1 if n else None) for n, kind in enumerate(kinds)]
+    sampling = Sampling(loops={1: every})
+    run = launch(laid, sampling, 1, 1, step=3)
+    decoded = read(run, sampling, 1, regions=regions)
+    assert (decoded.columns["region"] == 3).sum() == 80
+    assert happened(run)[3] > 120
+    assert counts(decoded)[3] == pytest.approx(happened(run)[3], rel=0.15)
+
+
 def test_records_that_did_not_fit_are_spread_where_no_region_tells():
     laid = lay_out([Part(1, (For(0, 0, 64, 100, 0, (Stage(1),), counted=False),))], cursor_capacity=50)
     run = launch(laid, Sampling(), 1, 1)

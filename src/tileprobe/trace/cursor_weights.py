@@ -55,25 +55,29 @@ def _add_loop(
     weight: Weight, rows: Rows, pushed: Pushed, loop: Loop, inside: np.ndarray, runs: _Runs | None
 ) -> None:
     every, row = rows.sampling.loop(loop.id), pushed.row[inside]
-    if every.count != ALL and runs is not None:
-        ratio = _counted_by_time(runs, rows)
-        at = _within(runs, row, own_time(rows, pushed)[inside])
-        weight.count[inside] *= np.where(at >= 0, ratio[at], 1.0) if len(ratio) else 1.0
-        return
     outermost = not any(rows.layout.loops[outer].cursor for outer in loop.loops)
     stands = np.full(len(rows), float(every.stride))
     if outermost:  # records that did not fit are counted once
         stands *= _not_fitting(rows, pushed)
-    weight.count[inside] *= stands[row]
-    if outermost and runs is not None:
-        weight.fit[inside] *= _fit(runs, stands, rows)[row]
+    if runs is None or not len(runs.row):
+        weight.count[inside] *= stands[row]
+        return
+    # A run whose first iteration is always chosen has one in four only if it is long: its end is told by time.
+    short = every.count != ALL
+    timed = short | ((stands > 1) & (np.asarray(pushed.lost) == 0))
+    ratio = np.where(timed[runs.row], _counted_by_time(runs, rows), stands[runs.row])
+    at = _within(runs, row, own_time(rows, pushed)[inside])
+    weight.count[inside] *= np.where(at >= 0, ratio[at], 1.0 if short else stands[row])
+    if outermost and not short:
+        weight.fit[inside] *= _fit(runs, ratio, rows)[row]
 
 
 def _fit(runs: _Runs, stands: np.ndarray, rows: Rows) -> np.ndarray:
-    """Of each row: what the time of its iterations is multiplied by, beside their number, to fill its runs, and those
-    of rows of the launch in which no iteration was chosen."""
+    """Of each row: what the time of its iterations is multiplied by, beside their number (`stands`, of each run), to
+    fill its runs, and those of rows of the launch in which no iteration was chosen."""
     row, size = runs.row[runs.run], len(rows)
     lasted = np.bincount(row, runs.end - runs.begin, size)
+    counted = np.bincount(row, stands[runs.run] * (runs.end - runs.begin), size)
     whole = np.bincount(runs.row, runs.stop - runs.start, size)
     order = np.lexsort((runs.begin, runs.run))
     near = (np.diff(runs.run[order]) == 0) & (np.diff(runs.number[order]) == 1)
@@ -84,9 +88,9 @@ def _fit(runs: _Runs, stands: np.ndarray, rows: Rows) -> np.ndarray:
     missing = np.divide(everything, seen, out=np.ones(len(seen)), where=seen > 0)[rows.launch]
     fit = np.divide(
         np.maximum(whole * share, lasted),
-        stands * lasted,
+        counted,
         out=np.ones(size),
-        where=(lasted > 0) & (stands > 1),
+        where=(lasted > 0) & (counted > lasted),
     )
     return fit * missing
 
@@ -147,7 +151,8 @@ def own_time(rows: Rows, pushed: Pushed) -> np.ndarray:
 
 def _counted_by_time(runs: _Runs, rows: Rows) -> np.ndarray:
     """What an iteration of each run stands for: by the numbers of the recorded ones, how long after one another they
-    began, and how long the run went on behind the last."""
+    began, and how long the run went on behind the last. Between iterations, and behind the last one, the loop takes
+    what it takes before the first."""
     size = len(runs.row)
     count = np.bincount(runs.run, minlength=size)
     low, high = np.full(size, np.iinfo(np.int64).max), np.full(size, -1, np.int64)
@@ -162,15 +167,23 @@ def _counted_by_time(runs: _Runs, rows: Rows) -> np.ndarray:
         pick.at(table, runs.run, values)
     some = count > 0
     apart = np.where(some, np.maximum(high - low, 0), 0)
+    own = _before_the_first(runs)
     with np.errstate(divide="ignore", invalid="ignore"):
-        each = np.where(apart > 0, (late - early) / apart, end - early)
-        more = np.where(each > 0, np.floor((runs.stop - end) / each + 0.5), 0.0)
+        each = np.where(apart > 0, (late - early) / apart, end - early + own)
+        more = np.where(each > 0, np.floor((runs.stop - end - own) / each + 0.5), 0.0)
         total = np.maximum(high + 1 + np.maximum(more, 0.0), count)
         ratio = np.where(some, total / count, 1.0)
     lasted = (runs.stop - runs.start).astype(float)
     launch = rows.launch[runs.row]
     whole, seen = np.bincount(launch, lasted), np.bincount(launch, lasted * some)
     return ratio * np.divide(whole, seen, out=np.ones(len(whole)), where=seen > 0)[launch]
+
+
+def _before_the_first(runs: _Runs) -> float:
+    """What a loop itself usually takes until its first iteration begins; nothing where no first one was recorded."""
+    first = runs.number == 0
+    before = (runs.begin - runs.start[runs.run])[first]
+    return float(np.median(before)) if len(before) else 0.0
 
 
 def _within(runs: _Runs, row: np.ndarray, clock: np.ndarray) -> np.ndarray:
