@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from tileprobe.tools.accounting import Interrupted, accounted, interrupted
-from tileprobe.tools.kernels import Known, kernel_totals, known_of, own_lengths
+from tileprobe.tools.kernels import Known, kernel_totals, known_of, own_and_least, own_lengths
 from tileprobe.tools.regions import region_tree
 from tileprobe.trace import Clock, Kernel, Launch, Region, Trace, Unit, Work
 from tileprobe.views.header import notes
@@ -327,6 +327,11 @@ def test_a_heavy_launch_that_waited_is_not_taken_for_a_light_one():
     alone = [Launch(n, duration_ns=100.0, preempted_ns=0.0) for n in range(5)]
     heavy = Launch(9, duration_ns=1000.0, preempted_ns=300.0)
     assert own_lengths([*alone, heavy], Known())[-1] == 700.0
+    # Two threads that waited for longer than it lasted: what they ran for tells it from the others.
+    busy = Launch(9, grid=(4,), duration_ns=1000.0, preempted_ns=1300.0)
+    assert own_lengths([*alone, busy], Known(2))[-1] == 100.0
+    assert own_and_least([*alone, replace(busy, ran_ns=600.0)], Known(2))[-1] == (350.0, 300.0)
+    assert own_lengths([*alone, replace(busy, ran_ns=800.0)], Known(2))[-1] == 400.0
 
 
 def test_kernels_of_recorded_programs_are_known():

@@ -159,6 +159,7 @@ def test_a_description_that_is_right(changes):
         ({"works": [Work(0, 0, (-2,))]}, "there is no grid of"),
         (launch(duration_ns=-0.5), "launch 0 took less than no time"),
         (launch(preempted_ns=-0.5), "launch 0 took less than no time"),
+        (launch(ran_ns=-0.5), "launch 0 took less than no time"),
         (launch(losses=Losses(0, -1, 0)), "sampled_out cannot be -1"),
         ({"works": [Work(0, ran=-3)]}, "ran cannot be -3"),
         (kernel(Clock(0.0)), "the clock of k has 64 bits and 0.0 Hz"),

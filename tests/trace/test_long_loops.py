@@ -1,6 +1,8 @@
 """Long loops and launches that differ: the part of a loop that left no record is no interruption, a launch that saw a
 part only is stood for by others like it, and so is one that had to wait."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from planted import Kernel, launch, trace_of, tree
@@ -147,6 +149,15 @@ def test_a_launch_that_is_the_only_long_one_stays():
     assert not left_out(trace)
     assert tree(trace)["exp @ 4"]["count"] == pytest.approx(4 * (9 * 100 + 4000))
     assert interrupted(trace, trace.kernels[0]).partial == 1
+
+
+def test_a_long_one_without_room_that_waited_is_not_stood_for_by_short_ones():
+    """Its threads waited for longer than its programs' time, so that alone it could have been short. They ran, too."""
+    trace = nested([1000, 100, 110], [1, 1, 1])
+    trace.launches[0] = replace(trace.launches[0], preempted_ns=1200.0)
+    assert left_out(trace) == {0}
+    trace.launches[0] = replace(trace.launches[0], ran_ns=600.0)
+    assert not left_out(trace)
 
 
 def nested(lasted, seen):

@@ -218,25 +218,27 @@ def test_records_that_did_not_fit_are_stood_for_by_those_that_did():
     assert (losses.kept, losses.lost) == (6, 6)
 
 
-def test_every_fourth_iteration_of_a_while_loop_stands_for_four():
-    """Iterations 0, 4 and 8; what is between them is not known, so all of the loop's 1000 ticks are theirs."""
+def test_every_fourth_iteration_of_a_while_loop_is_counted_on_by_time():
+    """Iterations 0, 4 and 8, and time for one more behind: ten. What is between them is not known, so all of the
+    loop's 1000 ticks are theirs."""
     (weight, fit), _ = while_stands((0, 4, 8), Every(4), end=2000)
-    assert (weight, fit) == (4.0, pytest.approx(1000 / (4 * 240)))
+    assert (weight, fit) == (pytest.approx(10 / 3), pytest.approx(1000 / (10 * 80)))
 
 
 def test_a_while_loop_without_losses_stands_for_itself():
     assert while_stands((0, 1, 2), end=9000)[0] == (1.0, 1.0)
 
 
-@pytest.mark.parametrize(("end", "more"), [(1190, 0), (1239, 0), (1240, 1), (1690, 5)])
+@pytest.mark.parametrize(("end", "more"), [(1200, 0), (1249, 0), (1250, 1), (1700, 5)])
 def test_the_first_iterations_of_a_while_loop_are_counted_on_by_time(end, more):
-    """Iterations 0 and 1 begin 100 apart; as many more fit behind the second's end at 1190, a half rounded up."""
+    """Iterations 0 and 1 begin 100 apart; as many more fit behind the second's end at 1190, a half rounded up, with
+    the 10 ticks that the loop itself takes before its first."""
     assert while_stands((0, 1), Every(count=2), end=end)[0] == (pytest.approx((2 + more) / 2), 1.0)
 
 
 def test_a_single_first_iteration_counts_on_by_its_own_length():
-    """80 ticks from 1010 on; behind 1090 there is room for four more."""
-    assert while_stands((0,), Every(count=1), end=1410)[0] == (pytest.approx(5.0), 1.0)
+    """80 ticks from 1010 on, and 10 before: behind 1090 there is room for four more and the loop's end."""
+    assert while_stands((0,), Every(count=1), end=1460)[0] == (pytest.approx(5.0), 1.0)
 
 
 def test_without_regions_nobody_knows_how_long_a_while_loop_took():

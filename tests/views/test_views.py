@@ -141,6 +141,7 @@ def test_json_has_the_agreed_shape():
             "works",
             "overhead",
             "record_cost_ns",
+            "simulated",
         ),
         *("session_us_per_launch", "budget", "trusted", "preempted_percent", "doubtful_percent"),
         *("interrupted_programs", "launches_left_out", "accounted", "residual_percent", "records", "regions"),

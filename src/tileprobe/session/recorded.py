@@ -47,6 +47,7 @@ class Recorded:
     exact: tuple[Exact, ...] = ()
     work: Hashable = None  # what it repeats: the same for launches of one work; None: told by the grid
     waited_ns: int | None = None  # what the operating system took from its programs; None where not known
+    ran_ns: int | None = None  # for how long its programs ran at the least, all threads together
     session_ns: int = 0  # time that the session itself took for it, in Python
     trips: tuple[
         tuple[int, int, int, int], ...
@@ -197,7 +198,11 @@ class Watch:
         self.recorded.start_ns = time.perf_counter_ns()
 
     def ended(
-        self, taken_ns: int | None = None, duration_ns: int | None = None, began_ns: int | None = None
+        self,
+        taken_ns: int | None = None,
+        duration_ns: int | None = None,
+        began_ns: int | None = None,
+        ran_ns: int | None = None,
     ) -> None:
         recorded = self.recorded
         if duration_ns is not None:
@@ -206,7 +211,7 @@ class Watch:
             recorded.duration_ns = time.perf_counter_ns() - recorded.start_ns
         if began_ns is not None:
             recorded.start_ns = began_ns
-        recorded.waited_ns, self._ended = taken_ns, True
+        recorded.waited_ns, recorded.ran_ns, self._ended = taken_ns, ran_ns, True
 
     def exact(self, parts: Sequence[Exact]) -> None:
         self.recorded.exact = tuple(parts)

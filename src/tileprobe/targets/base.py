@@ -271,12 +271,17 @@ class Watch(Protocol):
     def start(self) -> None: ...
 
     def ended(
-        self, taken_ns: int | None = None, duration_ns: int | None = None, began_ns: int | None = None
+        self,
+        taken_ns: int | None = None,
+        duration_ns: int | None = None,
+        began_ns: int | None = None,
+        ran_ns: int | None = None,
     ) -> None:
         """The programs have ended. May be called before `stop`, which does it otherwise; `taken_ns` is for how long
         the operating system let something else run in their place, all threads together, where that is known;
         `duration_ns` is how long they took, where the machine has a better clock for that than Python's; `began_ns` is
-        when they began, by the clock of `time.perf_counter_ns`, where that is known better than by `start`."""
+        when they began, by the clock of `time.perf_counter_ns`, where that is known better than by `start`; `ran_ns` is
+        for how long they ran on processors at the least, all threads together, where that is known."""
         ...
 
     def stop(self) -> None: ...

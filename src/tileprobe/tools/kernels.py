@@ -113,14 +113,14 @@ def _own(launch: Launch, known: Known, alone: Sequence[float], least: float) -> 
     lasted, waited = launch.duration_ns or 0.0, launch.preempted_ns or 0.0
     if undisturbed(launch) or not lasted:
         return lasted, lasted
-    low = max(lasted - waited, known.longest_ns.get(launch.id, 0.0))
+    threads = max(min(known.threads, int(np.prod(launch.grid))), 1 + waited // lasted)
+    low = max(lasted - waited, known.longest_ns.get(launch.id, 0.0), launch.ran_ns / threads)
     alike = [one for one in alone if low <= ABOUT * one and one <= ABOUT * lasted]
     if len(alike) >= ENOUGH:
         usual = min(lasted, max(low, fmean(alike)))
         return usual, usual
-    threads = max(min(known.threads, int(np.prod(launch.grid))), 1 + waited // lasted)
     own = lasted - waited / threads
-    return min(lasted, max(own, low, least)), own
+    return min(lasted, max(own, low, least)), min(own, low) if launch.ran_ns else own
 
 
 def _row(trace: Trace, kernel: Kernel) -> dict:

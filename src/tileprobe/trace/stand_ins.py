@@ -101,5 +101,9 @@ def _sizes(trace: Trace, launches: list[int]) -> dict[int, _Size]:
         pl.col("weight").cast(pl.Float64).sum(),
         lasted.filter(pl.col("region").is_in(roots)).sum().alias("ns"),
     )
-    waited = {launch.id: launch.preempted_ns or 0.0 for launch in trace.launches}
-    return {launch: _Size(count, ns - waited[launch], ns) for launch, count, ns in rows.collect().iter_rows()}
+    known = {launch.id: (launch.preempted_ns or 0.0, launch.ran_ns) for launch in trace.launches}
+    found = {}
+    for launch, count, ns in rows.collect().iter_rows():
+        waited, ran = known[launch]
+        found[launch] = _Size(count, max(ns - waited, min(ns, ran)), ns)
+    return found

@@ -62,15 +62,15 @@ class Pool:
         try:
             self._owner = threading.get_ident()
             if watch is not None:
-                self._block.watched.value, self._block.taken.value = 1, 0
+                self._block.watched.value, self._block.taken.value, self._block.spent.value = 1, 0, 0
                 watch.start()
             status = self._code.run(self._block.address, kernel, launch, programs, scratch_bytes)
             if status & STATUS_MORE:
                 status = self._finish()
             if watch is not None:
                 block = self._block
-                began = block.began.value
-                watch.ended(max(0, block.taken.value), block.ended.value - began, began)
+                began, taken = block.began.value, max(0, block.taken.value)
+                watch.ended(taken, block.ended.value - began, began, max(0, block.spent.value - taken))
             return status
         finally:
             self._block.watched.value = 0
@@ -106,8 +106,9 @@ class _Block:
         self.address = (ctypes.addressof(raw) + 63) & ~63
         ctypes.c_int32.from_address(self.address + OFFSETS["threads"]).value = threads
         self.watched = ctypes.c_int32.from_address(self.address + OFFSETS["watched"])
-        self.taken, self.began, self.ended = (
-            ctypes.c_int64.from_address(self.address + OFFSETS[name]) for name in ("taken", "began", "ended")
+        self.taken, self.began, self.ended, self.spent = (
+            ctypes.c_int64.from_address(self.address + OFFSETS[name])
+            for name in ("taken", "began", "ended", "spent")
         )
         for index in range(threads):
             ctypes.c_uint64.from_address(self.slot(index) + SLOT["pool"]).value = self.address

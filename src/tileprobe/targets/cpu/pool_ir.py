@@ -259,9 +259,10 @@ class _Pool:
         )
         b = ir.IRBuilder(entry)
         job = fields(b, pool, "kernel", "launch", "programs", "granule", "scratch", "count")
-        status, threads = fields(b, pool, "status", "threads")
+        status, threads, spent = fields(b, pool, "status", "threads", "spent")
         shares = b.mul(b.load(threads, typ=I32), i32(_SHARE))
-        begin, off_core = self._time(b), b.call(self.away, [pool])
+        off_core = b.call(self.away, [pool])
+        begin = self._time(b)
         b.branch(next_)
 
         b.position_at_end(next_)
@@ -294,11 +295,14 @@ class _Pool:
         b.cbranch(b.icmp_unsigned(">", b.sub(now, then), i64(_LONG_NS)), long, counted)
         b.position_at_end(long)
         accounted = b.call(self.account, [pool, before])
+        later = self._time(b)  # asking for its time is where a thread is often put aside
+        b.atomic_rmw("add", spent, b.sub(later, then), "seq_cst")
         b.branch(counted)
         b.position_at_end(counted)
-        so_far = b.phi(I64)
-        so_far.add_incoming(before, good)
-        so_far.add_incoming(accounted, long)
+        so_far, since = b.phi(I64), b.phi(I64)
+        for phi, short, looked_at in ((so_far, before, accounted), (since, now, later)):
+            phi.add_incoming(short, good)
+            phi.add_incoming(looked_at, long)
         b.call(self.finish, [pool, take])
         quick = b.icmp_unsigned("<", b.sub(now, then), i64(_CLAIM_NS))
         twice, half = b.shl(take, i32(1)), b.or_(b.lshr(take, i32(1)), i32(1))
@@ -308,7 +312,7 @@ class _Pool:
         ir.IRBuilder(away).ret(ir.Constant(I1, 1))
         for phi, first, later in (
             (limit, i32(1), paced_limit),
-            (then, begin, now),
+            (then, begin, since),
             (before, off_core, so_far),
         ):
             phi.add_incoming(first, entry)
