@@ -205,6 +205,23 @@ def test_pytest_does_not_pay_for_the_plugin():
     assert points["pytest11"] == {"tileprobe": "tileprobe.testing.plugin"}
 
 
+def test_pytest_leaves_the_package_as_it_is(pytester):
+    """A plugin's asserts are rewritten, and with them all modules of its distribution."""
+    pytester.makepyfile(
+        "import sys\n"
+        "def test_modules(tileprobe):\n"
+        "    import tileprobe.testing.told as module\n"
+        "    assert type(module.__loader__).__name__ == 'SourceFileLoader'\n"
+    )
+    code = "import pytest, sys; sys.exit(pytest.main(['-q']))"
+    path = os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
+    env = {**os.environ, "PYTHONPATH": path, "PYTEST_PLUGINS": "", "PYTEST_ADDOPTS": ""}
+    installed = subprocess.run(
+        [sys.executable, "-c", code], env=env, capture_output=True, text=True, check=False
+    )
+    assert installed.returncode == 0, installed.stdout  # where the fixture is not found: make setup
+
+
 def test_the_example_project_keeps_its_figures(tester):
     shutil.copytree(EXAMPLE, tester.path, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
     path = tester.path / "test_performance.baselines.toml"

@@ -4,8 +4,11 @@ Levels are the target's. Of the CPU: ttir (Triton's), tile (scheduled), probe (w
 (LLVM), asm. The program is run with probes to see its kernels; a trace has them all, too.
 For a GPU that need not be there (cuda:90) the program is run, but its launches are only compiled: registers, spills,
 occupancy, instructions by unit and line, with and without probes and with Proton.
+On a simulated GPU --sass runs the program with time, and lists the machine code of its kernels: how often each
+instruction was issued, what its warps waited for, its control codes, its source line.
 
 Examples:
+  tileprobe inspect --target sim:h100 --sass script.py
   tileprobe inspect --target cuda:90 script.py --json
   tileprobe inspect script.py
   tileprobe inspect --level tile --level record --kernel '*attn*' script.py
@@ -38,6 +41,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="cuda=cpu: a script written for CUDA runs here; none: it does not, which is usual for the CPU only",
     )
     parser.add_argument("--json", action="store_true", help="of a GPU: the evidence as JSON")
+    parser.add_argument(
+        "--sass",
+        action="store_true",
+        help="on sim:a100 and sim:h100: run with time, and list the machine code with issues, stalls and source lines",
+    )
     parser.add_argument("-m", dest="module", nargs=argparse.REMAINDER, help="run a module")
     parser.add_argument("program", nargs=argparse.REMAINDER, help="a trace, or the program and its arguments")
 
@@ -57,6 +65,8 @@ def run(args: argparse.Namespace) -> int:
     if not words:
         raise TileProbeError("nothing to inspect; give a trace or a program")
     target, machine = find(args.target)
+    if args.sass:
+        return _machine_code(words, args, target, machine)
     static = getattr(target, "static", None)
     if static is not None and not words[0].endswith(".parquet"):
         return _evidence(words, args, target, static(machine))
@@ -103,6 +113,42 @@ def _evidence(words: list[str], args: argparse.Namespace, target: Target, static
         raise TileProbeError(f"the program launched no kernel that matches {args.kernel!r}")
     print(json.dumps({"kernels": kernels}, indent=1) if args.json else static.text(kernels))
     return 0
+
+
+def _machine_code(words: list[str], args: argparse.Namespace, target: Any, machine: str) -> int:
+    """Runs the program with time on a simulated GPU, and prints what each instruction of its kernels took."""
+    import contextlib
+    import json
+    import sys
+
+    from tileprobe.cuda_map import check, device_map
+    from tileprobe.errors import TileProbeError
+    from tileprobe.session import script
+    from tileprobe.session.session import matches
+    from tileprobe.views.sass_listing import print_kernel
+    from tileprobe.views.screen import make_console
+
+    timed_launches = getattr(target, "timed_launches", None)
+    if timed_launches is None or words[0].endswith(".parquet") or args.level or args.dense:
+        raise TileProbeError(
+            "--sass runs a program on a simulated GPU: tileprobe inspect --target sim:h100 --sass script.py"
+        )
+    check(args.device_map)
+    script.resolve(words)
+    noted = timed_launches(machine)
+    with noted, contextlib.redirect_stdout(sys.stderr), device_map(args.device_map, args.target):
+        code = script.run(words)
+    kernels = noted.kernels(lambda name: matches(name, (args.kernel,)))
+    if not kernels:
+        names = ", ".join(noted.names()) or "none"
+        raise TileProbeError(f"no kernel that was launched matches {args.kernel!r}; there are: {names}")
+    if args.json:
+        print(json.dumps({"kernels": kernels}, indent=1))
+        return code
+    screen = make_console()
+    for kernel in kernels:
+        print_kernel(kernel, screen)
+    return code
 
 
 def _levels(target: Target, wanted: list[str] | None) -> list[str]:

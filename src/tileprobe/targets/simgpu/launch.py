@@ -33,6 +33,7 @@ class Launcher:
         self.src, self.metadata = src, metadata
         fn = getattr(src, "fn", None)
         self.kernel = getattr(fn, "__name__", None) or src.name.lstrip("@")
+        self.file = getattr(getattr(getattr(fn, "fn", None), "__code__", None), "co_filename", "")
         self.names = list(getattr(fn, "arg_names", None) or (str(k) for k in src.signature))
         self.descriptors = getattr(metadata, "tensordesc_meta", None)
         self.signature = list(src.signature.values())
@@ -78,7 +79,7 @@ class Launcher:
                 tell_unwatched(program.name, "races on global memory", made.watch.skipped)
         issued, ns = self._run(made, grid, level)
         Counter.add(issued, ns)
-        launched.tell(self.kernel, made, grid, issued)
+        launched.tell(self.kernel, self.file, made, grid, issued)
         return issued
 
     def _run(self, made: Image, grid: tuple[int, int, int], level: int) -> tuple[int, float]:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Launched:
     kernel: str
+    file: str  # that it was written in; the machine code may name one that it was compiled from before
     machine_name: str  # "a100"
     machine: Machine
     program: Program
@@ -56,7 +57,7 @@ def observing(observer: Callable[[Launched], Any]) -> Iterator[None]:
             _observers.remove(observer)
 
 
-def tell(kernel: str, made: Image, grid: tuple[int, int, int], issued: int) -> None:
+def tell(kernel: str, file: str, made: Image, grid: tuple[int, int, int], issued: int) -> None:
     """A launch has ended."""
     if not _observers:
         return
@@ -64,7 +65,7 @@ def tell(kernel: str, made: Image, grid: tuple[int, int, int], issued: int) -> N
 
     active: Any = driver.active
     told = Launched(
-        kernel, active.name, active.machine, made.program, grid, made.warps, made.shared_bytes, issued,
+        kernel, file, active.name, active.machine, made.program, grid, made.warps, made.shared_bytes, issued,
         limits(made), made.took, tuple(made.races),
     )  # fmt: skip
     for observer in list(_observers):

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tileprobe.targets.base import CudaProperties
 from tileprobe.targets.gpu.target import CudaTarget, GpuTarget
 from tileprobe.targets.simgpu.chip_clock import ChipClock
+
+if TYPE_CHECKING:
+    from tileprobe.targets.gpu.static import Static
+    from tileprobe.targets.simgpu.sass import TimedLaunches
 
 _DEFAULT = "a100"
 
@@ -79,6 +83,19 @@ class SimTarget(GpuTarget):
             end()
 
         return Chosen(driver, restore)
+
+    def static(self, machine: str = "") -> Static:
+        """What is known of a script's kernels without running them is that of the GPU."""
+        from tileprobe.targets.gpu.static import Static
+        from tileprobe.targets.simgpu.machine import machine as load
+
+        return Static("cuda", str(load(machine or _DEFAULT).arch))
+
+    def timed_launches(self, machine: str = "", **settings: Any) -> TimedLaunches:
+        """Runs what a script launches with time, for a listing of the machine code with what each instruction took."""
+        from tileprobe.targets.simgpu.sass import TimedLaunches
+
+        return TimedLaunches(self.use(machine, timed=True, **settings))
 
     def array(self, data: Any, dtype: Any = None) -> Any:
         from tileprobe.targets.catalog import DEFAULT, find
