@@ -30,7 +30,19 @@ def add_timed(parser: Any) -> None:
         "--timed",
         action="store_true",
         help="on sim:a100 and sim:h100: run launches on a chip of multiprocessors, cycle by cycle, so that figures are"
-        " times instead of instructions (a first model: docs/simgpu-time.md)",
+        " times instead of instructions (docs/simgpu-time.md)",
+    )
+    parser.add_argument(
+        "--probes",
+        choices=("free", "real"),
+        help="with --timed: probes take no time, so that figures are exact (the default), or the time that they would"
+        " take on a GPU",
+    )
+    parser.add_argument(
+        "--verify",
+        action="store_true",
+        help="as --timed --probes real, and each recorded launch also runs without probes and with free ones: what"
+        " probes cost and how far each region's time is off, exactly",
     )
 
 
@@ -47,6 +59,14 @@ def settings(args: argparse.Namespace) -> dict[str, Any]:
         if args.target.partition(":")[0] != "sim":
             raise TileProbeError("--timed is for the simulated GPUs: --target sim:a100 or sim:h100")
         found["timed"] = True
+    for name in ("probes", "verify"):
+        if not getattr(args, name, None):
+            continue
+        if args.target.partition(":")[0] != "sim" or not (args.verify or args.timed):
+            raise TileProbeError(
+                f"--{name} is for simulated GPUs with time: --target sim:a100 --timed --{name}"
+            )
+        found[name] = getattr(args, name)
     check = getattr(args, "check", None)
     if check is None:
         return found

@@ -18,6 +18,7 @@ from tileprobe.ir.sampling import ALL
 from tileprobe.session.making import Columns, Making, corrected, renumber
 from tileprobe.session.recorded import Recorded
 from tileprobe.session.tally import work_of
+from tileprobe.session.verifying import Verifying
 from tileprobe.session.waiting import Waiting
 from tileprobe.session.works import PROBED
 from tileprobe.trace.blocks import Rows, read_rows
@@ -50,7 +51,7 @@ def add_recorded(making: Making, seen: Observed) -> None:
     ]
     columns: list[Columns] = []
     edges: list[Columns] = []
-    residual = Residual()
+    residual, verifying = Residual(), Verifying()
     waiting = Waiting(seen.launches, row.clock.hz, _sequences)
     for group in _groups(seen.launches):
         runs, ids = [seen.launches[n] for n in group], [made[n].id for n in group]
@@ -71,18 +72,40 @@ def add_recorded(making: Making, seen: Observed) -> None:
         for n, losses in zip(group, decoded.losses):
             made[n] = replace(made[n], losses=losses)
         if decoded.columns:
+            verifying.add(runs, ids, corrected(dict(decoded.columns), ("start", "stop")), _true(row.clock))
             decoded.columns["taken_ns"] = decoded.columns.pop("taken") * (1e9 / row.clock.hz)
             columns.append(corrected(decoded.columns, ("start", "stop")))
         if decoded.edges:
             edges.append(corrected(decoded.edges, ("from_tick", "to_tick")))
         making.notes += [f"{row.name}: {problem.text} ({problem.count}x)" for problem in decoded.problems]
     making.launches += made
-    making.kernels[-1] = replace(row, calibration={**row.calibration, **residual.to_json()})
+    known = {**row.calibration, **residual.to_json()}
+    if truth := verifying.to_json(row.clock.hz):
+        known["verified"] = truth
+    making.kernels[-1] = replace(row, calibration=known)
     units = making.units.add(seen.kernel.machine, _units_in(making, seen, row, columns))
     for pieces, table in ((columns, making.intervals), (edges, making.edges)):
         for piece in pieces:
             renumber(piece, first_region, units)
             table.append(piece)
+
+
+def _true(clock: Clock) -> Any:
+    """Decodes the records of verified launches that took no time."""
+
+    def decoded(runs: Sequence[Recorded], ids: Sequence[int]) -> Columns:
+        found = decode(
+            np.stack([run.verified.words for run in runs]),  # type: ignore[union-attr]
+            runs[0].layout,  # type: ignore[arg-type]
+            epochs=[run.epoch for run in runs],
+            programs=[run.programs for run in runs],
+            sampling=runs[0].sampling,
+            launches=list(ids),
+            clock=clock,
+        )
+        return found.columns
+
+    return decoded
 
 
 def _unkept(runs: list[Recorded]) -> list[str]:

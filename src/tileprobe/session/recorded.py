@@ -21,7 +21,7 @@ from tileprobe.ir.layout import Layout
 from tileprobe.ir.sampling import PLAIN, PROGRAM_STRIDE, Every, Sampling
 from tileprobe.session.places import Places, Used
 from tileprobe.session.places import memory as kept_in
-from tileprobe.targets.base import Exact, Kernel, Memory, Variant
+from tileprobe.targets.base import Exact, Kernel, Memory, Variant, Verified
 
 _epochs = itertools.count(1)
 _EPOCH_MASK = (1 << 31) - 1  # an epoch shares a word with a trip count
@@ -52,6 +52,7 @@ class Recorded:
     trips: tuple[
         tuple[int, int, int, int], ...
     ] = ()  # of loops beyond their room: loop, room, most, least trips
+    verified: Verified | None = None  # the truth beside it, where a simulated machine told it
 
     @property
     def programs(self) -> int:
@@ -65,6 +66,8 @@ class Recorded:
     def nbytes(self) -> int:
         """What keeping it takes."""
         size = _OBJECT_BYTES if self.words is None else _OBJECT_BYTES + self.words.nbytes
+        if self.verified is not None:
+            size += self.verified.words.nbytes
         for part in self.exact:
             size += sum(np.asarray(column).nbytes for column in part.columns.values())
         return size
@@ -215,6 +218,9 @@ class Watch:
 
     def exact(self, parts: Sequence[Exact]) -> None:
         self.recorded.exact = tuple(parts)
+
+    def verified(self, truth: Verified) -> None:
+        self.recorded.verified = truth
 
     def abort(self) -> None:
         if self._ready is not None:

@@ -112,6 +112,16 @@ class Exact:
     meta: Mapping[str, Any] = field(default_factory=dict)  # more for the trace's metadata
 
 
+@dataclass(frozen=True)
+class Verified:
+    """A launch of a simulated machine that also ran, from the same state, without probes and with probes that take no
+    time: what is true, beside what was recorded."""
+
+    words: np.ndarray  # (blocks, words): the records that took no time
+    plain_ns: float
+    free_ns: float
+
+
 # -- what a target consists of ------------------------------------------------------------------------------------
 
 
@@ -292,6 +302,10 @@ class Watch(Protocol):
 
     def exact(self, parts: Sequence[Exact]) -> None:
         """Called before `stop` by a target that takes probes."""
+        ...
+
+    def verified(self, truth: Verified) -> None:
+        """Called before `stop` by a simulated machine that knows what the launch is without what records cost."""
         ...
 
 

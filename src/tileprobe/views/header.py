@@ -9,6 +9,7 @@ from tileprobe.tools.kernels import Known, known_of, own_lengths
 from tileprobe.tools.overhead import overhead
 from tileprobe.tools.signatures import labels
 from tileprobe.tools.times import Times
+from tileprobe.tools.verified import Truth, verified
 from tileprobe.trace import Kernel, Launch, Losses, Trace, Work
 from tileprobe.trace.works import with_works
 from tileprobe.views import text
@@ -46,7 +47,11 @@ def print_header(trace: Trace, kernel: Kernel, screen: Screen, times: Times | No
     for line in work_lines(launches, works, known):
         screen.say(line, "dim")
     screen.say(_records(trace, kernel), "dim")
-    if cost := _cost(trace, kernel):
+    truth = verified(trace, kernel)
+    if truth is not None:
+        for line in truth_lines(truth):
+            screen.say(line)
+    elif cost := _cost(trace, kernel):
         screen.say(cost, "dim")
     for warning in warnings(kernel, works, disturbed):
         screen.say(f"! {warning}", "yellow")
@@ -137,6 +142,22 @@ def _cost(trace: Trace, kernel: Kernel) -> str:
     if often is not None and often.session_us is not None and often.probed >= ENOUGH:
         line += f", and {text.real(1e3 * often.session_us)} of Python a recorded launch"
     return line
+
+
+def truth_lines(truth: Truth) -> list[str]:
+    """What a simulated machine knows for certain."""
+    runs = text.several(truth.launches, "launch", "launches")
+    lines = [
+        f"verified on {runs}: probes cost {truth.overhead_percent:.2f} % ({truth.records_percent:.2f} % are the "
+        f"records, {truth.code_percent:.2f} % what the compiler made of the code around them)"
+    ]
+    worst, mean = truth.worst, truth.mean_error_percent
+    if worst is not None and mean is not None:
+        lines.append(
+            f"corrected times of regions are {mean:.2f} % off in the mean, by their time; most in {worst.region.name}: "
+            f"{worst.error_percent:+.1f} % ({text.duration(worst.true_ns / max(worst.count, 1))} each in truth)"
+        )
+    return lines
 
 
 def warnings(kernel: Kernel, works: list[Work], disturbed: Interrupted) -> list[str]:

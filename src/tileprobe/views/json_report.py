@@ -14,6 +14,7 @@ from tileprobe.tools.overhead import overhead
 from tileprobe.tools.regions import region_tree
 from tileprobe.tools.signatures import labels
 from tileprobe.tools.times import Times, region_times
+from tileprobe.tools.verified import verified
 from tileprobe.trace import Kernel, Losses, Trace, Work
 from tileprobe.trace.works import with_works
 from tileprobe.views import text
@@ -59,6 +60,7 @@ def _kernel(trace: Trace, kernel: Kernel, times: Times, label: str) -> dict[str,
         "grid": list(probed[0].grid) if probed else [],
         "duration_ns": median(lengths) if lengths else None,
         **_simulated(kernel, median(lengths) if lengths else None),
+        **_verified(trace, kernel),
         "works": [_work(work) for work in works],
         **_costs(trace, kernel, works),
         **_trust(trace, kernel, times),
@@ -74,6 +76,37 @@ def _simulated(kernel: Kernel, duration_ns: float | None) -> dict[str, Any]:
         return {"simulated": clock.is_simulated}
     cycles = None if duration_ns is None else round(duration_ns * clock.hz / 1e9)
     return {"simulated": True, "clock_mhz": clock.hz / 1e6, "cycles": cycles}
+
+
+def _verified(trace: Trace, kernel: Kernel) -> dict[str, Any]:
+    """Of a simulated machine that was asked for the truth: what probes cost exactly, and how far regions are off."""
+    truth = verified(trace, kernel)
+    if truth is None:
+        return {}
+    return {
+        "overhead_percent": truth.overhead_percent,
+        "region_error_percent": truth.mean_error_percent,
+        "verified": {
+            "launches": truth.launches,
+            "plain_ns": truth.plain_ns,
+            "free_ns": truth.free_ns,
+            "probed_ns": truth.probed_ns,
+            "records_percent": truth.records_percent,
+            "code_percent": truth.code_percent,
+            "regions": [
+                {
+                    "name": row.region.name,
+                    "source": row.region.source,
+                    "count": row.count,
+                    "true_ns": row.true_ns,
+                    "raw_ns": row.raw_ns,
+                    "corrected_ns": row.corrected_ns,
+                    "error_percent": row.error_percent,
+                }
+                for row in truth.regions
+            ],
+        },
+    }
 
 
 def _work(work: Work) -> dict[str, Any]:

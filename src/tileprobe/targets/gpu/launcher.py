@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import threading
+from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -120,11 +121,21 @@ class GpuLauncher:
             buffer.on_read = lambda found: self.target.clock.learn(found, layout, epoch)
         piece = memory.piece(table.nbytes)
         device.write(piece.address, table, stream)
-        end = self._events(watch, stream)
-        with provided(piece.address):
-            launcher(*plain[:4], kernel.function, kernel.packed_metadata, *plain[6:])
-        end()
+
+        def launch(hooks: tuple[Any, Any] = plain[7:9]) -> None:
+            with provided(piece.address):
+                launcher(*plain[:4], kernel.function, kernel.packed_metadata, plain[6], *hooks, *plain[9:])
+
+        self._probed(watch, taken, plain, launch)
         memory.keep(piece)  # not after an error: the kernel may still be at it
+
+    def _probed(
+        self, watch: Watch, taken: list[Any], plain: tuple[Any, ...], launch: Callable[..., None]
+    ) -> None:
+        """The launch itself, between its events."""
+        end = self._events(watch, plain[3])
+        launch()
+        end()
 
     def _events(self, watch: Watch, stream: int) -> Any:
         """Starts the launch's time; what is returned ends it and waits for the kernel."""

@@ -59,6 +59,8 @@ class Image:
     cluster: int = 1  # programs of a cluster
     fast_sums: bool = False  # tensor cores add in plain single precision
     names: Sequence[Named] = ()  # of the arguments that are tensors
+    given: Sequence[tuple[int, int]] = ()  # memory of the tensors that it was given
+    free: Sequence[int] = ()  # instructions that take no time
     searches: bool = False  # whether an unknown address may be one of a tensor that was not given
     took: Any = None  # `Timed`, once it has run with time
     races: list[str] = field(default_factory=list)  # what the checks found, once it has run

@@ -17,14 +17,15 @@ class ChipClock:
     timer = None  # all multiprocessors have one time: there is nothing to align
 
     def __init__(self) -> None:
-        self._hz = 0.0  # 0: nothing is timed
+        self._hz, self._free = 0.0, False  # 0: nothing is timed
 
     @property
     def name(self) -> str:
         return SIMULATED if self._hz else INSTRUCTIONS
 
     def start(self) -> None:
-        """Asked when a kernel is launched: at the end of a session another driver may be Triton's."""
+        """At each launch: at the end of a session another driver may be Triton's, and the next one may be timed
+        otherwise."""
         from triton.runtime import driver
 
         from tileprobe.targets.simgpu.settings import settings
@@ -32,11 +33,14 @@ class ChipClock:
         active: Any = driver.active
         machine = getattr(active, "machine", None)
         self._hz = machine.clock_mhz * 1e6 if settings.timed and machine is not None else 0.0
+        self._free = settings.free_probes
 
     def hz(self) -> float:
         return self._hz or 1e9  # an instruction is a tick is a nanosecond
 
     def floor_ticks(self) -> float:
+        if self._free:
+            return 0.0
         return FLOOR_TICKS if self._hz else 2.0  # a record: CS2R and STG
 
     def learn(self, *_: Any) -> None:

@@ -5,6 +5,8 @@ The last two parameters of a kernel are the global scratch and the profile scrat
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,6 +26,17 @@ from tileprobe.targets.simgpu.watching import Watch, not_followed, tell_unwatche
 
 # CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"
 _MOST_PROGRAMS = (2**31 - 1, 65535, 65535)
+
+
+class Listening(threading.local):
+    """Who is told before a thread's launches are timed, and which of their instructions take no time."""
+
+    def __init__(self) -> None:
+        self.before: Callable[[Image], None] | None = None
+        self.free: Sequence[int] = ()
+
+
+listening = Listening()
 
 
 class Launcher:
@@ -77,6 +90,7 @@ class Launcher:
             made.watch.names = made.names
             if made.watch.skipped:
                 tell_unwatched(program.name, "races on global memory", made.watch.skipped)
+        made.given = [span for span in given if span not in [arguments.memory(held) for held in scratch]]
         issued, ns = self._run(made, grid, level)
         Counter.add(issued, ns)
         launched.tell(self.kernel, self.file, made, grid, issued)
@@ -103,6 +117,9 @@ class Launcher:
             return 0, 0.0
         machine: Machine = active.machine
         resident = _resident(made) // machine.multiprocessors
+        made.free = listening.free
+        if listening.before is not None:
+            listening.before(made)
         with watched(made, grid):
             made.took = took = active.chip.run(made, grid, level, resident, settings.step_limit)
         return took.instructions, took.cycles * 1e3 / machine.clock_mhz

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tileprobe.errors import TileProbeError
 from tileprobe.targets.base import CudaProperties
 from tileprobe.targets.gpu.target import CudaTarget, GpuTarget
 from tileprobe.targets.simgpu.chip_clock import ChipClock
@@ -29,6 +30,14 @@ class SimTarget(GpuTarget):
         super().__init__()
         self.clock = ChipClock()
 
+    @property
+    def doses(self) -> tuple[int, ...]:  # type: ignore[override]
+        """How often each record is written to learn its cost. Those that are free have none, but the compiler makes
+        other code around them, so that launches without them are still of use."""
+        from tileprobe.targets.simgpu.settings import settings
+
+        return (1,) if settings.free_probes else GpuTarget.doses
+
     def present(self) -> bool:
         return False  # it is everywhere, and chosen by name
 
@@ -42,6 +51,13 @@ class SimTarget(GpuTarget):
 
         active: Any = driver.active
         return f"{self.name}:{active.name}"
+
+    def launcher(self, kernel: Any, run: Any) -> Any:
+        from triton.runtime import driver
+
+        from tileprobe.targets.simgpu.session_launcher import SimLauncher
+
+        return SimLauncher(kernel, run, self) if self.owns(driver.active) else None
 
     def make_device(self) -> Any:
         from tileprobe.targets.simgpu.session_device import SimDevice
@@ -63,17 +79,24 @@ class SimTarget(GpuTarget):
         fast_sums: bool | None = None,
         timed: bool | None = None,
         cold: bool | None = None,
+        probes: str | None = None,
+        verify: bool | None = None,
     ) -> Any:
         from tileprobe.targets.simgpu import lines
         from tileprobe.targets.simgpu.driver import SimDriver
         from tileprobe.targets.simgpu.machine import machine as load
-        from tileprobe.targets.simgpu.settings import settings
+        from tileprobe.targets.simgpu.settings import Settings, settings
         from tileprobe.targets.triton_driver import Chosen
 
         before = vars(settings).copy()
         given = {"threads": threads, "check": check, "step_limit": step_limit, "fast_sums": fast_sums}
-        given |= {"timed": timed, "cold": cold}
-        vars(settings).update({name: value for name, value in given.items() if value is not None})
+        if probes not in (None, "free", "real"):
+            raise TileProbeError(f"probes of a simulated GPU are free or real, not {probes!r}")
+        given |= {"timed": timed, "cold": cold, "probes": probes, "verify": verify}
+        if verify:
+            given["timed"] = True  # there is nothing to verify where nothing takes time
+        asked = {name: value for name, value in given.items() if value is not None}
+        vars(settings).update(vars(Settings()) | asked)  # what was said before is over
         name = machine or _DEFAULT
         driver = SimDriver(name, load(name))
         end = lines.begin()

@@ -42,8 +42,44 @@ def _ring_time(warp, ring, count, pending):
 
 
 @part
+def _passes(program, cta, pc, now):
+    """Executes an instruction that takes no time at all, and goes on behind it. OK, or what is wrong."""
+    uop = raw.i64(cta + at.CTA_UOPS) + pc * at.UOP
+    op, table, constants = raw.i32(uop), raw.i64(cta + at.CTA_TABLE), raw.i64(cta + at.CTA_CONSTANTS)
+    mask = guard_of(uop, program, raw.u32(program + at.W_ACTIVE))
+    raw.put64(program + at.W_CYCLE, now)
+    raw.put64(cta + at.CTA_STEPS, raw.i64(cta + at.CTA_STEPS) + 1)
+    why = at.OK
+    if op < FIRST:
+        if mask:
+            execute(table + 8 * op, uop, program, constants, mask, raw.i64(cta + at.CTA_SCRATCH))
+    else:
+        why = call(table + 8 * op, op, uop, program, cta, constants, mask, pc)
+    if why == at.OK:
+        raw.put32(program + at.W_PC, pc + 1)
+    return why
+
+
+@part
 def set_ready(chip, warp, earliest, why):
-    """Notes from when on a warp can issue its next instruction, and what it waits for until then."""
+    """Notes from when on a warp can issue its next instruction, and what it waits for until then. Instructions that are
+    free are executed on the way: nobody else sees when."""
+    program, cta = raw.i64(warp + tl.T_WARP), raw.i64(warp + tl.T_CTA)
+    rows, count = raw.i64(chip + tl.C_ROWS), raw.i64(cta + at.CTA_UOP_COUNT)
+    _wait_for(chip, warp, earliest, why)
+    while True:
+        pc = raw.i32(program + at.W_PC)
+        if pc < 0 or pc >= count or how(rows + tl.ROW * pc, tl.FREE) == 0:
+            return
+        ready = raw.i64(warp + tl.T_READY)
+        if _passes(program, cta, pc, ready) != at.OK:
+            return  # it is issued like any other, and says what is wrong then
+        _wait_for(chip, warp, ready, raw.i64(warp + tl.T_WHY))
+
+
+@part
+def _wait_for(chip, warp, earliest, why):
+    """From when on a warp can issue its next instruction, by its barriers and groups."""
     program = raw.i64(warp + tl.T_WARP)
     pc = raw.i32(program + at.W_PC)
     ready = earliest

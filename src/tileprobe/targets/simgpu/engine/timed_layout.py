@@ -13,8 +13,8 @@ FAR = 1 << 60  # no time is later
 # -- how an instruction is timed: 32-bit fields ----------------------------------------------------------------------
 ROW = 64  # bytes
 (
-    UNIT, INTERVAL, LATENCY, STALL, WRITE_BAR, READ_BAR, WAITS, KIND, BYTES, COUNT, SLOW,
-) = range(11)  # fmt: skip
+    UNIT, INTERVAL, LATENCY, STALL, WRITE_BAR, READ_BAR, WAITS, KIND, BYTES, COUNT, SLOW, FREE,
+) = range(12)  # fmt: skip
 NO_BAR = 7
 # Units of a sub-partition. MEMORY's place is the queue before the address unit.
 FMA, ALU, HALF, XU, DOUBLE, UNIFORM, TENSOR, MEMORY, CONTROL = range(9)

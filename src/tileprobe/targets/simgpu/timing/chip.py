@@ -93,6 +93,13 @@ class Chip:
         tags[:, tl.TAG // 8] = (1 << 40) + np.arange(len(tags))
         tags[:, tl.SECTORS // 8] = 0xFF
 
+    def state(self) -> np.ndarray:
+        """What its caches hold; `restore` brings it back."""
+        return self.l2.copy()
+
+    def restore(self, state: np.ndarray) -> None:
+        self.l2[:] = state
+
     def run(
         self, made: Image, grid: tuple[int, int, int], checks: int, resident: int, step_limit: int
     ) -> Timed:
@@ -113,7 +120,7 @@ class _Launch:
         count = min(machine.multiprocessors, programs)
         slots = min(resident, -(-programs // count))
         self.resident = slots
-        self.rows = rows(made.program, machine.timing)
+        self.rows = rows(made.program, machine.timing, made.free)
         self.statistics = np.zeros((len(self.rows), tl.STATISTIC // 8), np.int64)
         self.places = np.array([chip.space.place(*span) for span in made.ranges.tolist()], np.int64)
         self._stop_lines()

@@ -6,6 +6,7 @@ In come a decoded kernel and a machine; out goes a row of numbers for each instr
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -45,12 +46,15 @@ _MMA = {
 }
 
 
-def rows(program: Program, timing: Timing) -> np.ndarray:
-    """A row for each instruction, and one more behind the last."""
+def rows(program: Program, timing: Timing, free: Sequence[int] = ()) -> np.ndarray:
+    """A row for each instruction, and one more behind the last. Those in `free` take no time, unless they decide where
+    to go on."""
     made = np.zeros((len(program.texts) + 1, tl.ROW // 4), np.int32)
     for n, (text, bits) in enumerate(zip(program.texts, program.uops[:, at.CONTROL].tolist())):
         made[n] = _row(text, bits, timing)
     made[-1, [tl.WRITE_BAR, tl.READ_BAR]] = tl.NO_BAR
+    for n in free:
+        made[n, tl.FREE] = made[n, tl.UNIT] != tl.CONTROL
     return made
 
 

@@ -1,0 +1,111 @@
+"""Launches of a simulated GPU that a session looks at: probes that take no time, and the truth beside those that do.
+
+Records are instructions of the kernel. Where they are free they are executed when the instruction behind them could be
+issued, and take neither an issue slot nor a unit nor memory. To verify a launch it is run three times from the same
+memory and the same caches: without probes, with free ones, and as it would be on a GPU; the program sees the last one.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections import Counter as Tally
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from tileprobe.targets.base import Verified, Watch
+from tileprobe.targets.gpu.evidence import read_code
+from tileprobe.targets.gpu.launcher import GpuLauncher
+from tileprobe.targets.simgpu.blocks import Image
+from tileprobe.targets.simgpu.device import Counter
+from tileprobe.targets.simgpu.launch import listening
+from tileprobe.targets.simgpu.settings import settings
+
+_NO_HOOKS = (None, None)
+
+
+class SimLauncher(GpuLauncher):
+    def __call__(self, *launch: Any) -> None:
+        self.target.clock.start()
+        super().__call__(*launch)
+
+    def _probed(
+        self, watch: Watch, taken: list[Any], plain: tuple[Any, ...], launch: Callable[..., None]
+    ) -> None:
+        assert watch.variant is not None
+        made = watch.variant.code
+        if settings.free_probes:
+            with free(made.kernel):
+                super()._probed(watch, taken, plain, launch)
+            return
+        if (
+            settings.verify and max(Tally(made.records).values()) == 1
+        ):  # not those that tell what a record costs
+            watch.verified(self._truth(made.kernel, taken, plain, launch))
+        super()._probed(watch, taken, plain, launch)
+
+    def _truth(
+        self, kernel: Any, taken: list[Any], plain: tuple[Any, ...], launch: Callable[..., None]
+    ) -> Verified:
+        """Runs the launch without probes, then with free ones, and leaves everything as it was."""
+        from triton.runtime import driver
+
+        active: Any = driver.active
+        caches, device, (buffer,) = active.chip.state(), self.target.device(), taken
+        with remembered() as restore:
+            with Counter.beside() as passed:
+                self.run(*plain[:7], *_NO_HOOKS, *plain[9:])
+                plain_ns = passed()
+            restore()
+            active.chip.restore(caches)
+            with Counter.beside() as passed, free(kernel):
+                launch(_NO_HOOKS)
+                free_ns = passed()
+            words = buffer.read()
+            restore()
+            active.chip.restore(caches)
+        device.zero(buffer.address, words.nbytes, plain[3])
+        return Verified(words, plain_ns, free_ns)
+
+
+@contextmanager
+def free(kernel: Any) -> Iterator[None]:
+    """The records of a kernel that is launched in the block take no time."""
+    before = listening.free
+    listening.free = own_instructions(kernel.asm["cubin"], kernel)
+    try:
+        yield
+    finally:
+        listening.free = before
+
+
+@lru_cache(maxsize=64)
+def own_instructions(cubin: bytes, kernel: Any) -> tuple[int, ...]:
+    """Which instructions of a kernel its records brought."""
+    return tuple(n for n, op in enumerate(read_code(kernel).instructions) if op.ours)
+
+
+@contextmanager
+def remembered() -> Iterator[Callable[[], None]]:
+    """Gives a function that brings the memory back that the first launch in the block could touch."""
+    kept: list[tuple[np.ndarray, np.ndarray]] = []
+    before = listening.before
+
+    def keep(made: Image) -> None:
+        listening.before = before
+        for start, end in sorted(set(made.given)):
+            memory = np.ctypeslib.as_array((ctypes.c_uint8 * (end - start)).from_address(start))
+            kept.append((memory, memory.copy()))
+
+    def restore() -> None:
+        for memory, copy in kept:
+            memory[:] = copy
+
+    listening.before = keep
+    try:
+        yield restore
+    finally:
+        listening.before = before
