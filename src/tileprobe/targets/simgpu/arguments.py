@@ -50,7 +50,7 @@ def _bytes(kernel: str, name: str, kind: str, value: Any) -> bytes:
     try:
         if kind.startswith("*"):
             return struct.pack("<Q", pointer(value))
-        if kind == "nvTmaDesc":
+        if kind in ("nvTmaDesc", "bytes"):
             return bytes(value)
         if kind in _INTEGERS:
             bits = _INTEGERS[kind]

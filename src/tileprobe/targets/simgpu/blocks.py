@@ -57,6 +57,7 @@ class Image:
     keep: list[Any] = field(default_factory=list)
     watch: Watch | None = None  # the checks of races
     cluster: int = 1  # programs of a cluster
+    block: tuple[int, int, int] = (0, 1, 1)  # threads along each axis
     fast_sums: bool = False  # tensor cores add in plain single precision
     names: Sequence[Named] = ()  # of the arguments that are tensors
     given: Sequence[tuple[int, int]] = ()  # memory of the tensors that it was given
@@ -83,6 +84,7 @@ def image(
     parameters: bytes,
     ranges: list[tuple[int, int]],
     cluster: int = 1,
+    block: tuple[int, int, int] | None = None,
 ) -> Image:
     from tileprobe.targets.simgpu.engine.table import table
 
@@ -92,7 +94,8 @@ def image(
     banks[0] = first
     first[base : base + len(parameters)] = np.frombuffer(parameters, np.uint8)
     stack = local_bytes(program)
-    _put(first, _BLOCK, np.array([threads, 1, 1, grid[0] * cluster, *grid[1:]], np.uint32))
+    block = block or (threads, 1, 1)
+    _put(first, _BLOCK, np.array([*block, grid[0] * cluster, *grid[1:]], np.uint32))
     if program.arch >= 90:
         _put(first, _CLUSTER, np.array([cluster, 1, 1], np.uint32))
         _put(first, _CLUSTER_INVERSE, np.array([1 / cluster, 1, 1], np.float32))
@@ -111,7 +114,7 @@ def image(
             bank_table[n] = address(data), len(data)
     return Image(
         program, threads, shared_bytes, banks, _constants(program, banks), bank_table,
-        np.array(spans or [(0, 0)], np.int64), table(), functions, held, cluster=cluster,
+        np.array(spans or [(0, 0)], np.int64), table(), functions, held, cluster=cluster, block=block,
     )  # fmt: skip
 
 
@@ -207,6 +210,7 @@ class Block:
         """The warps of a program before its first instruction."""
         blocks = aligned(len(self.warps)).reshape(self.image.warps, self.warp_bytes)
         lanes = np.arange(at.LANES, dtype=np.uint32)
+        width, height, _ = self.image.block
         program = self.image.program
         for n, block in enumerate(blocks):
             words = block.view(np.uint32)
@@ -222,8 +226,10 @@ class Block:
                 at.W_LOCAL_BYTES - at.W_STEPS: self.local_bytes if self.image.program.local else 0,
             })  # fmt: skip
             rows = words[at.W_SPECIAL // 4 : at.W_TRASH // 4].reshape(-1, at.LANES)
+            thread = at.LANES * n + lanes
             special = {
-                "SR_TID.X": at.LANES * n + lanes, "SR_LANEID": lanes, "SR_SWINHI": at.SHARED_WINDOW >> 32,
+                "SR_TID.X": thread % width, "SR_TID.Y": thread // width % height,
+                "SR_TID.Z": thread // (width * height), "SR_LANEID": lanes, "SR_SWINHI": at.SHARED_WINDOW >> 32,
                 "SR_EQMASK": 1 << lanes, "SR_LTMASK": (1 << lanes) - 1, "SR_LEMASK": (2 << lanes.astype(np.uint64)) - 1,
                 "SR_VIRTID": 0, "SR_NTID": self.image.threads,
             }  # fmt: skip

@@ -25,7 +25,9 @@ _PARAM_CBANK, _REGCOUNT, _FRAME_SIZE, _KPARAM_INFO, _MAX_THREADS, _REQNTID = (
     0x05,
     0x10,
 )
-_MIN_STACK = 0x12
+_MIN_STACK, _CTA_PER_CLUSTER = 0x12, 0x3D
+_RESERVED = {90: 1024}  # bytes of shared memory that sm_90 keeps for itself, and that its cubins count
+_OF_SYMBOL = (_REGCOUNT, _FRAME_SIZE, _MIN_STACK)  # their first word is the number of a symbol
 _ADDRESS_64 = 2  # R_CUDA_64: the only relocation of constant banks that ptxas makes for Triton
 _LARGEST = 64 << 20  # bytes; Triton's kernels stay far below
 
@@ -55,7 +57,9 @@ class Cubin:
     code: bytes
     registers: int = 0
     stack_bytes: int = 0
-    threads: int = 0  # that a program must have; 0 where it is not said
+    threads: int = 0  # that a program must have, or may have at most; 0 where it is not said
+    block: tuple[int, int, int] | None = None  # what it must have along each axis, where that is said
+    cluster: tuple[int, int, int] | None = None  # programs of a cluster, where that is said
     parameter_base: int = 0
     parameters: list[Parameter] = field(default_factory=list)
     banks: dict[int, bytes] = field(default_factory=dict)
@@ -86,18 +90,36 @@ def _read(data: bytes, name: str | None) -> Cubin:
         raise BadCubin(f"this is no cubin: it is code for {elf.header['e_machine']}")
     sections = {section.name: section for section in elf.iter_sections()}
     kernels = [title[len(".text.") :] for title in sections if title.startswith(".text.")]
-    name = name or (kernels[0] if kernels else "")
+    name = _named(name, kernels)
     if name not in kernels:
         raise BadCubin(f"the cubin has no kernel {name!r}; it has {', '.join(kernels) or 'none'}")
     made = Cubin(name, _arch(elf), _bytes(sections[f".text.{name}"]))
     _read_banks(made, sections)
     _read_relocations(made, elf, sections)
-    _read_info(made, _bytes(sections[".nv.info"]) if ".nv.info" in sections else b"")
-    _read_info(made, _bytes(sections[f".nv.info.{name}"]) if f".nv.info.{name}" in sections else b"")
+    others = {n for n, s in enumerate(_symbols(sections)) if s in kernels and s != name}
+    _read_info(made, _bytes(sections[".nv.info"]) if ".nv.info" in sections else b"", others)
+    _read_info(made, _bytes(sections[f".nv.info.{name}"]) if f".nv.info.{name}" in sections else b"", set())
     made.parameters.sort(key=lambda parameter: parameter.offset)
     shared = sections.get(f".nv.shared.{name}")
     made.static_shared_bytes = int(shared.header["sh_size"]) if shared is not None else 0
+    made.static_shared_bytes = max(0, made.static_shared_bytes - _RESERVED.get(made.arch, 0))
     return made
+
+
+def _named(name: str | None, kernels: list[str]) -> str:
+    """The kernel of that name, or the only one that has it within its (mangled) name; the only one there is."""
+    if name in kernels:
+        return name
+    fitting = [each for each in kernels if name is None or name in each]
+    if len(fitting) > 1:
+        which = "several kernels" if name is None else f"several kernels with {name!r} in their names"
+        raise BadCubin(f"the cubin has {which}; name one of {', '.join(fitting)}")
+    return fitting[0] if fitting else name or ""
+
+
+def _symbols(sections: dict[str, Any]) -> list[str]:
+    table = sections.get(".symtab")
+    return [] if table is None else [symbol.name for symbol in table.iter_symbols()]
 
 
 def _arch(elf: Any) -> int:
@@ -151,8 +173,9 @@ def _read_relocations(made: Cubin, elf: Any, sections: dict[str, Any]) -> None:
             raise BadCubin(f"{title}: code that a linker has to complete is not taken")
 
 
-def _read_info(made: Cubin, data: bytes) -> None:
-    """Attributes: a format, a number, then nothing, a byte, a half word, or a size and as many bytes."""
+def _read_info(made: Cubin, data: bytes, others: set[int]) -> None:
+    """Attributes: a format, a number, then nothing, a byte, a half word, or a size and as many bytes. Those of a symbol
+    among the `others` are of another kernel."""
     at = 0
     while at + 4 <= len(data):
         form, number, small = struct.unpack_from("<BBH", data, at)
@@ -161,6 +184,8 @@ def _read_info(made: Cubin, data: bytes) -> None:
             continue
         value = data[at : at + small]
         at += (small + 3) & ~3
+        if number in _OF_SYMBOL and int.from_bytes(value[:4], "little") in others:
+            continue
         _take(made, number, value)
 
 
@@ -178,3 +203,6 @@ def _take(made: Cubin, number: int, value: bytes) -> None:
     elif number in (_REQNTID, _MAX_THREADS):
         x, y, z = struct.unpack("<III", value)
         made.threads = x * y * z
+        made.block = (x, y, z) if number == _REQNTID else made.block
+    elif number == _CTA_PER_CLUSTER:
+        made.cluster = struct.unpack("<III", value)

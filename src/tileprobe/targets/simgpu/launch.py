@@ -42,6 +42,9 @@ listening = Listening()
 class Launcher:
     """Called by Triton as `(gx, gy, gz, stream, function, packed, launch_metadata, enter, exit, *args)`."""
 
+    hidden = True  # whether the last parameters are scratch memory, as Triton's are
+    block: tuple[int, int, int] | None = None  # threads along each axis, where that is not one
+
     def __init__(self, src: Any, metadata: Any) -> None:
         self.src, self.metadata = src, metadata
         fn = getattr(src, "fn", None)
@@ -71,13 +74,22 @@ class Launcher:
         programs = grid[0] * grid[1] * grid[2] * cluster
         scratch = [self._scratch("global", programs), self._profile_scratch(programs)]
         values, spans = self._values(args)
-        values += [("scratch", "*i8", held) for held in scratch]
+        values += [("scratch", "*i8", held) for held in scratch if self.hidden]
         parameters = arguments.pack(self.kernel, values, program.cubin.parameters)
         given = spans + [span for _, _, value in values if (span := arguments.memory(value)) is not None]
         if program.swaps:
             given = [_whole_words(span) for span in given]
         ranges = given + _records()
-        made = image(program, grid, self.threads(program), self.metadata.shared, parameters, ranges, cluster)
+        made = image(
+            program,
+            grid,
+            self.threads(program),
+            self.metadata.shared,
+            parameters,
+            ranges,
+            cluster,
+            self.block,
+        )
         made.searches = holds_addresses(values)
         made.fast_sums, made.names = settings.fast_sums, arguments.named(values)
         level = settings.level()
