@@ -405,8 +405,10 @@ def bulk_loads_done():
         def wrong(b=b, what=what, total=total, tensor=tensor):
             b.shared[:16] = b.part("global")[:16]
             put_barrier(b, 40, barrier_word(1, 1, (1 << 19) - total, 0))
+            queue = b.part("bulk0").reshape(-1, at.ASYNC)
+            queue[0] = queue[at.ASYNC_ROOM - 1]  # it stays in the queue: its memory may be found
             b.set(
-                CTA_ASYNC_COUNT=0,
+                CTA_ASYNC_COUNT=1,
                 CTA_PROGRESS=b.get("CTA_PROGRESS") + at.ASYNC_ROOM - 1,
                 CTA_LAST_RANGE=1,
                 CTA_ERROR_PC=9,

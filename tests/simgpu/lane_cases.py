@@ -163,8 +163,13 @@ def _fields(kind, random):
             "mods": int(pick([0, signs])),
         }
     if kind == "predicates":
-        slots = random.random((7, 32)) < 0.5
-        return {"i0": int(random.integers(1, 128)), "i1": int(pick([0, 8, 16, 24])), "slots": slots}
+        slots, first = random.random((7, 32)) < 0.5, int(pick([0, at.UP0]))
+        return {
+            "i0": int(random.integers(1, 128)),
+            "i1": int(pick([0, 8, 16, 24])),
+            "i2": first,
+            "slots": slots,
+        }
     mods = signs | sizes
     if "half" in kind or kind == "halves":
         mods |= sum(int(random.integers(0, 3)) << at.HALVES + 2 * n for n in range(3))

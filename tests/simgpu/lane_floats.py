@@ -204,6 +204,12 @@ for _form in FORMS:
                 extreme(half(g, 0, n, part, f), half(g, 1, n, part, f), g.p0[n], nan), f)
             )
         )  # fmt: skip
+        known(f"vhmnmx_{_form}{'_nan' * _nan}", "halves")(
+            both(lambda g, n, part, f=FORMS[_form], nan=_nan: encoded(
+                extreme(extreme(half(g, 0, n, part, f), half(g, 1, n, part, f), g.p0[n], nan),
+                        half(g, 2, n, part, f), g.p0[n], nan), f)
+            )
+        )  # fmt: skip
 
 
 def half_outcomes(g, n, form):

@@ -183,6 +183,14 @@ def smaller(g, n, is_signed, plus):
     return pick(x, y, key=signed if is_signed else int)
 
 
+def at_least_zero(found):
+    return 0 if found >> 31 else found
+
+
+for _plus in (False, True):
+    known("iaddmnmx_relu" if _plus else "imnmx_relu", "negated")(
+        each(lambda g, n, plus=_plus: at_least_zero(smaller(g, n, True, plus)))
+    )
 for _signed in (False, True):
     for _plus in (False, True):
         known(("iaddmnmx" if _plus else "imnmx") + ("_s" if _signed else "_u"), "negated")(
@@ -203,6 +211,7 @@ def smallest(g, n, is_signed):
     return (min if g.p0[n] else max)(given, key=signed if is_signed else int)
 
 
+known("imnmx3_relu", "negated")(each(lambda g, n: at_least_zero(smallest(g, n, True))))
 for _kind, _signed in (("u", False), ("s", True)):
     known(f"imnmx_{_kind}16x2")(each(partial(smaller_pairs, is_signed=_signed)))
     known(f"imnmx3_{_kind}16x2")(each(partial(smaller_pairs, is_signed=_signed, three=True)))

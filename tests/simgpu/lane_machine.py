@@ -34,7 +34,7 @@ class Given:
     mask: int = 0xFFFFFFFF
     before: np.ndarray = field(default_factory=lambda: np.full((4, 32), 0xABCD0123, np.uint32))
     turned: tuple[bool, bool] = (False, False)  # whether the first two predicates are written with a `!`
-    slots: np.ndarray | None = None  # P0 to P6, for those that name them themselves
+    slots: np.ndarray | None = None  # P0 to P6, or those from I2 on, for those that name them themselves
 
     def negated(self, n: int) -> bool:
         return bool(self.mods >> at.NEGATE + n & 1)
@@ -78,18 +78,18 @@ class Machine:
         return int(self.words[at.W_PRED // 4 + n])
 
     def run(self, address: int, given: Given) -> dict[str, np.ndarray]:
-        """D: the rows of the result; P0, P1: predicate results; slots: P0 to P6 afterwards."""
+        """D: the rows of the result; P0, P1: predicate results; slots: P0 to P6 (or others, by I2) afterwards."""
         self.words[:] = 0
         slots = self.words[at.W_PRED // 4 :]
         slots[at.PT] = slots[at.UPT] = 0xFFFFFFFF
+        slots[8], slots[9] = 0x5A5A5A5A, 0xA5A5A5A5
         if given.slots is not None:
-            slots[:7] = [bits(row) for row in given.slots]
+            slots[given.i2 : given.i2 + 7] = [bits(row) for row in given.slots]
         # sources in P0, P1, P2; results in UP0 and UP1, which nobody reads
         else:
             slots[:3] = [
                 bits(p != turned) for p, turned in zip((given.p0, given.p1, given.p2), (*given.turned, False))
             ]
-        slots[8], slots[9] = 0x5A5A5A5A, 0xA5A5A5A5
         for operand, value in ((at.A, given.a), (at.B, given.b), (at.C, given.c), (at.D, given.before)):
             self.rows(operand)[:] = value
         uop = np.zeros(16, np.int32)
@@ -105,7 +105,8 @@ class Machine:
         mask = given.mask - (1 << 32) if given.mask >> 31 else given.mask
         places = (x.ctypes.data for x in (uop, self.warp, self.constants))
         _CALL(address)(*places, mask, self.scratch.ctypes.data)
+        first = given.i2 if given.slots is not None else 0
         return {
             "D": self.rows(at.D).copy(), "P0": lanes(self.slot(8)), "P1": lanes(self.slot(9)),
-            "slots": np.array([lanes(self.slot(n)) for n in range(7)]),
+            "slots": np.array([lanes(self.slot(first + n)) for n in range(7)]),
         }  # fmt: skip

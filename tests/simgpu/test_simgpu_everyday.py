@@ -227,3 +227,63 @@ def test_bulk_loads_of_tensors_known_by_their_addresses(timed):
         addresses = tileprobe.array(np.array([x.data_ptr() for x in given], np.int64))
         through_tables[(1,)](addresses, out, 32, 64)
     assert (out.numpy() == 6).all()
+
+
+@triton.jit
+def three_at_a_time(x, y, z, out, N: tl.constexpr, NAN: tl.constexpr):
+    i = tl.arange(0, N)
+    a, b, c = tl.load(x + i), tl.load(y + i), tl.load(z + i)
+    tl.store(out + i, tl.maximum(tl.maximum(a, b, NAN), c, NAN))
+    tl.store(out + N + i, tl.minimum(tl.minimum(a, b, NAN), c, NAN))
+
+
+@pytest.mark.parametrize("every", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_extremes_of_three_halves(dtype, every):
+    """sm_90 has one instruction for them; NaN loses, or wins where it is asked for."""
+    x, y, z = torch.randn(3, N, generator=torch.Generator().manual_seed(0)).to(dtype)
+    x[:40], y[20:60], z[30:50] = torch.nan, torch.nan, torch.nan
+    with tileprobe.use("sim:h100"):
+        out = torch.zeros(2, N, dtype=dtype)
+        nan = tl.PropagateNan.ALL if every else tl.PropagateNan.NONE
+        made = three_at_a_time[(1,)](x, y, z, out, N, nan)
+    assert "VHMNMX" in made.asm["sass"]
+    for found, pick in zip(out, (torch.maximum, torch.minimum) if every else (torch.fmax, torch.fmin)):
+        assert torch.equal(found.nan_to_num(99), pick(pick(x, y), z).nan_to_num(99))
+
+
+@triton.jit
+def at_least_zero(x, y, z, out, N: tl.constexpr):
+    i = tl.arange(0, N)
+    a, b, c = tl.load(x + i), tl.load(y + i), tl.load(z + i)
+    tl.store(out + i, tl.maximum(tl.minimum(a, b), 0))
+    tl.store(out + N + i, tl.maximum(tl.minimum(tl.minimum(a, b), c), 0))
+    tl.store(out + 2 * N + i, tl.maximum(tl.minimum(a + b, c), 0))
+
+
+def test_integers_held_above_zero():
+    """Which sm_90's instructions for extremes do on the way."""
+    x, y, z = torch.randint(-(1 << 30), 1 << 30, (3, N), generator=torch.Generator().manual_seed(0)).int()
+    with tileprobe.use("sim:h100"):
+        out = torch.zeros(3, N, dtype=torch.int32)
+        made = at_least_zero[(1,)](x, y, z, out, N)
+    assert all(f"{name}.RELU" in made.asm["sass"] for name in ("VIMNMX", "VIMNMX3", "VIADDMNMX"))
+    wanted = [torch.minimum(x, y), torch.minimum(torch.minimum(x, y), z), torch.minimum(x + y, z)]
+    assert torch.equal(out, torch.stack(wanted).clamp(min=0))
+
+
+@triton.jit
+def summed(x, out, N: tl.constexpr):
+    i = tl.program_id(0) * N + tl.arange(0, N)
+    tl.atomic_add(out + i % 13, tl.load(x + i))
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_sums_of_halves_by_several_programs_are_no_race(machine):
+    """On sm_80 ptxas makes them of an ordinary load and an exchange that compares."""
+    x = torch.randint(-4, 5, (4 * N,), generator=torch.Generator().manual_seed(0)).half()
+    out = torch.zeros(13, dtype=torch.float16)
+    with tileprobe.use(machine, check="all"):
+        summed[(4,)](x, out, N)
+    wanted = torch.zeros(13).index_add_(0, torch.arange(4 * N) % 13, x.float())
+    assert torch.equal(out.float(), wanted)

@@ -125,6 +125,11 @@ class Launcher:
                 f"kernel {self.kernel}: clusters of programs (num_ctas={made.cluster}) are not timed yet; run it"
                 " without timing"
             )
+        if any("ARRIVES" in text for text in made.program.texts):
+            raise TileProbeError(
+                f"kernel {self.kernel}: barriers at which asynchronous copies arrive (`cp.async.mbarrier.arrive`) are"
+                " not timed yet; run it without timing"
+            )
         if grid[0] * grid[1] * grid[2] == 0:
             return 0, 0.0
         machine: Machine = active.machine

@@ -99,7 +99,7 @@ def _decode(data: bytes, found: Cubin) -> Program:
             op.root in _ORDERED or (op.root in ("LDG", "LD") and "STRONG" in op.mods)
             for op in listing.instructions
         ),
-        copies=any(op.root == "LDGSTS" for op in listing.instructions),
+        copies=any(op.root in ("LDGSTS", "ARRIVES") for op in listing.instructions),
         local=any(op.root in ("LDL", "STL", "CALL", "LD", "ST") for op in listing.instructions),
     )
 

@@ -1,7 +1,8 @@
 """Asynchronous copies from global to shared memory, and matrices between shared memory and registers.
 
 A copy is checked when it is issued and done when it is waited for: what reads shared memory without waiting sees what
-was there before. Copies of a warp stand in a ring in its block's memory; when it is full, the oldest is done.
+was there before. Copies of a warp stand in a ring in its block's memory; when it is full, the oldest is done. ARRIVES
+puts an arrival at a barrier behind them; it comes, and all copies before it are done, when every warp has had a turn.
 """
 
 from __future__ import annotations
@@ -16,13 +17,15 @@ from tileprobe.targets.simgpu.engine.addresses import (
 )
 from tileprobe.targets.simgpu.engine.fields import field, predicate, row
 from tileprobe.targets.simgpu.engine.lanes_address import BYTES
+from tileprobe.targets.simgpu.engine.mbarriers import WORD, arrive_by_copy, passed
 from tileprobe.targets.simgpu.engine.memory import check_shared, own_shared
 from tileprobe.targets.simgpu.engine.numbers import NUMBERS, family
 
-_LDGSTS, _LDGDEPBAR, _DEPBAR, _LDSM, _STSM = (
-    NUMBERS[n] for n in ("LDGSTS", "LDGDEPBAR", "DEPBAR", "LDSM", "STSM")
+_LDGSTS, _LDGDEPBAR, _DEPBAR, _LDSM, _STSM, _ARRIVES = (
+    NUMBERS[n] for n in ("LDGSTS", "LDGDEPBAR", "DEPBAR", "LDSM", "STSM", "ARRIVES")
 )
-# A copy in the ring: mask, mask of those that become zeros, bytes, group; addresses of the lanes; place in the code
+# A copy in the ring: mask, mask of those that become zeros, bytes, group; addresses of the lanes; place in the code. An
+# arrival: mask, the warp's time, how it arrives (negated), group; addresses of the barriers in place of the targets'.
 _MASK, _ZEROS, _SIZE, _GROUP_OF, _FROM, _TO, _PC = 0, 4, 8, 12, 16, 272, 528
 COPY = 544
 RING = 64
@@ -30,10 +33,24 @@ _MADE, _DONE, _GROUP, _RING = at.W_COPIES_MADE, at.W_COPIES_DONE, at.W_GROUP, at
 
 
 @part
-def _do(cta, warp, place):
-    """Copies what one entry says."""
+def _arrived(cta, place):
+    """An arrival that the copies before it were waited for by. OK or a fault."""
+    raw.put64(cta + at.CTA_ARRIVALS, raw.i64(cta + at.CTA_ARRIVALS) - 1)
+    for lane in range(32):
+        address = raw.i64(place + _TO + 8 * lane)
+        if (raw.u32(place + _MASK) >> lane) & 1:
+            if not arrive_by_copy(cta, address, -raw.i32(place + _SIZE)):
+                return _wrong(cta, at.BAD_MBARRIER, lane, address, 0)
+    return at.OK
+
+
+@part
+def _do(cta, warp, place, time):
+    """Copies what one entry says. OK, or a fault of an arrival."""
     mask, zeros, size = raw.u32(place + _MASK), raw.u32(place + _ZEROS), raw.i32(place + _SIZE)
-    shadow.copied(cta, warp, place + _TO, mask, size, raw.i32(place + _PC))
+    if size < 0:
+        return _arrived(cta, place)
+    shadow.copied(cta, warp, place + _TO, mask, size, raw.i32(place + _PC), time)
     for lane in range(32):
         if (mask >> lane) & 1:
             target = raw.i64(place + _TO + 8 * lane)
@@ -41,6 +58,36 @@ def _do(cta, warp, place):
                 raw.fill(target, 0, size)
             else:
                 raw.copy(target, raw.i64(place + _FROM + 8 * lane), size)
+    return at.OK
+
+
+@part
+def _arrive_of(cta, warp):
+    """Does the copies of a warp up to its last arrival."""
+    ring, made, done, wrong = raw.i64(warp + _RING), raw.i32(warp + _MADE), raw.i32(warp + _DONE), at.OK
+    while True:
+        last = done
+        while last < made and raw.i32(ring + COPY * (last % RING) + _SIZE) >= 0:
+            last += 1
+        if last == made or wrong:
+            raw.put32(warp + _DONE, done)
+            return wrong
+        arrival = ring + COPY * (last % RING)
+        while done <= last:
+            wrong = _do(cta, warp, ring + COPY * (done % RING), raw.u32(arrival + _ZEROS))
+            done += 1
+        if wrong:
+            raw.put64(cta + at.CTA_ERROR_PC, raw.i32(arrival + _PC))
+
+
+@part
+def arrive_all(cta):
+    """Does what arrivals wait for, of all warps of a program, and the arrivals. OK or a fault."""
+    for n in range(raw.i64(cta + at.CTA_WARP_COUNT)):
+        wrong = _arrive_of(cta, raw.i64(cta + at.CTA_WARPS) + n * raw.i64(cta + at.CTA_WARP_BYTES))
+        if wrong:
+            return wrong
+    return at.OK
 
 
 @part
@@ -52,16 +99,32 @@ def loaded_last(warp):
 
 @part
 def complete(cta, warp, pending):
-    """Does copies, the oldest first, until only the newest `pending` groups are left."""
+    """Does copies, the oldest first, until only the newest `pending` groups are left. OK, or a fault of an arrival."""
+    wrong = at.OK
     ring, made, done = raw.i64(warp + _RING), raw.i32(warp + _MADE), raw.i32(warp + _DONE)
     last = raw.i32(warp + _GROUP) - pending
     while done < made:
         place = ring + COPY * (done % RING)
         if raw.i32(place + _GROUP_OF) >= last:
             break
-        _do(cta, warp, place)
+        wrong = _do(cta, warp, place, 0)
         done += 1
+        if wrong:
+            break
     raw.put32(warp + _DONE, done)
+    return wrong
+
+
+@part
+def _place(cta, warp):
+    """A place in the ring for what is issued; if it is full, the oldest is done. And OK, or a fault of that."""
+    made, wrong = raw.i32(warp + _MADE), at.OK
+    place = raw.i64(warp + _RING) + COPY * (made % RING)
+    if made - raw.i32(warp + _DONE) >= RING:
+        wrong = _do(cta, warp, place, 0)
+        raw.put32(warp + _DONE, raw.i32(warp + _DONE) + 1)
+    raw.put32(warp + _MADE, made + 1)
+    return place, wrong
 
 
 @part
@@ -82,11 +145,9 @@ def _copy(uop, warp, cta, constants, mask, pc):
         if wrong:
             return wrong
         shadow.touch(cta, warp, other, loaded, size, shadow.READ, 0)
-    made = raw.i32(warp + _MADE)
-    place = raw.i64(warp + _RING) + COPY * (made % RING)
-    if made - raw.i32(warp + _DONE) >= RING:
-        _do(cta, warp, place)
-        raw.put32(warp + _DONE, raw.i32(warp + _DONE) + 1)
+    place, wrong = _place(cta, warp)
+    if wrong:
+        return wrong
     shadow.copies(cta, warp, out, mask, size)
     raw.put32(place + _PC, pc)
     raw.put32(place + _MASK, mask)
@@ -97,7 +158,38 @@ def _copy(uop, warp, cta, constants, mask, pc):
     for lane in range(32):
         raw.put64(place + _TO + 8 * lane, base + raw.i64(out + 8 * lane))
         raw.put64(place + _FROM + 8 * lane, raw.i64(other + 8 * lane))
-    raw.put32(warp + _MADE, made + 1)
+    return at.OK
+
+
+@part
+def _arrive(uop, warp, cta, constants, mask, pc):
+    """ARRIVES: when the copies up to here are done, each lane arrives at a barrier. I2: how."""
+    out, how = raw.i64(cta + at.CTA_SCRATCH), field(uop, at.I2)
+    shared_addresses(uop, warp, cta, constants, mask, out)
+    if how == WORD:
+        wrong = check_shared(cta, out, mask, 8)
+        if wrong:
+            return wrong
+    block, time = clocks.block_of(cta), 0
+    if block:
+        time = clocks.now(block, raw.i32(warp + at.W_NUMBER))
+    for lane in range(32):
+        if (mask >> lane) & 1:
+            address = raw.i64(out + 8 * lane)
+            if how != WORD and passed(cta, address, 0) < 0:
+                return _wrong(cta, at.BAD_MBARRIER, lane, address, 0)
+            if block:
+                clocks.release(cta, warp, clocks.in_memory(block, address))
+    place, wrong = _place(cta, warp)
+    if wrong:
+        return wrong
+    raw.put32(place + _PC, pc)
+    raw.put32(place + _MASK, mask)
+    raw.put32(place + _ZEROS, time)
+    raw.put32(place + _SIZE, -how)
+    raw.put32(place + _GROUP_OF, raw.i32(warp + _GROUP))
+    raw.copy(place + _TO, out, 8 * 32)
+    raw.put64(cta + at.CTA_ARRIVALS, raw.i64(cta + at.CTA_ARRIVALS) + 1)
     return at.OK
 
 
@@ -162,7 +254,7 @@ def _wrong(cta, kind, lane, address, more):
     return kind
 
 
-@family("LDGSTS", "LDGDEPBAR", "DEPBAR", "LDSM", "STSM")
+@family("LDGSTS", "LDGDEPBAR", "DEPBAR", "LDSM", "STSM", "ARRIVES")
 def copies(op, uop, warp, cta, constants, mask, pc):
     if mask == 0:
         return at.OK
@@ -172,7 +264,9 @@ def copies(op, uop, warp, cta, constants, mask, pc):
         raw.put32(warp + _GROUP, raw.i32(warp + _GROUP) + 1)
         return at.OK
     if op == _DEPBAR:
-        complete(cta, warp, field(uop, at.I0))
+        wrong = complete(cta, warp, field(uop, at.I0))
         clocks.wait_groups(cta, warp, clocks.STORES, field(uop, at.I0))
-        return at.OK
+        return wrong
+    if op == _ARRIVES:
+        return _arrive(uop, warp, cta, constants, mask, pc)
     return _matrices(uop, warp, cta, constants, mask, op == _LDSM)

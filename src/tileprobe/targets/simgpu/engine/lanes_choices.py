@@ -12,23 +12,26 @@ from tileprobe.targets.simgpu.engine.lanes import I32, Lanes, handler, named
 A, B, C = at.A, at.B, at.C
 
 
-def _chosen(k: Lanes, first: Any, others: list[Any], signed: bool) -> Any:
-    """The smallest where the predicate holds, else the largest."""
+def _chosen(k: Lanes, first: Any, others: list[Any], signed: bool, relu: bool = False) -> Any:
+    """The smallest where the predicate holds, else the largest; `relu`: at least 0."""
     b, smaller, value = k.b, k.vector_of(k.predicate(0)), first
     for other in others:
         less = (b.icmp_signed if signed else b.icmp_unsigned)("<", value, other)
         value = b.select(smaller, b.select(less, value, other), b.select(less, other, value))
+    if relu:
+        zero = k.splat(0, I32)
+        value = b.select(b.icmp_signed("<", value, zero), zero, value)
     return value
 
 
-def _extreme(k: Lanes, signed: bool, sources: tuple[int, ...]) -> None:
+def _extreme(k: Lanes, signed: bool, sources: tuple[int, ...], relu: bool = False) -> None:
     first, *others = (k.integer(source) for source in sources)
-    k.out(_chosen(k, first, others, signed))
+    k.out(_chosen(k, first, others, signed, relu))
 
 
-def _extreme_of_sum(k: Lanes, signed: bool) -> None:
+def _extreme_of_sum(k: Lanes, signed: bool, relu: bool = False) -> None:
     """A + B against C."""
-    k.out(_chosen(k, k.b.add(k.integer(A), k.integer(B)), [k.integer(C)], signed))
+    k.out(_chosen(k, k.b.add(k.integer(A), k.integer(B)), [k.integer(C)], signed, relu))
 
 
 def _parts(k: Lanes, source: int, bits: int, signed: bool) -> list[Any]:
@@ -57,6 +60,9 @@ for _signed in (False, True):
     for _name, _sources in (("imnmx", (A, B)), ("imnmx3", (A, B, C))):
         handler(f"{_name}_{_kind}", partial(_extreme, signed=_signed, sources=_sources))
         handler(f"{_name}_{_kind}16x2", partial(_extreme_pairs, signed=_signed, sources=_sources))
+handler("iaddmnmx_relu", partial(_extreme_of_sum, signed=True, relu=True))
+handler("imnmx_relu", partial(_extreme, signed=True, sources=(A, B), relu=True))
+handler("imnmx3_relu", partial(_extreme, signed=True, sources=(A, B, C), relu=True))
 
 
 @named("iadd_16x2")

@@ -122,13 +122,13 @@ def _hadd2_f32(k: Lanes, form: str) -> None:
     k.out_float(k.b.fadd(x, y))
 
 
-def _hmnmx2(k: Lanes, form: str, nan: bool) -> None:
-    smaller = k.vector_of(k.predicate(0))
-    first, second = halves(k, A, form), halves(k, B, form)
-    results = [
-        to_half(k, k.b.bitcast(extreme(k, x, y, smaller, nan), vector(F32)), form)
-        for x, y in zip(first, second)
-    ]
+def _hmnmx(k: Lanes, form: str, nan: bool, sources: tuple[int, ...]) -> None:
+    """The smallest or largest of two or three, in each half."""
+    smaller, results = k.vector_of(k.predicate(0)), []
+    for value, *others in zip(*(halves(k, source, form) for source in sources)):
+        for other in others:
+            value = k.b.bitcast(extreme(k, value, other, smaller, nan), vector(F32))
+        results.append(to_half(k, value, form))
     k.out(_pair(k, *results))
 
 
@@ -161,7 +161,10 @@ for _form in FORMATS:
     handler(f"hadd2_f32_{_form}", partial(_hadd2_f32, form=_form))
     handler(f"hset2_{_form}", partial(_hset2, form=_form))
     for _flag in (False, True):
-        handler(f"hmnmx2_{_form}{'_nan' * _flag}", partial(_hmnmx2, form=_form, nan=_flag))
+        for _name, _sources in (("hmnmx2", (A, B)), ("vhmnmx", (A, B, C))):
+            handler(
+                f"{_name}_{_form}{'_nan' * _flag}", partial(_hmnmx, form=_form, nan=_flag, sources=_sources)
+            )
         handler(f"hsetp2_{_form}{'_both' * _flag}", partial(_hsetp2, form=_form, both=_flag))
 
 

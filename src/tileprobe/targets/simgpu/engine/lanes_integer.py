@@ -428,12 +428,12 @@ def isetp_ex(k: Lanes) -> None:
 
 @named("p2r")
 def p2r(k: Lanes) -> None:
-    """P0 to P6 as bits of a byte (at bit I1), where the mask I0 says so; other bits are A's."""
+    """P0 to P6 as bits of a byte (at bit I1), where the mask I0 says so; other bits are A's. I2: which is the first."""
     b = k.b
-    mask, base = k.field(at.I0), k.field(at.I1)
+    mask, base, first = k.field(at.I0), k.field(at.I1), k.field(at.I2)
     value = k.splat(0, I32)
     for n in range(7):
-        lanes = b.zext(k.vector_of(k.slot(I32(n))), vector(I32))
+        lanes = b.zext(k.vector_of(k.slot(b.add(first, I32(n)))), vector(I32))
         value = b.or_(value, b.shl(lanes, k.splat(n, I32)))
     amount = k.splat(base)
     value, mask = b.shl(value, amount), b.shl(k.splat(mask), amount)
@@ -443,14 +443,15 @@ def p2r(k: Lanes) -> None:
 
 @named("r2p")
 def r2p(k: Lanes) -> None:
-    """P0 to P6 from bits of A (from bit I1 on), where the mask I0 says so."""
+    """P0 to P6 from bits of A (from bit I1 on), where the mask I0 says so. I2: which is the first."""
     b = k.b
+    first = b.shl(b.zext(k.field(at.I2), I64), I64(2))
     mask, amount = k.field(at.I0), k.splat(k.field(at.I1))
     value = b.lshr(k.row(A), amount)
     for n in range(7):
         bit = b.and_(b.lshr(value, k.splat(n, I32)), k.splat(1, I32))
         bits = k.bits_of(b.icmp_unsigned("!=", bit, k.splat(0, I32)))
         where = b.and_(k.mask, b.neg(b.and_(b.lshr(mask, I32(n)), I32(1))))
-        place = b.inttoptr(b.add(k.warp, I64(at.W_PRED + 4 * n)), POINTER)
+        place = b.inttoptr(b.add(b.add(k.warp, first), I64(at.W_PRED + 4 * n)), POINTER)
         before = b.load(place, typ=I32, align=4)
         b.store(b.or_(b.and_(before, b.xor(where, I32(-1))), b.and_(bits, where)), place, align=4)

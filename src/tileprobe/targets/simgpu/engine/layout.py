@@ -24,7 +24,7 @@ HALVES = 8
 INVERT = 14  # a bit each: all bits of A, B, C are inverted
 
 # -- predicates: slots of 32 bits, one a lane ----------------------------------------------------------------------
-PT, UPT, NOWHERE = 7, 15, 16  # P0 to P6, always true, UP0 to UP6, always true, where writes are lost
+PT, UP0, UPT, NOWHERE = 7, 8, 15, 16  # P0 to P6, always true, UP0 to UP6, always true, where writes are lost
 
 # -- a warp --------------------------------------------------------------------------------------------------------
 W_PRED = 0
@@ -73,10 +73,11 @@ ZERO_ROWS = 128  # the widest operand: the accumulator of a warp group
     CTA_LAST_RANGE, CTA_BANKS, CTA_NEXT, CTA_LIVE, CTA_ERROR, CTA_ERROR_PC, CTA_ERROR_WARP, CTA_ERROR_LANE,
     CTA_ERROR_ADDRESS, CTA_ERROR_MORE, CTA_SCRATCH, CTA_STEPS, CTA_CYCLE, CTA_PROGRESS, CTA_SHADOW, CTA_CHECKS,
     CTA_ASYNC, CTA_ASYNC_COUNT, CTA_NUMERICS, CTA_ERROR_OTHER, CTA_CLUSTER_SIZE, CTA_CODE_BASE, CTA_EPOCH,
-    CTA_TABLE, CTA_TEMPLATE, CTA_RACES,
-) = (8 * n for n in range(42))  # fmt: skip
-# The shadow of shared memory, a byte for each byte: nobody has written it, it holds a value, a copy to it is under way
-UNWRITTEN, WRITTEN, UNDER_WAY = range(3)
+    CTA_TABLE, CTA_TEMPLATE, CTA_RACES, CTA_ARRIVALS,
+) = (8 * n for n in range(43))  # fmt: skip
+# The shadow of shared memory, a byte for each byte: nobody has written it, it holds a value, a copy to it is under way,
+# it is a barrier of sm_80, which ordinary loads look at
+UNWRITTEN, WRITTEN, UNDER_WAY, BARRIER_WORD = range(4)
 ASYNC_ROOM = 256  # bulk copies under way in a program, at most
 ASYNC = (
     64  # bytes of one: 32-bit fields: shared address, mbarrier, coordinates; then the descriptor's address

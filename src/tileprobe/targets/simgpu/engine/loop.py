@@ -15,6 +15,7 @@ from tileprobe.targets.simgpu.engine.bulk import complete_all
 from tileprobe.targets.simgpu.engine.calls import call, execute
 from tileprobe.targets.simgpu.engine.clusters import cluster_opened, open_cluster
 from tileprobe.targets.simgpu.engine.control import rotate
+from tileprobe.targets.simgpu.engine.copies import arrive_all
 from tileprobe.targets.simgpu.engine.fields import ALL, decoded, splat
 from tileprobe.targets.simgpu.engine.mbarriers import passed
 from tileprobe.targets.simgpu.engine.numbers import FIRST, LEAVE, STAY, SYSTEM
@@ -111,12 +112,15 @@ def _round(cta):
             raw.put64(cta + at.CTA_ERROR_WARP, n)
             raw.put64(cta + at.CTA_ERROR_PC, raw.i32(warp + _PC))
             return at.SYSTEM_CALL if why == SYSTEM else at.FAULT
+    why = at.OK
     if raw.i64(cta + at.CTA_ASYNC_COUNT):
         why = complete_all(cta)
-        if why:
-            raw.put64(cta + at.CTA_ERROR, why)
-            raw.put64(cta + at.CTA_ERROR_WARP, -1)
-            return at.FAULT
+    if why == at.OK and raw.i64(cta + at.CTA_ARRIVALS):
+        why = arrive_all(cta)
+    if why:
+        raw.put64(cta + at.CTA_ERROR, why)
+        raw.put64(cta + at.CTA_ERROR_WARP, -1)
+        return at.FAULT
     return at.FINISHED
 
 
@@ -173,6 +177,7 @@ def start(worker, cluster, cta, rank):
         at.CTA_PROGRESS,
         at.CTA_EPOCH,
         at.CTA_ASYNC_COUNT,
+        at.CTA_ARRIVALS,
     ):
         raw.put64(cta + place, 0)
     raw.put64(cta + at.CTA_LIVE, count)

@@ -2,20 +2,31 @@
 
 Eight bytes each, in a form of our own: arrivals missing (20 bits), arrivals of a phase (20), bytes missing (21,
 signed), two bits that say that it is one, the phase. Shared memory that nobody has made a barrier of is refused.
+
+On sm_80 a kernel's own code makes barriers and looks at them, with ordinary stores and loads, so their form is the
+hardware's: in the low word 2**30 less the arrivals of a phase, in the high one 2**31 less those that are missing, with
+the phase in its highest bit. An arrival counts up, which turns the phase when none is missing.
 """
 
 from __future__ import annotations
 
 from tileprobe.targets.jit import part
-from tileprobe.targets.simgpu.engine import clocks, raw
+from tileprobe.targets.simgpu.engine import clocks, raw, shadow
 from tileprobe.targets.simgpu.engine import layout as at
+from tileprobe.targets.simgpu.engine.addresses import shared_addresses
 from tileprobe.targets.simgpu.engine.clusters import member
 from tileprobe.targets.simgpu.engine.fields import field, put_predicate, row
+from tileprobe.targets.simgpu.engine.memory import check_shared
 from tileprobe.targets.simgpu.engine.numbers import NUMBERS, STAY, family
 
-_EXCH, _ARRIVE, _PHASE, _CCTL = (
-    NUMBERS[n] for n in ("SYNCS_EXCH", "SYNCS_ARRIVE", "SYNCS_PHASE", "SYNCS_CCTL")
+_EXCH, _ARRIVE, _PHASE, _CCTL, _ARRIVE_80 = (
+    NUMBERS[n] for n in ("SYNCS_EXCH", "SYNCS_ARRIVE", "SYNCS_PHASE", "SYNCS_CCTL", "ATOMS_ARRIVE")
 )
+WORD, ARRIVAL, BYTE = (
+    1,
+    2,
+    3,
+)  # what a warp's copies do when they are done: arrive on sm_80, on sm_90, bring a byte
 _COUNT, _BYTES = (1 << 20) - 1, (1 << 21) - 1
 _HALF = 1 << 20
 _MARK = 1 << 61
@@ -98,7 +109,7 @@ def _no_barrier(cta, lane, address):
 
 @part
 def _arrive(uop, warp, cta, constants, mask):
-    """I2: bits 0 and 1: arrivals, 0, 1, or what the register says (2); bit 2: bytes, none or what it says."""
+    """I2: bits 0 and 1: arrivals, 0, 1, or what the register says (2); bit 2: as many bytes as it says; bit 3: one."""
     how = field(uop, at.I2)
     values = row(uop, at.C, warp, constants)
     for lane in range(32):
@@ -109,7 +120,7 @@ def _arrive(uop, warp, cta, constants, mask):
         block = clocks.block_of(cta)
         if block:
             clocks.release(cta, warp, clocks.in_memory(block, address))
-        if not change(cta, address, arrivals, value if how & 4 else 0):
+        if not change(cta, address, arrivals, value if how & 4 else how >> 3):
             return _no_barrier(cta, lane, address)
     return at.OK
 
@@ -137,10 +148,51 @@ def _wait(uop, warp, cta, constants, mask):
     return STAY
 
 
-@family("SYNCS_EXCH", "SYNCS_ARRIVE", "SYNCS_PHASE", "SYNCS_CCTL")
+@part
+def _arrive_at_word(place):
+    high = (raw.u32(place + 4) + 1) & 0xFFFFFFFF
+    if high & 0x7FFFFFFF == 0:
+        high |= (1 << 30) + (raw.u32(place) & 0x3FFFFFFF)
+    raw.put32(place + 4, high)
+
+
+@part
+def arrive_by_copy(cta, address, how):
+    """The copies that a lane has issued are done. Whether there is a barrier to arrive at."""
+    if how == ARRIVAL:
+        return change(cta, address, 1, 0)
+    if how == BYTE:
+        return change(cta, address, 0, -1)
+    _arrive_at_word(raw.i64(cta + at.CTA_SHARED) + address)
+    return True
+
+
+@part
+def _arrive_at_words(uop, warp, cta, constants, mask):
+    """ATOMS.ARRIVE: each lane once; the result is what was there before."""
+    out = raw.i64(cta + at.CTA_SCRATCH)
+    shared_addresses(uop, warp, cta, constants, mask, out)
+    wrong = check_shared(cta, out, mask, 8)
+    if wrong == at.OK:
+        wrong = shadow.arrives(cta, warp, out, mask)
+    if wrong:
+        return wrong
+    target = row(uop, at.D, warp, constants)
+    for lane in range(32):
+        if (mask >> lane) & 1:
+            place = raw.i64(cta + at.CTA_SHARED) + raw.i64(out + 8 * lane)
+            raw.put32(target + 4 * lane, raw.u32(place))
+            raw.put32(target + at.ROW + 4 * lane, raw.u32(place + 4))
+            _arrive_at_word(place)
+    return at.OK
+
+
+@family("SYNCS_EXCH", "SYNCS_ARRIVE", "SYNCS_PHASE", "SYNCS_CCTL", "ATOMS_ARRIVE")
 def syncs(op, uop, warp, cta, constants, mask, pc):
     if mask == 0:
         return at.OK
+    if op == _ARRIVE_80:
+        return _arrive_at_words(uop, warp, cta, constants, mask)
     if op == _ARRIVE:
         return _arrive(uop, warp, cta, constants, mask)
     if op == _PHASE:

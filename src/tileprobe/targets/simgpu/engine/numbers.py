@@ -23,7 +23,7 @@ _NAMES = (
     "BMOV_READ", "BMOV_WRITE", "LEPC", "NANOSLEEP", "BRA_DIV",
     # memory
     "LDG", "STG", "LDS", "STS", "LDL", "STL", "LD", "ST", "LDC", "LDSM", "STSM", "LDGSTS", "LDGDEPBAR", "DEPBAR",
-    "ATOMG", "ATOMS", "ATOM", "ARRIVES",
+    "ATOMG", "ATOMS", "ATOM", "ARRIVES", "ATOMS_ARRIVE",
     # between lanes
     "SHFL", "VOTE", "VOTEU", "R2UR", "REDUX", "ELECT", "MATCH",
     # one lane at a time

@@ -137,6 +137,14 @@ def write(block, warp, offset, size, lane, same, atomic):
 
 
 @part
+def use(block, warp, offset, size, lane):
+    """A warp looks at a barrier of sm_80, or changes it: who made it must lie behind, others may look meanwhile."""
+    piece = _piece(block, offset)
+    if not _after_write(block, piece, raw.i32(warp + at.W_NUMBER)):
+        _note(block, findings.READ_WRITTEN, raw.u32(piece + _WROTE_BY), warp, offset, size, lane)
+
+
+@part
 def undisputed(block, warp, offset, size):
     """Whether the last writing of all pieces lies behind a warp."""
     number, shift = raw.i32(warp + at.W_NUMBER), raw.i64(block + clocks.SHIFT)

@@ -12,7 +12,7 @@ from tileprobe.targets.simgpu.engine import raw
 from tileprobe.targets.simgpu.engine.calls import call
 from tileprobe.targets.simgpu.engine.numbers import NUMBERS
 
-LOADS, STORES, GLOBAL, STORE, COPIES, COPY, COPIED, LOADED, ENGINE, ATOMICS, LINE = range(11)
+LOADS, STORES, GLOBAL, STORE, COPIES, COPY, COPIED, LOADED, ENGINE, ATOMICS, ARRIVES, LINE = range(12)
 READ, WRITE, ATOMIC, STRONG_READ, STRONG_WRITE = range(5)  # how global memory is touched
 STRONG = 0x200  # of I2 of a load or a store: it is seen by all in order, as an atomic is
 _WATCH = 8 * NUMBERS["WATCH"]
@@ -51,6 +51,12 @@ def atomics(cta, warp, out, mask, size):
 
 
 @part
+def arrives(cta, warp, out, mask):
+    """The lanes of a warp arrive at barriers of sm_80 at the addresses at `out`."""
+    return _ask(cta, ARRIVES, out, warp, mask, 8, 0)
+
+
+@part
 def store(cta, warp, lane, offset, size, same):
     """A warp writes here. `same`: what is there already."""
     return _ask(cta, STORE, lane, warp, offset, size, 1 if same else 0)
@@ -69,10 +75,10 @@ def copy(cta, warp, offset, size):
 
 
 @part
-def copied(cta, warp, out, mask, size, pc):
+def copied(cta, warp, out, mask, size, pc, time):
     """Copies that a warp has waited for are done, to the places of this machine's memory at `out`: they count as the
-    warp's own writing, now."""
-    return _ask(cta, COPIED, out, warp, mask, size, pc)
+    warp's own writing, now. If a barrier was waited for instead: at the time at which the warp arrived at it."""
+    return _ask(cta, COPIED, out, warp, mask, size, pc | (time << 32))
 
 
 @part

@@ -10,6 +10,7 @@ from __future__ import annotations
 from tileprobe.targets.jit import part
 from tileprobe.targets.simgpu.engine import between, clocks, findings, races, raw, runs, shadow
 from tileprobe.targets.simgpu.engine import layout as at
+from tileprobe.targets.simgpu.engine.fields import first
 from tileprobe.targets.simgpu.engine.numbers import family
 from tileprobe.targets.simgpu.engine.shadow import mark
 
@@ -30,7 +31,7 @@ def _look(cta, warp, lane, offset, size):
             program = raw.i64(block + clocks.PROGRAM)
             findings.note(block, findings.UNWRITTEN, pc, number, program, pc, number, offset + n, size, lane)
             return at.OK
-        if state != at.WRITTEN:
+        if state in (at.UNWRITTEN, at.UNDER_WAY):
             raw.put64(cta + at.CTA_ERROR_LANE, lane)
             raw.put64(cta + at.CTA_ERROR_ADDRESS, offset + n)
             raw.put64(cta + at.CTA_ERROR_MORE, size)
@@ -40,10 +41,18 @@ def _look(cta, warp, lane, offset, size):
 
 
 @part
+def _is_barrier(cta, offset):
+    return raw.u8(raw.i64(cta + at.CTA_SHADOW) + offset) == at.BARRIER_WORD
+
+
+@part
 def _load(cta, warp, lane, offset, size):
     wrong = _look(cta, warp, lane, offset, size)
     block = raw.i64(cta + at.CTA_RACES)
-    if wrong == at.OK and block:
+    if wrong == at.OK and block and _is_barrier(cta, offset):  # a wait looks at it
+        races.use(block, warp, offset, size, lane)
+        clocks.acquire(cta, raw.i32(warp + at.W_NUMBER), clocks.in_memory(block, offset))
+    elif wrong == at.OK and block:
         races.read(block, warp, offset, size, lane)
     return wrong
 
@@ -92,19 +101,36 @@ def _stores(cta, warp, out, mask, size, source):
         for k in range(lane, lane + raw.i64(run + runs.LANES)):  # is it the same value?
             here = raw.i64(out + 8 * k) - start
             _store(cta, warp, k, here, size, between.holds(memory + here, source + 4 * k, size), False)
+    if size == 8 and mask & (mask - 1) == 0:
+        lane = first(mask)
+        if _counts(raw.u32(source + 4 * lane), raw.u32(source + at.ROW + 4 * lane)):
+            mark(cta, raw.i64(out + 8 * lane) - start, 8, at.BARRIER_WORD)
     return at.OK
 
 
 @part
-def _atomics(cta, warp, out, mask, size):
-    start = raw.i64(cta + at.CTA_SHARED_BASE)
+def _counts(low, high):
+    """Whether these words are a fresh barrier of sm_80: a number below 2**30 and 2**31 (`mbarriers`). As data they
+    would be a float near 2 and NaN."""
+    count = (1 << 30) - low
+    return high - low == 1 << 30 and 1 <= count < 1 << 20
+
+
+@part
+def _atomics(cta, warp, out, mask, size, arrives):
+    start, block = raw.i64(cta + at.CTA_SHARED_BASE), clocks.block_of(cta)
     for lane in range(32):
         if (mask >> lane) & 1:
             offset = raw.i64(out + 8 * lane) - start
             wrong = _look(cta, warp, lane, offset, size)
             if wrong:
                 return wrong
-            _store(cta, warp, lane, offset, size, False, True)
+            if block and _is_barrier(cta, offset):
+                races.use(block, warp, offset, size, lane)
+            else:
+                _store(cta, warp, lane, offset, size, False, True)
+            if arrives and block:
+                clocks.release(cta, warp, clocks.in_memory(block, offset))
     return at.OK
 
 
@@ -130,7 +156,7 @@ def _copy(cta, warp, lane, offset, size):
 
 
 @part
-def _copied(cta, warp, out, mask, size, pc):
+def _copied(cta, warp, out, mask, size, pc, time):
     count = runs.find(cta, out, mask, size, raw.i64(cta + at.CTA_SHARED))
     block, number = raw.i64(cta + at.CTA_RACES), raw.i32(warp + at.W_NUMBER)
     for n in range(count):
@@ -138,7 +164,8 @@ def _copied(cta, warp, out, mask, size, pc):
         offset, bytes_ = raw.i64(run + runs.OFFSET), raw.i64(run + runs.BYTES)
         mark(cta, offset, bytes_, at.WRITTEN)
         if block:
-            races.end_copy(block, number, clocks.now(block, number), pc, offset, bytes_)
+            when = time if time else clocks.now(block, number)
+            races.end_copy(block, number, when, pc, offset, bytes_)
     return at.OK
 
 
@@ -178,11 +205,13 @@ def watch(which, a, warp, cta, b, c, d):
     if which == shadow.COPY:
         return _copy(cta, warp, a, b, c)
     if which == shadow.COPIED:
-        return _copied(cta, warp, a, b, c, d)
+        return _copied(cta, warp, a, b, c, d & 0xFFFFFFFF, d >> 32)
     if which == shadow.LOADED:
         return _loaded(cta, a, b, c, d)
     if which == shadow.ENGINE:
         return _engine_reads(cta, warp, a, b, c)
     if which == shadow.ATOMICS:
-        return _atomics(cta, warp, a, b, c)
+        return _atomics(cta, warp, a, b, c, False)
+    if which == shadow.ARRIVES:
+        return _atomics(cta, warp, a, b, c, True)
     return between.line(cta, a, b, c, d & 1, d & 2)

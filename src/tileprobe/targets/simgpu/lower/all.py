@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tileprobe.targets.simgpu.engine import layout as at
+from tileprobe.targets.simgpu.engine.shadow import STRONG
 from tileprobe.targets.simgpu.listing import Listing
 from tileprobe.targets.simgpu.lower import (  # noqa: F401  they register
     control,
@@ -29,4 +30,18 @@ def lower(listing: Listing, arch: int) -> tuple[np.ndarray, Kernel]:
             raise case.refuse()
         lowering(case)
         made[n] = case.finish()
+    _compared_loads(listing, made)
     return made, kernel
+
+
+def _compared_loads(listing: Listing, made: np.ndarray) -> None:
+    """Of atomics that ptxas makes of an exchange (sums of halves on sm_80) the load before it is an ordinary one. The
+    exchange finds out whether it was in time, so for the checks it is as the exchange is: ordered."""
+    exchanges = {
+        (op.file, op.line, *made[n, [at.C, at.A, at.B, at.I0]])
+        for n, op in enumerate(listing.instructions)
+        if op.root == "ATOMG" and "CAS" in op.mods
+    }
+    for n, op in enumerate(listing.instructions):
+        if op.root == "LDG" and (op.file, op.line, *made[n, [at.D, at.A, at.B, at.I0]]) in exchanges:
+            made[n, at.I2] |= STRONG

@@ -144,14 +144,14 @@ def half(x: Case) -> None:
     x.emit(f"hadd2_f32_{form}" if whole else f"{op}_{form}{kind}")
 
 
-@lowers("HMNMX2")
+@lowers("HMNMX2", "VHMNMX")
 def hmnmx2(x: Case) -> None:
     form = "bf16" if x.has("BF16_V2", "BF16") else "f16"
     nan = x.has("NAN")
     x.result()
-    _halves(x, _SOURCES[:2])
+    _halves(x, _SOURCES[:2] if x.instruction.root == "HMNMX2" else _SOURCES)
     x.predicate(0)
-    x.emit(f"hmnmx2_{form}{'_nan' * nan}")
+    x.emit(f"{x.instruction.root.lower()}_{form}{'_nan' * nan}")
 
 
 @lowers("HSETP2", "HSET2")

@@ -17,7 +17,7 @@ from tileprobe.targets.simgpu.engine.groups import (
 from tileprobe.targets.simgpu.lower.case import Case, lowers
 
 _ARRIVALS = {
-    "A1TR": 1 | 4, "A1T0": 1, "A0TR": 4, "ART0": 2,
+    "A1TR": 1 | 4, "A1T0": 1, "A0TR": 4, "ART0": 2, "A0T1": 8,
 }  # arrivals and bytes: none, one, or what the register says  # fmt: skip
 _DESCRIPTOR = re.compile(r"gdesc\[UR(\d+)\]((?:\.\w+)*)")
 _SHAPE = re.compile(r"64x(\d+)x(\d+)")

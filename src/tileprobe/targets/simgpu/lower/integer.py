@@ -215,25 +215,32 @@ def flo(x: Case) -> None:
 @lowers("IMNMX", "VIMNMX", "UIMNMX")
 def imnmx(x: Case) -> None:
     pairs = x.one_of("U16x2", "S16x2", default="")
-    unsigned = x.has("U32")
-    x.has("S32")
+    kind = _numbers(x, pairs)
     x.result()
     x.source(at.A, "bits" if pairs else "integer")
     x.source(at.B, "bits" if pairs else "integer")
     x.predicate(0)
-    x.emit(f"imnmx_{pairs.lower()}" if pairs else "imnmx_u" if unsigned else "imnmx_s")
+    x.emit(f"imnmx_{kind}")
+
+
+def _numbers(x: Case, pairs: str = "") -> str:
+    """Which numbers an extreme is chosen of: two halves, 32 bits with or without a sign, or at least 0 (RELU)."""
+    unsigned = x.has("U32")
+    x.has("S32")
+    if pairs:
+        return pairs.lower()
+    return "u" if unsigned else "relu" if x.has("RELU") else "s"
 
 
 @lowers("VIMNMX3")
 def vimnmx3(x: Case) -> None:
     pairs = x.one_of("U16x2", "S16x2", default="")
-    unsigned = x.has("U32")
-    x.has("S32")
+    kind = _numbers(x, pairs)
     x.result()
     for source in (at.A, at.B, at.C):
         x.source(source, "bits" if pairs else "integer")
     x.predicate(0)
-    x.emit(f"imnmx3_{pairs.lower()}" if pairs else "imnmx3_u" if unsigned else "imnmx3_s")
+    x.emit(f"imnmx3_{kind}")
 
 
 @lowers("IDP")
@@ -250,12 +257,12 @@ def idp(x: Case) -> None:
 
 @lowers("VIADDMNMX")
 def viaddmnmx(x: Case) -> None:
-    unsigned = x.has("U32")
+    kind = _numbers(x)
     x.result()
     for source in (at.A, at.B, at.C):
         x.source(source)
     x.predicate(0)
-    x.emit("iaddmnmx_u" if unsigned else "iaddmnmx_s")
+    x.emit(f"iaddmnmx_{kind}")
 
 
 @lowers("ISETP", "UISETP")
@@ -282,19 +289,21 @@ def _byte(x: Case, text: str) -> tuple[str, int]:
     return name, 8 * int(byte or 0)
 
 
-@lowers("P2R", "R2P")
+@lowers("P2R", "R2P", "UP2UR", "UR2UP")
 def predicates(x: Case) -> None:
-    """All predicates of a lane at once, as bits of a register's byte."""
-    if x.instruction.root == "P2R":
+    """All predicates of a lane at once, as bits of a register's byte; or all of the uniform datapath."""
+    reads = x.instruction.root in ("P2R", "UP2UR")
+    if reads:
         x.result()
-    if x.take().text != "PR":
+    if x.take().text != ("UPR" if x.uniform else "PR"):
         raise x.refuse("predicates of another kind")
+    x.set(at.I2, at.UP0 if x.uniform else 0)
     name, shift = _byte(x, x.take().text.replace(".reuse", ""))
     x.operands.insert(0, read(name))
     x.source(at.A, "bits")
     x.set(at.I0, x.take().number)
     x.set(at.I1, shift)
-    x.emit(x.instruction.root.lower())
+    x.emit("p2r" if reads else "r2p")
 
 
 @lowers("S2R", "S2UR")

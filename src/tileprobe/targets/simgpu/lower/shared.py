@@ -5,6 +5,7 @@ from __future__ import annotations
 from tileprobe.targets.simgpu.engine import layout as at
 from tileprobe.targets.simgpu.engine.atomics import OPERATIONS, TYPES, VECTOR
 from tileprobe.targets.simgpu.engine.lanes_address import SECOND
+from tileprobe.targets.simgpu.engine.mbarriers import ARRIVAL, BYTE, WORD
 from tileprobe.targets.simgpu.lower.case import Case, lowers
 from tileprobe.targets.simgpu.lower.memory import size, wide_address
 
@@ -62,6 +63,18 @@ def matrices(x: Case) -> None:
     x.emit(x.instruction.root)
 
 
+@lowers("ARRIVES")
+def arrives(x: Case) -> None:
+    """Of the copies that a warp has issued: when they are done, each lane arrives at a barrier, or brings it a byte,
+    which an instruction before has announced."""
+    how = {"": WORD, "ARVCNT": ARRIVAL, "TRANSCNT": BYTE}[x.one_of("ARVCNT", "TRANSCNT", default="")]
+    if not x.has("LDGSTSBAR") or not x.has("64") or (how == WORD) != (x.kernel.arch < 90):
+        raise x.refuse("another kind of arrival")
+    x.set(at.I2, how)
+    x.address(wide=False)
+    x.emit("ARRIVES")
+
+
 _BYTES = {"U64": 8, "S64": 8, "F64": 8}
 # Several numbers side by side: the type of each word, and bytes
 _VECTORS = {
@@ -73,6 +86,13 @@ _VECTORS = {
 @lowers("ATOMG", "RED", "REDG", "ATOMS", "ATOM")
 def atomic(x: Case) -> None:
     root = x.instruction.root
+    if root == "ATOMS" and x.has("ARRIVE"):  # at a barrier in shared memory
+        if not x.has("64"):
+            raise x.refuse("this kind of atomic")
+        x.result(rows=2)
+        x.address(wide=False)
+        x.emit("ATOMS_ARRIVE")
+        return
     shared = root == "ATOMS"
     x.has(*_HINTS, "RN", "SPIN")
     flush = x.has("FTZ")
