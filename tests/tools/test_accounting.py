@@ -332,6 +332,10 @@ def test_a_heavy_launch_that_waited_is_not_taken_for_a_light_one():
     assert own_lengths([*alone, busy], Known(2))[-1] == 100.0
     assert own_and_least([*alone, replace(busy, ran_ns=600.0)], Known(2))[-1] == (350.0, 300.0)
     assert own_lengths([*alone, replace(busy, ran_ns=800.0)], Known(2))[-1] == 400.0
+    # and no launch took longer than they ran for: a thread that waited while the others had nothing to do
+    struck = Launch(9, grid=(4,), duration_ns=1000.0, preempted_ns=940.0)
+    assert own_lengths([struck], Known(2)) == [530.0]
+    assert own_lengths([replace(struck, ran_ns=70.0)], Known(2)) == [70.0]
 
 
 def test_kernels_of_recorded_programs_are_known():

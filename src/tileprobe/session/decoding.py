@@ -135,7 +135,7 @@ def _launch(launch: int, kernel: int, work: int, run: Recorded) -> Launch:
         sampling={} if run.sampling is None else run.sampling.to_json(),
         work=work,
         preempted_ns=None if run.waited_ns is None else float(run.waited_ns),
-        ran_ns=float(run.ran_ns or 0),
+        ran_ns=None if run.ran_ns is None else float(run.ran_ns),
     )
 
 

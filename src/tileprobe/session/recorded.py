@@ -47,7 +47,7 @@ class Recorded:
     exact: tuple[Exact, ...] = ()
     work: Hashable = None  # what it repeats: the same for launches of one work; None: told by the grid
     waited_ns: int | None = None  # what the operating system took from its programs; None where not known
-    ran_ns: int | None = None  # for how long its programs ran at the least, all threads together
+    ran_ns: int | None = None  # for how long its programs ran, all threads together; None where not known
     session_ns: int = 0  # time that the session itself took for it, in Python
     trips: tuple[
         tuple[int, int, int, int], ...

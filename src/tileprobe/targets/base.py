@@ -291,7 +291,7 @@ class Watch(Protocol):
         the operating system let something else run in their place, all threads together, where that is known;
         `duration_ns` is how long they took, where the machine has a better clock for that than Python's; `began_ns` is
         when they began, by the clock of `time.perf_counter_ns`, where that is known better than by `start`; `ran_ns` is
-        for how long they ran on processors at the least, all threads together, where that is known."""
+        for how long they ran on processors, all threads together, where that is known."""
         ...
 
     def stop(self) -> None: ...

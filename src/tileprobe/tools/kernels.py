@@ -109,18 +109,21 @@ def own_and_least(launches: Sequence[Launch], known: Known) -> list[tuple[float,
 
 def _own(launch: Launch, known: Known, alone: Sequence[float], least: float) -> tuple[float, float]:
     """Of a launch that had to wait: as long as those that had not, where there are enough between what it took at the
-    least and at the most; else its duration without its part of what its threads waited for together."""
+    least and at the most; else its duration without its part of what its threads waited for together. What they ran
+    for, where that is known, is the most that it can have taken by itself, and shared among them the least."""
     lasted, waited = launch.duration_ns or 0.0, launch.preempted_ns or 0.0
     if undisturbed(launch) or not lasted:
         return lasted, lasted
     threads = max(min(known.threads, int(np.prod(launch.grid))), 1 + waited // lasted)
-    low = max(lasted - waited, known.longest_ns.get(launch.id, 0.0), launch.ran_ns / threads)
-    alike = [one for one in alone if low <= ABOUT * one and one <= ABOUT * lasted]
+    ran, longest = launch.ran_ns, known.longest_ns.get(launch.id, 0.0)
+    low = max(lasted - waited, longest if ran is None else min(longest, ran), (ran or 0.0) / threads)
+    high = lasted if ran is None else max(low, min(lasted, ran))
+    alike = [one for one in alone if low <= ABOUT * one and one <= ABOUT * high]
     if len(alike) >= ENOUGH:
-        usual = min(lasted, max(low, fmean(alike)))
+        usual = min(high, max(low, fmean(alike)))
         return usual, usual
-    own = lasted - waited / threads
-    return min(lasted, max(own, low, least)), min(own, low) if launch.ran_ns else own
+    own = min(high, lasted - waited / threads)
+    return min(high, max(own, low, least)), own if ran is None else min(own, low)
 
 
 def _row(trace: Trace, kernel: Kernel) -> dict:

@@ -117,7 +117,7 @@ def check_description(parts: Mapping[str, Any]) -> None:
         if not row.grid or min(row.grid) < 0 or math.prod(row.grid) > _LARGEST:
             raise Damaged(f"there is no grid of {row.grid} programs")
     for launch in parts["launches"]:
-        if min(launch.duration_ns or 0.0, launch.preempted_ns or 0.0, launch.ran_ns) < 0:
+        if min(launch.duration_ns or 0.0, launch.preempted_ns or 0.0, launch.ran_ns or 0.0) < 0:
             raise Damaged(f"launch {launch.id} took less than no time")
         _check_counts(launch.losses)
     for work in parts["works"]:

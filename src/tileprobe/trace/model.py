@@ -158,7 +158,7 @@ class Launch:
     preempted_ns: float | None = (
         None  # what the operating system took from its programs; None where not known
     )
-    ran_ns: float = 0.0  # for how long its programs were on processors at the least, all threads together
+    ran_ns: float | None = None  # for how long its programs were on processors, all threads together
 
 
 @dataclass(frozen=True)

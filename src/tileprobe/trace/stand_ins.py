@@ -101,7 +101,7 @@ def _sizes(trace: Trace, launches: list[int]) -> dict[int, _Size]:
         pl.col("weight").cast(pl.Float64).sum(),
         lasted.filter(pl.col("region").is_in(roots)).sum().alias("ns"),
     )
-    known = {launch.id: (launch.preempted_ns or 0.0, launch.ran_ns) for launch in trace.launches}
+    known = {launch.id: (launch.preempted_ns or 0.0, launch.ran_ns or 0.0) for launch in trace.launches}
     found = {}
     for launch, count, ns in rows.collect().iter_rows():
         waited, ran = known[launch]

@@ -151,7 +151,8 @@ class _Pool:
     def _away(self) -> None:
         """`i64 away(pool)`: for how long this thread has not been on a core so far; 0 in a job that is
         not watched. A thread that runs programs never sleeps of its own accord, so that the difference of two calls
-        is what the system took from them.
+        is what the system took from them. The call that asks for the CPU time is where a busy system puts a thread
+        aside: other clocks that go with it are read behind it.
         """
         entry, read, nothing = blocks(self.away, "entry read nothing")
         b = ir.IRBuilder(entry)
@@ -253,13 +254,28 @@ class _Pool:
         before that.
         """
         pool, slot, deadline = self.work.args
-        names = "entry next idle claim mine oom call error stop good long counted paced away"
-        entry, next_, idle, claim, mine, oom, call, error, stop, good, long, counted, paced, away = blocks(
-            self.work, names
-        )
+        names = "entry next idle claim mine first go oom call error stop good long counted paced away"
+        (
+            entry,
+            next_,
+            idle,
+            claim,
+            mine,
+            first,
+            go,
+            oom,
+            call,
+            error,
+            stop,
+            good,
+            long,
+            counted,
+            paced,
+            away,
+        ) = blocks(self.work, names)
         b = ir.IRBuilder(entry)
         job = fields(b, pool, "kernel", "launch", "programs", "granule", "scratch", "count")
-        status, threads, spent = fields(b, pool, "status", "threads", "spent")
+        status, threads, spent, began = fields(b, pool, "status", "threads", "spent", "began")
         shares = b.mul(b.load(threads, typ=I32), i32(_SHARE))
         off_core = b.call(self.away, [pool])
         begin = self._time(b)
@@ -280,7 +296,13 @@ class _Pool:
         swapped = b.cmpxchg(pool, ticket, b.sub(ticket, take64), "seq_cst", "seq_cst")
         b.cbranch(b.extract_value(swapped, 1), mine, next_)
 
+        # A job begins with its first program, not when it was handed in: a thread may have to wake or to get a core.
         b.position_at_end(mine)
+        b.cbranch(b.icmp_unsigned("==", left, b.load(job[-1], typ=I32)), first, go)
+        b.position_at_end(first)
+        b.store(then, began)
+        b.branch(go)
+        b.position_at_end(go)
         self._run_claim(b, job, (left, take64), slot, (oom, call, error, good))
         for block, bit in ((oom, STATUS_MEMORY), (error, STATUS_ERROR)):
             failed = ir.IRBuilder(block)
@@ -295,14 +317,14 @@ class _Pool:
         b.cbranch(b.icmp_unsigned(">", b.sub(now, then), i64(_LONG_NS)), long, counted)
         b.position_at_end(long)
         accounted = b.call(self.account, [pool, before])
-        later = self._time(b)  # asking for its time is where a thread is often put aside
-        b.atomic_rmw("add", spent, b.sub(later, then), "seq_cst")
+        later = self._time(b)
         b.branch(counted)
         b.position_at_end(counted)
         so_far, since = b.phi(I64), b.phi(I64)
         for phi, short, looked_at in ((so_far, before, accounted), (since, now, later)):
             phi.add_incoming(short, good)
             phi.add_incoming(looked_at, long)
+        b.atomic_rmw("add", spent, b.sub(since, then), "seq_cst")
         b.call(self.finish, [pool, take])
         quick = b.icmp_unsigned("<", b.sub(now, then), i64(_CLAIM_NS))
         twice, half = b.shl(take, i32(1)), b.or_(b.lshr(take, i32(1)), i32(1))
@@ -435,16 +457,19 @@ class _Pool:
         b = ir.IRBuilder(entry)
         job = fields(b, pool, "kernel", "launch", "programs", "granule", "scratch", "count", "status")
         done, epoch, sleepers, slot = fields(b, pool, "done", "epoch", "sleepers", "slots")
-        self._note(b, pool, "began")
         b.cbranch(b.icmp_unsigned("==", programs, i64(1)), alone, share)
 
         b.position_at_end(alone)
         memory = self._scratch_or(b, slot, size, oom, call)
         ir.IRBuilder(oom).ret(i32(STATUS_MEMORY))
         b.position_at_end(call)
+        (spent,) = fields(b, pool, "spent")
         away = b.call(self.away, [pool])
+        self._note(b, pool, "began")
+        begin = self._time(b)
         failed = b.call(kernel, [launch, memory, i64(0), i64(1)])
         b.call(self.account, [pool, away])
+        b.store(b.sub(self._time(b), begin), spent)
         self._note(b, pool, "ended")
         b.ret(b.select(b.icmp_unsigned("!=", failed, i32(0)), i32(STATUS_ERROR), i32(0)))
 

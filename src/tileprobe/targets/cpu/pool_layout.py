@@ -22,7 +22,7 @@ OFFSETS = {
     "taken": 248,  # i64 nanoseconds for which threads that ran programs were not on a core
     "began": 256,  # i64 when a watched job began and when its last program had ended, CLOCK_MONOTONIC
     "ended": 264,
-    "spent": 272,  # i64 nanoseconds that threads spent on pieces whose waiting is looked at, waiting included
+    "spent": 272,  # i64 nanoseconds that threads spent on programs, with what was taken
     "slots": 320,  # one slot of SLOT_BYTES a thread, the launching thread's first
 }
 SLOT_BYTES = 64
