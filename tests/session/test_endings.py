@@ -112,6 +112,13 @@ def test_a_program_that_closes_its_output(way, tmp_path):
     assert "loop_kernel  on cpu" in done.stdout
 
 
+def test_json_for_an_output_that_is_closed_is_refused_before_the_program_runs():
+    words = ["sh", "-c", 'exec "$@" >&-', "sh", *map(str, COMMAND), "--json", "-", str(SCRIPT)]
+    done = subprocess.run(words, stderr=subprocess.PIPE, text=True, timeout=300)
+    assert done.returncode == 2
+    assert done.stderr == "tileprobe: --json - is the standard output, which is closed; give it a file\n"
+
+
 @pytest.mark.parametrize("way", ["print", "nothing"])
 def test_a_reader_that_goes_away(way, tmp_path):
     """`tileprobe run ... | head -1`"""

@@ -42,6 +42,7 @@ def main(argv: list[str] | None = None) -> int:
     _open_standard_streams()
     args = build_parser().parse_args(argv)
     try:
+        _check_output(args)
         code = args.run(args)
         if sys.stdout is not None and not sys.stdout.closed:
             sys.stdout.flush()
@@ -71,6 +72,13 @@ def _open_standard_streams() -> None:
             os.fstat(number)
         except OSError:
             os.open(os.devnull, os.O_RDWR)  # the lowest number that is free
+
+
+def _check_output(args: argparse.Namespace) -> None:
+    """`-` is the standard output: where that was closed, what was asked for would be lost without a word."""
+    for name in ("json", "out"):
+        if getattr(args, name, None) == "-" and sys.stdout is None:
+            raise TileProbeError(f"--{name} - is the standard output, which is closed; give it a file")
 
 
 def _drop_output() -> None:
