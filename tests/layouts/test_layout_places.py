@@ -35,11 +35,21 @@ def test_a_whole_layout_is_taken():
         ({"loops": (Loop(0, 4, cursor=True),), "slots": BOTH}, "loops with fixed places"),
         ({"streams": (Stream(0, words=24, cursor_base=8, cursor_capacity=9),)}, "no room"),
         ({"streams": (Stream(0, words=24, cursor_base=8, cursor_capacity=-1),)}, "no room"),
+        ({"streams": (Stream(0, words=-1),)}, "lie one after another"),
+        ({"streams": (Stream(0, words=8), Stream(1, base=7, words=8))}, "lie one after another"),
+        ({"streams": (Stream(0, words=8, instances=0),)}, "lie one after another"),
     ],
 )
 def test_what_does_not_fit_is_refused(parts, words):
     with pytest.raises(TileProbeError, match=words):
         Layout(24, **parts)
+
+
+def test_a_block_of_less_than_nothing_is_refused():
+    Layout(0)
+    for words in (-1, -24):
+        with pytest.raises(TileProbeError, match="one after another"):
+            Layout(words)
 
 
 @pytest.mark.parametrize("capacity", [0, -3])

@@ -55,7 +55,7 @@ def check_layout(layout: Layout) -> None:
 def _streams(layout: Layout) -> None:
     end = 0
     for number, stream in enumerate(layout.streams):
-        if stream.id != number or stream.instances < 1 or stream.base < end:
+        if stream.id != number or min(stream.instances - 1, stream.words, stream.base - end) < 0:
             raise TileProbeError(f"streams are numbered from 0 and lie one after another, got {stream}")
         end = stream.base + stream.instances * stream.words
     if end > layout.block_words:
