@@ -14,7 +14,7 @@ def add_check(parser: Any) -> None:
         "--check",
         action=argparse.BooleanOptionalAction,
         default=None,
-        help="look for faults in kernels as they run: on sim:a100 and sim:h100 races, missing waits and fences, memory"
+        help="look for faults in kernels as they run: on simulated GPUs races, missing waits and fences, memory"
         " never written (most of it is on anyway; --no-check is faster), on cpu accesses outside of tensors",
     )
     parser.add_argument(
@@ -29,7 +29,7 @@ def add_timed(parser: Any) -> None:
     parser.add_argument(
         "--timed",
         action="store_true",
-        help="on sim:a100 and sim:h100: run launches on a chip of multiprocessors, cycle by cycle, so that figures are"
+        help="on simulated GPUs: run launches on a chip of multiprocessors, cycle by cycle, so that figures are"
         " times instead of instructions (docs/simgpu-time.md)",
     )
     parser.add_argument(

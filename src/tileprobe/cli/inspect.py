@@ -44,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--sass",
         action="store_true",
-        help="on sim:a100 and sim:h100: run with time, and list the machine code with issues, stalls and source lines",
+        help="on simulated GPUs: run with time, and list the machine code with issues, stalls and source lines",
     )
     parser.add_argument("-m", dest="module", nargs=argparse.REMAINDER, help="run a module")
     parser.add_argument("program", nargs=argparse.REMAINDER, help="a trace, or the program and its arguments")

@@ -1,4 +1,5 @@
-"""A GPU as data: what programs may use of it. Each machine is a file in `machines/`, with the source of each number."""
+"""A GPU as data: what programs may use of it. Each machine is a file in `machines/`, with the source of each number;
+one that `inherits` from another lists its differences alone."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ import tomllib
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 _FOLDER = Path(__file__).parent / "machines"
 
@@ -82,5 +84,15 @@ def names() -> tuple[str, ...]:
 
 @cache
 def machine(name: str) -> Machine:
-    found = tomllib.loads((_FOLDER / f"{name}.toml").read_text())
+    found = _numbers(name)
     return Machine(**{**found, "timing": Timing(**found["timing"])})
+
+
+def _numbers(name: str) -> dict[str, Any]:
+    """What a machine's file says, over what the one it inherits from does."""
+    found = tomllib.loads((_FOLDER / f"{name}.toml").read_text())
+    parent = found.pop("inherits", None)
+    if parent is None:
+        return found
+    held = _numbers(parent)
+    return {**held, **found, "timing": held["timing"] | found.get("timing", {})}

@@ -1,0 +1,66 @@
+"""Machines as data: variants list their differences, and run as what they are."""
+
+import tomllib
+
+import numpy as np
+import pytest
+import triton
+import triton.language as tl
+
+from tileprobe import sim
+from tileprobe.cli import main
+from tileprobe.targets.simgpu import machine as machines
+
+
+@triton.jit
+def copy(x, out, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + i, tl.load(x + i))
+
+
+@triton.jit
+def busy(out, n):
+    y = tl.arange(0, 32).to(tl.float32)
+    for _ in range(n):
+        y = y * 1.5 + 0.25
+    tl.store(out + tl.arange(0, 32), y)
+
+
+@pytest.mark.parametrize(
+    ("variant", "parent", "multiprocessors"), [("a100-80gb", "a100", 108), ("h100-pcie", "h100", 114)]
+)
+def test_a_variant_is_its_parent_but_for_what_it_lists(variant, parent, multiprocessors):
+    listed = tomllib.loads((machines._FOLDER / f"{variant}.toml").read_text())
+    assert listed.pop("inherits") == parent
+    found, before = machines.machine(variant), machines.machine(parent)
+    assert found.multiprocessors == multiprocessors
+    for name, value in vars(before).items():
+        if name != "timing":
+            assert getattr(found, name) == listed.get(name, value)
+    for name, value in vars(before.timing).items():
+        assert getattr(found.timing, name) == listed["timing"].get(name, value)
+    assert found.timing.clock_mhz_sustained <= found.clock_mhz
+
+
+def test_every_machine_can_be_named(capsys):
+    assert machines.names() == ("a100", "a100-80gb", "h100", "h100-pcie")
+    main(["doctor", "--json"])
+    assert "sim:a100, sim:a100-80gb, sim:h100, sim:h100-pcie" in capsys.readouterr().out
+
+
+def test_faster_memory_takes_less_time():
+    x, out = (np.zeros(1 << 19, np.float32) for _ in range(2))
+    slow, fast = (sim.run(copy, (512,), x, out, on=on, BLOCK=1024) for on in ("sim:a100", "sim:a100-80gb"))
+    assert fast.instructions == slow.instructions and fast.dram_bytes == slow.dram_bytes
+    assert 1434 / 1880 < (fast.cycles - 3000) / (slow.cycles - 3000) < 0.95
+
+
+def test_fewer_multiprocessors_take_a_second_wave():
+    """Programs of 32 warps, two of which a multiprocessor holds: as many as the larger chip has room for at once."""
+    out = np.zeros(32, np.float32)
+    full, more = (
+        sim.run(busy, (264,), out, 200, on=f"sim:{on}", num_warps=32).cycles
+        - machines.machine(on).timing.launch_cycles
+        for on in ("h100", "h100-pcie")
+    )
+    assert more > 1.4 * full
