@@ -262,3 +262,67 @@ def test_warps_that_could_issue_and_are_not_chosen_are_told_from_those_whose_uni
     assert crowded.reasons()["not_selected"] > 0
     slow = took("sim:a100", lambda: chain[(108 * 8,)](out, 4, num_warps=1))  # half as many lanes a cycle
     assert slow.reasons()["math_pipe_throttle"] > crowded.reasons()["math_pipe_throttle"]
+
+
+OFTEN = """
+import numpy as np
+import tileprobe
+from examples.kernels import softmax
+x, out = (tileprobe.array(np.zeros((4, 512), np.float32)) for _ in range(2))
+for _ in range(6):
+    softmax.softmax(x, out)
+"""
+
+
+@pytest.fixture
+def often(tmp_path):
+    path = tmp_path / "often.py"
+    path.write_text(OFTEN)
+    return str(path)
+
+
+def cycles_of(capsys, *words):
+    """Cycles of the script's launches."""
+    assert main(["inspect", "--target", "sim:a100", "--sass", "--json", *words]) == 0
+    return json.loads(capsys.readouterr().out)["kernels"][0]["cycles"]
+
+
+def test_cold_launches_all_take_what_the_first_one_does(capsys, often):
+    first, *others = cycles_of(capsys, often)
+    assert max(others) < first
+    assert cycles_of(capsys, "--cold", often) == [first] * 6
+
+
+def test_reports_are_of_cold_or_warm_caches(often, tmp_path):
+    took = {}
+    for how in ("--cold", "--warm", ""):
+        said = tmp_path / "report.json"
+        words = ["run", "--target", "sim:a100", "--timed", *filter(None, [how]), "--json", str(said), often]
+        assert main(words) == 0
+        took[how] = json.loads(said.read_text())["kernels"][0]["cycles"]
+    assert took["--cold"] > took["--warm"] == took[""]
+
+
+def test_values_only_has_no_time(often, tmp_path):
+    said = tmp_path / "report.json"
+    assert main(["run", "--target", "sim:a100", "--values-only", "--json", str(said), often]) == 0
+    assert "cycles" not in json.loads(said.read_text())["kernels"][0]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["run", "--target", "sim:a100", "--cold"], "--cold is about the caches of timed launches"),
+        (["run", "--target", "cpu", "--warm"], "--warm is about the caches of timed launches"),
+        (["run", "--target", "sim:a100", "--timed", "--values-only"], "--values-only is for simulated GPUs"),
+        (["run", "--target", "sim:a100", "--timed", "--cold", "--warm"], "not allowed with"),
+        (["inspect", "--target", "sim:a100", "--cold"], "--cold is about timed launches"),
+    ],
+)
+def test_options_that_do_not_fit_are_one_message(capsys, often, words, said):
+    try:
+        status = main([*words, often])
+    except SystemExit as ended:  # argparse's own
+        status = ended.code
+    assert status
+    assert said in capsys.readouterr().err

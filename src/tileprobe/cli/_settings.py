@@ -33,6 +33,22 @@ def add_timed(parser: Any) -> None:
         " times instead of instructions (docs/simgpu-time.md)",
     )
     parser.add_argument(
+        "--values-only",
+        action="store_true",
+        help="on simulated GPUs: values and no time, which is usual without --timed",
+    )
+    caches = parser.add_mutually_exclusive_group()
+    caches.add_argument(
+        "--cold",
+        action="store_true",
+        help="with --timed: every launch finds empty caches, as if it were the first",
+    )
+    caches.add_argument(
+        "--warm",
+        action="store_true",
+        help="with --timed: launches find in L2 what those before them left, which is usual",
+    )
+    parser.add_argument(
         "--probes",
         choices=("free", "real"),
         help="with --timed: probes take no time, so that figures are exact (the default), or the time that they would"
@@ -59,6 +75,7 @@ def settings(args: argparse.Namespace) -> dict[str, Any]:
         if args.target.partition(":")[0] != "sim":
             raise TileProbeError("--timed is for the simulated GPUs: --target sim:a100 or sim:h100")
         found["timed"] = True
+    found |= _caches(args)
     for name in ("probes", "verify"):
         if not getattr(args, name, None):
             continue
@@ -73,3 +90,22 @@ def settings(args: argparse.Namespace) -> dict[str, Any]:
     if args.target.partition(":")[0] == "cpu":
         return found | {"check_bounds": check}
     return found | {"check": "all" if check else False}
+
+
+def _caches(args: argparse.Namespace) -> dict[str, Any]:
+    """How launches that are timed find their caches."""
+    timed = getattr(args, "timed", False) or getattr(args, "verify", False)
+    if getattr(args, "values_only", False):
+        if timed or args.target.partition(":")[0] != "sim":
+            raise TileProbeError(
+                "--values-only is for simulated GPUs, and without --timed: --target sim:a100"
+            )
+        return {"timed": False}
+    for name in ("cold", "warm"):
+        if getattr(args, name, False):
+            if not timed or args.target.partition(":")[0] != "sim":
+                raise TileProbeError(
+                    f"--{name} is about the caches of timed launches: --target sim:a100 --timed --{name}"
+                )
+            return {"cold": name == "cold"}
+    return {}

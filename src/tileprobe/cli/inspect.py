@@ -46,6 +46,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="on simulated GPUs: run with time, and list the machine code with issues, stalls and source lines",
     )
+    parser.add_argument(
+        "--cold",
+        action="store_true",
+        help="with --sass: every launch finds empty caches, as if it were the first",
+    )
     parser.add_argument("-m", dest="module", nargs=argparse.REMAINDER, help="run a module")
     parser.add_argument("program", nargs=argparse.REMAINDER, help="a trace, or the program and its arguments")
 
@@ -67,6 +72,10 @@ def run(args: argparse.Namespace) -> int:
     target, machine = find(args.target)
     if args.sass:
         return _machine_code(words, args, target, machine)
+    if args.cold:
+        raise TileProbeError(
+            "--cold is about timed launches: tileprobe inspect --target sim:h100 --sass --cold script.py"
+        )
     static = getattr(target, "static", None)
     if static is not None and not words[0].endswith(".parquet"):
         return _evidence(words, args, target, static(machine))
@@ -135,7 +144,7 @@ def _machine_code(words: list[str], args: argparse.Namespace, target: Any, machi
         )
     check(args.device_map)
     script.resolve(words)
-    noted = timed_launches(machine)
+    noted = timed_launches(machine, cold=args.cold)
     with noted, contextlib.redirect_stdout(sys.stderr), device_map(args.device_map, args.target):
         code = script.run(words)
     kernels = noted.kernels(lambda name: matches(name, (args.kernel,)))
