@@ -50,9 +50,9 @@ def add_timed(parser: Any) -> None:
     )
     parser.add_argument(
         "--probes",
-        choices=("free", "real"),
-        help="with --timed: probes take no time, so that figures are exact (the default), or the time that they would"
-        " take on a GPU",
+        choices=("none", "free", "real"),
+        help="with --timed: none, loops and lines of the plain machine code, exactly (the default); probes that take no"
+        " time, for scopes, values and asynchronous pairs; or the time that they would take on a GPU",
     )
     parser.add_argument(
         "--verify",

@@ -101,9 +101,8 @@ def run(args: argparse.Namespace) -> int:
     files = [args.trace, args.json, args.chrome, args.html, *(path for _, path in args.views)]
     check_apart([word for word in words if word.endswith(".py")], files, "a script that is run")
     script.resolve(words)
-    tileprobe.use(args.target, **settings(args))
     session = Profile(**session_options(args), progress=True)
-    with device_map(args.device_map, args.target):
+    with tileprobe.use(args.target, **settings(args)), device_map(args.device_map, args.target):
         running, code = Running(session, args), 1
         try:
             code = script.run(words)

@@ -77,10 +77,17 @@ def _code(kernel: Kernel) -> Hashable:
     return kernel.machine, kernel.name, kernel.key
 
 
+def _exact(seen: Observed) -> bool:
+    """Whether a machine told what happened, by what is there: it may be one that records in other sessions."""
+    if any(run.words is not None for run in (*seen.launches, *seen.dosed)):
+        return False
+    return seen.kernel.target.takes == "probe" or any(run.exact for run in seen.launches)
+
+
 def build_trace(collected: Collected, meta: dict[str, Any]) -> Trace:
     making = Making()
     for seen in collected.kernels.values():
-        add = add_exact if seen.kernel.target.takes == "probe" else add_recorded
+        add = add_exact if _exact(seen) else add_recorded
         kernel = len(making.kernels)
         add(making, seen)
         if len(making.kernels) > kernel:

@@ -38,7 +38,7 @@ def print_header(trace: Trace, kernel: Kernel, screen: Screen, times: Times | No
         screen.say(kernel.signature, "dim")
     if not kernel.clock.is_time:
         screen.say(f"! {text.NO_TIME}", "yellow")
-    elif kernel.clock.is_simulated and kernel.layout is not None:
+    elif kernel.clock.is_simulated and (kernel.layout is not None or kernel.source):
         screen.say(
             f"simulated: the times are a model's, of a clock of {kernel.clock.hz / 1e6:,.0f} MHz", "dim"
         )
@@ -140,7 +140,7 @@ def _cost(trace: Trace, kernel: Kernel) -> str:
     mine = [work for work in trace.works if work.kernel == kernel.id and work.session_us is not None]
     often = max(mine, key=lambda work: work.probed, default=None)
     if often is not None and often.session_us is not None and often.probed >= ENOUGH:
-        line += f", and {text.real(1e3 * often.session_us)} of Python a recorded launch"
+        line += f"{', and ' if line else ''}{text.real(1e3 * often.session_us)} of Python a recorded launch"
     return line
 
 

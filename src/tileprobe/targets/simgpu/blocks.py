@@ -61,6 +61,7 @@ class Image:
     fast_sums: bool = False  # tensor cores add in plain single precision
     names: Sequence[Named] = ()  # of the arguments that are tensors
     given: Sequence[tuple[int, int]] = ()  # memory of the tensors that it was given
+    log: int = 0  # so many issued instructions are noted
     free: Sequence[int] = ()  # instructions that take no time
     searches: bool = False  # whether an unknown address may be one of a tensor that was not given
     took: Any = None  # `Timed`, once it has run with time

@@ -29,11 +29,13 @@ _MOST_PROGRAMS = (2**31 - 1, 65535, 65535)
 
 
 class Listening(threading.local):
-    """Who is told before a thread's launches are timed, and which of their instructions take no time."""
+    """Who is told before a thread's launches are timed, and which of their instructions take no time, how
+    many of them are noted."""
 
     def __init__(self) -> None:
         self.before: Callable[[Image], None] | None = None
         self.free: Sequence[int] = ()
+        self.log = 0
 
 
 listening = Listening()
@@ -134,7 +136,7 @@ class Launcher:
             return 0, 0.0
         machine: Machine = active.machine
         resident = _resident(made) // machine.multiprocessors
-        made.free = listening.free
+        made.free, made.log = listening.free, listening.log
         if listening.before is not None:
             listening.before(made)
         with watched(made, grid):

@@ -11,26 +11,66 @@ import ctypes
 from collections import Counter as Tally
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
 
-from tileprobe.targets.base import Verified, Watch
+from tileprobe.targets.base import Variant, Verified, Watch
 from tileprobe.targets.gpu.evidence import read_code
+from tileprobe.targets.gpu.kernel import GpuKernel
 from tileprobe.targets.gpu.launcher import GpuLauncher
 from tileprobe.targets.simgpu.blocks import Image
 from tileprobe.targets.simgpu.device import Counter
 from tileprobe.targets.simgpu.launch import listening
 from tileprobe.targets.simgpu.settings import settings
+from tileprobe.targets.simgpu.timing.truth import exact
 
 _NO_HOOKS = (None, None)
+_EVENTS = 8  # issued instructions for each interval that is wanted
+
+
+class SimKernel(GpuKernel):
+    """A kernel that needs no probes to be looked into."""
+
+    def compile(self, pipeline: str) -> Variant:
+        if not settings.no_probes:
+            return super().compile(pipeline)
+        levels = {
+            level: self.compiled.asm[level]
+            for level in ("ttir", "ttgir", "ptx")
+            if level in self.compiled.asm
+        }
+        return Variant(self.compiled.hash, None, ir=levels)
 
 
 class SimLauncher(GpuLauncher):
     def __call__(self, *launch: Any) -> None:
         self.target.clock.start()
         super().__call__(*launch)
+
+    @cached_property
+    def shown(self) -> GpuKernel:
+        return SimKernel(self.compiled, self.target)
+
+    def _timed(self, watch: Watch, taken: list[Any], plain: tuple[Any, ...]) -> None:
+        if watch.variant is None or not settings.no_probes:
+            super()._timed(watch, taken, plain)
+            return
+        images: list[Image] = []
+        began, before = Counter.passed_ns, (listening.before, listening.log)
+        listening.before, listening.log = images.append, _EVENTS * watch.room
+        try:
+            end = self._events(watch, plain[3])
+            self.run(*plain)
+            end()
+        finally:
+            listening.before, listening.log = before
+        took, hz = images[0].took, self.target.clock.hz()
+        assert took is not None
+        base = round(began * hz / 1e9)
+        ns = Counter.passed_ns - began
+        watch.exact([exact(images[0].program, self.shown.name, took, watch.room, base, ns, tuple(plain[:3]))])
 
     def _probed(
         self, watch: Watch, taken: list[Any], plain: tuple[Any, ...], launch: Callable[..., None]

@@ -16,12 +16,17 @@ class Settings:
     step_limit: int = STEP_LIMIT
     timed: bool = False  # launches take time on a chip of multiprocessors, cycle by cycle
     cold: bool = False  # with empty caches each
-    probes: str = "free"  # of timed launches: "free" records take no time, "real" ones what they would
+    # Of timed launches: "none" are needed for loops and lines, "free" ones take no time, "real" ones what they would.
+    probes: str = "none"
     verify: bool = False  # recorded launches also run without records and with free ones
 
     @property
     def free_probes(self) -> bool:
         return self.timed and self.probes == "free" and not self.verify
+
+    @property
+    def no_probes(self) -> bool:
+        return self.timed and self.probes == "none" and not self.verify
 
     def level(self) -> int:
         """How thorough the checks are: 0, 1, 2."""

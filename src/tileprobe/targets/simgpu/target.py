@@ -36,7 +36,15 @@ class SimTarget(GpuTarget):
         other code around them, so that launches without them are still of use."""
         from tileprobe.targets.simgpu.settings import settings
 
+        if settings.no_probes:
+            return ()
         return (1,) if settings.free_probes else GpuTarget.doses
+
+    @property
+    def takes(self) -> str:  # type: ignore[override]
+        from tileprobe.targets.simgpu.settings import settings
+
+        return "probe" if settings.no_probes else "record"
 
     def present(self) -> bool:
         return False  # it is everywhere, and chosen by name
@@ -90,8 +98,8 @@ class SimTarget(GpuTarget):
 
         before = vars(settings).copy()
         given = {"threads": threads, "check": check, "step_limit": step_limit, "fast_sums": fast_sums}
-        if probes not in (None, "free", "real"):
-            raise TileProbeError(f"probes of a simulated GPU are free or real, not {probes!r}")
+        if probes not in (None, "none", "free", "real"):
+            raise TileProbeError(f"probes of a simulated GPU are none, free or real, not {probes!r}")
         given |= {"timed": timed, "cold": cold, "probes": probes, "verify": verify}
         if verify:
             given["timed"] = True  # there is nothing to verify where nothing takes time

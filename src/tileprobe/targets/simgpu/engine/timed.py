@@ -182,6 +182,18 @@ def _account(chip, sm, sub, warp, pc, now):
 
 
 @part
+def _log(sm, warp, pc, now):
+    """Notes that an instruction was issued."""
+    count = raw.i64(sm + tl.S_LOG_COUNT)
+    place = raw.i64(sm + tl.S_LOG) + tl.LOGGED * count
+    raw.put64(place, now)
+    raw.put32(place + 8, pc)
+    raw.put32(place + 12, raw.i32(raw.i64(warp + tl.T_WARP) + at.W_NUMBER))
+    raw.put64(place + 16, raw.i64(raw.i64(warp + tl.T_WORKER) + at.WORKER_NEXT))
+    raw.put64(sm + tl.S_LOG_COUNT, count + 1)
+
+
+@part
 def _behind(chip, sm, sub, row, warp, cta, mask, now):
     """What an instruction leaves behind when it is issued: barriers, groups, and when its warp can go on."""
     kind = how(row, tl.KIND)
@@ -240,6 +252,8 @@ def _issue(chip, sm, sub, n, now):
     if why == at.OK:
         raw.put32(program + at.W_PC, pc + 1)
     _account(chip, sm, sub, warp, pc, now)
+    if raw.i64(sm + tl.S_LOG_ROOM):
+        _log(sm, warp, pc, now)
     issued = raw.i64(warp + tl.T_ISSUED) + 1
     raw.put64(warp + tl.T_ISSUED, issued)
     raw.put64(cta + at.CTA_STEPS, raw.i64(cta + at.CTA_STEPS) + 1)
@@ -407,6 +421,9 @@ def run_timed(chip, quanta):
                 if why == SYSTEM:
                     return at.SYSTEM_CALL
                 return at.DEADLOCK if why == _STUCK else at.FAULT
+            room = raw.i64(sm + tl.S_LOG_ROOM)
+            if room and raw.i64(sm + tl.S_LOG_COUNT) >= room:
+                return at.QUANTUM  # to be emptied; the others of this turn come next time
         if living == 0:
             return at.FINISHED
         raw.put64(chip + tl.C_LIMIT, limit + raw.i64(chip + tl.C_QUANTUM))

@@ -50,14 +50,17 @@ T_BYTES = 512
 (
     S_NOW, S_LIVE, S_SLOTS, S_WORKERS, S_WARPS, S_WARP_COUNT, S_PER_SLOT, S_NUMBER, S_SHARED_FREE, S_PORT_FREE,
     S_L1, S_L1_SETS, S_LINES, S_LINE_COUNT, S_DUE, S_ISSUED, S_CURRENT, S_STORE_FREE, S_TMA_FREE, S_CONFLICTS,
-    S_L1_HITS, S_L1_MISSES, S_PARTITION, S_ENDED,
-) = (8 * n for n in range(24))  # fmt: skip
+    S_L1_HITS, S_L1_MISSES, S_PARTITION, S_ENDED, S_LOG, S_LOG_COUNT, S_LOG_ROOM,
+) = (8 * n for n in range(27))  # fmt: skip
 S_LAST = 256  # of each sub-partition: the warp that issued last, or -1
 S_NEXT = S_LAST + 32  # of each sub-partition: before this nothing can be issued
 S_UNITS = S_NEXT + 32  # 4 x UNITS: when they are free, in parts
 S_QUEUE = S_UNITS + 4 * UNITS * 8  # 4 x 8: when the last eight accesses left the queue of the address unit
 S_QUEUE_COUNT = S_QUEUE + 4 * 64  # 4: how many there were
 S_BYTES = 2048
+# What was issued, one behind the other: cycle, instruction and warp (32 bits each), program. There is room for a turn
+# more than S_LOG_ROOM says; 0: nothing is noted.
+LOGGED = 24
 LINES_ROOM = 256  # lines that one access may touch: number and mask of sectors each
 LINE = 16
 

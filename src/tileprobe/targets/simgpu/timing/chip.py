@@ -20,6 +20,7 @@ from tileprobe.targets.simgpu.engine.timed import run_timed
 from tileprobe.targets.simgpu.machine import Machine
 from tileprobe.targets.simgpu.settings import settings
 from tileprobe.targets.simgpu.timing.instructions import rows
+from tileprobe.targets.simgpu.timing.log import Log, Logged
 
 _QUANTUM = 128  # cycles of a turn: less than the way to L2 and back
 _QUANTA = 2000  # between two looks at Ctrl-C
@@ -54,6 +55,7 @@ class Timed:
     occupancy: int  # programs a multiprocessor
     counters: dict[str, int]
     statistics: np.ndarray  # for each instruction: how often it was issued, cycles lost by each of `REASONS`
+    log: Logged | None = None  # what was issued when, where somebody asked
 
     def reasons(self) -> dict[str, int]:
         return dict(zip(tl.REASONS, self.statistics[:, 1:].sum(0).tolist()))
@@ -128,6 +130,7 @@ class _Launch:
         self.l1_sets = max(l1, 0) // (128 * tl.L1_WAYS)
         self.sms = [self._sm(n, slots, checks) for n in range(count)]
         self.addresses = np.array([address(sm) for sm, _ in self.sms], np.int64)
+        self.log = None if not made.log else Log(made.log, [sm for sm, _ in self.sms], _QUANTUM)
         self.block = aligned(tl.C_BYTES)
         chip.channels[:] = 0
         fill(self.block, {
@@ -179,6 +182,8 @@ class _Launch:
         while (how := run_timed(address(self.block), _QUANTA)) != at.FINISHED:
             if how == at.QUANTUM:
                 self._endless(step_limit)
+                if self.log is not None:
+                    self.log.empty()
             elif how == at.SYSTEM_CALL:
                 system.call(self._worker())
             elif how == at.DEADLOCK:
@@ -194,7 +199,7 @@ class _Launch:
         }  # fmt: skip
         return Timed(
             ended + self.chip.machine.timing.launch_cycles, self._sum(tl.S_ISSUED), self.resident, counters,
-            self.statistics[:-1],
+            self.statistics[:-1], None if self.log is None else self.log.whole(),
         )  # fmt: skip
 
     def _endless(self, step_limit: int) -> None:
