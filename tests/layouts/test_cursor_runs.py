@@ -43,3 +43,17 @@ def test_runs_of_one_iteration_are_told_apart(trips, outer_slots):
 def test_a_record_outside_tells_runs_apart_that_begin_differently():
     found, expected = _runs((1, 1), [1, 2], (0,), branches=[(0, 1)])
     assert found == expected
+
+
+def test_a_start_without_its_stop_does_not_meet_the_stop_of_the_next_iteration():
+    """The stop of iteration 3 and the start of iteration 4 were not recorded."""
+    body = Body(0, 8, (Stamp(0), Stamp(1)), counted=False)
+    layout = allocate([body], spans=[Span(0, 0, 1)], cursor_capacity=100)
+    words = np.zeros(layout.block_words, np.uint64)
+    pushed = [(0, 2), (1, 2), (0, 3), (1, 4), (0, 5), (1, 5)]
+    words[EPOCH], words[PUSHED], base = 1, len(pushed), layout.streams[0].cursor_base
+    for n, (slot, iteration) in enumerate(pushed):
+        words[base + 2 * n : base + 2 * n + 2] = slot | iteration << 32, 100 + n
+    columns = decode(words, layout, epochs=[1], programs=1).columns
+    assert columns["iteration"].tolist() == [2, 5]
+    assert (columns["stop"] - columns["start"]).tolist() == [1, 1]

@@ -53,6 +53,9 @@ def test_what_is_marked():
     assert ("my.wait", None) not in silent
     assert marked(text, "select{kinds=none}").keys().isdisjoint({("my.stage", "load"), ("my.stage", "dot")})
     assert marked(text, 'select{function="j*"}') == {}
+    other = text.replace("@k(", "@j(")
+    both = after(f"{text}\n{other}", 'select{function="j*"}')  # one that does not match comes before
+    assert [any(map(marks, kernel.walk())) for kernel in both.ops] == [False, True]
 
 
 @pytest.mark.parametrize(

@@ -1,17 +1,18 @@
 """What assigning slots and lowering to records keep to, rule by rule."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from pass_texts import after, kernel_of, loop, program
 
 from tileprobe.errors import TileProbeError, UnsupportedError
 from tileprobe.ir.accessors import attr_value
-from tileprobe.ir.layout import Layout
+from tileprobe.ir.layout import Body, Layout, Stamp, StreamItems
 from tileprobe.ir.record import IndexOp, OpenOp, SlotOp
 from tileprobe.ir.regions import regions_of
 from tileprobe.passes import available, pipeline
-from tileprobe.passes.assign_slots import UNPAIRED, layout_of
+from tileprobe.passes.assign_slots import UNPAIRED, AssignSlotsPass, layout_of
 
 # -- slots --------------------------------------------------------------------------------------------------------
 
@@ -35,6 +36,27 @@ def test_neighbours_share_a_place_and_others_do_not():
     layout, _ = laid_out(text)
     assert [(s.region, s.start, s.stop) for s in layout.spans] == [(0, 0, 1), (1, 1, 2)]
     assert len(layout.slots) == 3
+
+
+@pytest.mark.parametrize(("most", "room"), [(16383, 512), (100, 25)])
+def test_the_segment_has_room_for_the_records_of_a_while_loop_and_takes_half_a_block_at_most(most, room):
+    """256 iterations of two records; records beside the loop have places. A record of the segment takes two words."""
+    body = Body(0, 256, (Stamp(1), Stamp(2)), counted=False)
+    streams = [StreamItems((Stamp(0), body, Stamp(3)))]
+    layout = AssignSlotsPass(cursor_capacity=0)._fitting(streams, [], most)
+    assert layout.streams[0].cursor_capacity == room
+    shared = AssignSlotsPass(buffer="shared", shared_words=400)
+    streams = [replace(streams[0], instances=2), replace(streams[0], items=(Stamp(4),))]
+    assert shared._fitting(streams, [], 300).streams[0].cursor_capacity == 300 // (2 * 2 * 3)
+
+
+def test_a_loop_may_have_room_for_one_iteration():
+    text = program(loop("probe.start 0", '"my.a"() : () -> ()', "probe.stop 0"))
+    assert [one.capacity for one in layout_of(kernel_of(text, "sample{capacity=1},assign-slots")).loops] == [
+        1
+    ]
+    with pytest.raises(TileProbeError, match="at least one iteration, not 0"):
+        kernel_of(text, "sample{capacity=0}")
 
 
 @pytest.mark.parametrize(("kind", "payload"), [("i32", "i64"), ("f32", "f64"), ("i1", "i64"), ("f64", "f64")])

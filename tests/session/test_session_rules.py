@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 import session_kernels as K
+import triton
 from session_parts import kernel_of, recorded, work_of
 
 import tileprobe
@@ -26,6 +27,11 @@ from tileprobe.trace.replay import Calibration
 ALL = {"alternate": False, "programs": "all"}
 
 
+@triton.jit
+def nothing_kernel(n):
+    pass
+
+
 def test_all_three_sides_of_a_grid_count():
     x, out = K.arrays(2)
     with tileprobe.profile(**ALL) as session:
@@ -42,6 +48,51 @@ def test_a_session_that_does_not_look_leaves_the_launch_to_others():
         outer.patterns = ("*",)  # so that leaving it finds nothing amiss
     assert [launch.probed for launch in inner.trace.launches] == [True]
     assert outer.trace.launches == []
+
+
+def test_launches_of_several_kernels_have_numbers_of_their_own():
+    with tileprobe.profile(**ALL) as session:
+        for n in range(3):
+            K.launch(K.scale_kernel, 2, 2.0)
+            K.launch(K.loop_kernel, 2, 2 + n)
+    assert [launch.id for launch in session.trace.launches] == list(range(6))
+    frame = session.trace.intervals.group_by("launch").len()
+    assert sorted(frame["launch"].to_list()) == list(range(6))
+
+
+def test_a_kernel_without_stages_is_no_fault_where_no_lines_were_asked_for():
+    with tileprobe.profile(**ALL) as session:
+        nothing_kernel[(2,)](0)
+    assert not session.trace.meta.get("notes")
+    with tileprobe.profile(plan=Plan(loops=True, lines=("1-3",)), **ALL) as session:
+        nothing_kernel[(2,)](0)
+    assert any("no loop and no stage in the lines 1-3" in note for note in session.trace.meta["notes"])
+
+
+def test_launches_that_cannot_be_shown_are_counted():
+    session = Session(["a*"])
+    for name in ("a_kernel", "a_kernel", "b_kernel"):
+        session.passed_by(name, "no launcher")
+    assert session.seen == {"a_kernel": 2, "b_kernel": 1}
+    assert session.problems == {"a_kernel, unseen": "a_kernel: no launcher"}
+
+
+def test_the_traceback_of_a_fault_in_a_kernel_ends_where_the_program_launched_it():
+    program = {"__name__": "__main__"}
+    exec("def go(call): call()", program)
+    target = {"__name__": "tileprobe.targets.cpu.launch"}
+    exec("def launch(): raise ValueError", target)
+    try:
+        program["go"](target["launch"])
+    except ValueError as error:
+        frame = error.__traceback__
+    script._cut(frame)
+    names = []
+    while frame is not None:
+        names.append(frame.tb_frame.f_code.co_name)
+        frame = frame.tb_next
+    assert names[-1] == "go"
+    script._cut(None)
 
 
 def test_a_session_that_is_over_has_one_trace():

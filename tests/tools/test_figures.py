@@ -134,6 +134,14 @@ def test_intervals_hold_the_truth_while_the_machine_changes_its_pace(alike):
     assert 0.88 <= held / rounds <= 0.99
 
 
+def test_batches_need_two_launches_each():
+    """Eight batches of one launch would be the launches again, with an interval from fewer of them."""
+    drift = np.array([[100.0] * 8 + [130.0] * 7])
+    assert spread_of_total(drift, in_order=True) == spread_of_total(drift)
+    longer = np.repeat(drift, 2, axis=1)
+    assert spread_of_total(longer, in_order=True).half_width() > spread_of_total(longer).half_width()
+
+
 def test_one_launch_has_an_interval_from_its_programs():
     rng = np.random.default_rng(0)
     held = 0

@@ -71,6 +71,11 @@ def test_copies_of_a_stage_are_one():
     assert said(trace_of(stages)).text == "k: 69 % of the time is in dot @ 3 (3 copies)"
 
 
+def test_two_copies_are_copies():
+    stages = [("dot @ 3", "dot", 150)] * 2 + [("load @ 2", "load", 200)]
+    assert said(trace_of(stages)).text == "k: 60 % of the time is in dot @ 3 (2 copies)"
+
+
 def test_loops_are_no_copies_of_each_other():
     regions = [
         Region(0, "k", "kernel"),

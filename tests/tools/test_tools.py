@@ -25,6 +25,22 @@ def rows(table):
     return {row["name"]: row for row in table.frame.iter_rows(named=True)}
 
 
+def test_regions_that_the_compiler_moved_have_a_column_behind_their_share():
+    trace = attention(launches=2, programs=4, iterations=3)
+    plain = [column.title for column in Regions().read(trace).tables[0].columns]
+    trace.regions = [
+        replace(region, moved=0.25) if region.kind == "dot" else region for region in trace.regions
+    ]
+    with_moved = [column.title for column in Regions().read(trace).tables[0].columns]
+    assert len(with_moved) == len(plain) + 1
+    assert with_moved[:2] + with_moved[3:] == plain
+
+
+def test_a_loop_of_one_iteration_has_one():
+    (summary, *_) = Iterations().read(attention(launches=2, programs=4, iterations=1)).tables
+    assert summary.frame["iterations"].to_list() == [1]
+
+
 def test_regions_add_up():
     table = Regions().read(attention(launches=2, programs=4, iterations=3)).tables[0]
     found = rows(table)

@@ -92,6 +92,7 @@ def test_programs_of_which_no_iteration_was_chosen_count_by_their_time():
 
 
 def test_a_launch_that_did_not_wait_is_undisturbed_however_short():
+    assert undisturbed(Launch(0))
     assert undisturbed(Launch(0, duration_ns=50.0, preempted_ns=0.0))
     assert undisturbed(Launch(0, duration_ns=50.0))
     assert not undisturbed(Launch(0, duration_ns=50.0, preempted_ns=1.0))

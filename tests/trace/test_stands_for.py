@@ -174,6 +174,32 @@ def test_losses_in_a_nest():
     assert weight[found.columns["region"] == 1] == pytest.approx(3.0 * 5 / 3)
 
 
+def test_losses_in_a_nest_whose_outer_loop_has_room_for_one():
+    """Of 6 outer iterations one is kept, and of its 5 inner ones 3."""
+    layout = allocate([Body(0, 1, (Stamp(0), Body(1, 3, (Stamp(1),))))], spans=[Span(0, 0, 0), Span(1, 1, 1)])
+    words = np.zeros((1, layout.block_words), np.uint64)
+    words[0, EPOCH] = 1
+    words[0, layout.loops[0].trip_base] = (1 << 32) | 6
+    words[0, layout.loops[1].trip_base] = (1 << 32) | 5
+    words[0, layout.slots[0].place([0])] = 1
+    for place in range(3):
+        words[0, layout.slots[1].place([0, place])] = 10 + place
+    found = decode(words, layout, epochs=[1], programs=1)
+    assert (found.losses[0].kept, found.losses[0].lost) == (1 + 3, 5 + 27)
+
+
+def test_a_region_that_only_begins_with_a_loop_does_not_measure_it():
+    """The region ends with a stage behind the loop: its time is not that of the iterations."""
+    spans = [Span(0, 0, 4), Span(1, 1, 2)]
+    items = [Stamp(0), Body(0, ROOM, (Stamp(1), Stamp(2))), Stamp(3), Stamp(4)]
+    layout = allocate(items, spans=spans)
+    words = block(8, range(4), end=1900, layout=layout)
+    words[layout.slots[4].base] = 9000
+    found = decode(words[None], layout, epochs=[1], programs=1).columns
+    inner = found["region"] == 1
+    assert set(zip(found["weight"][inner].tolist(), found["fit"][inner].tolist())) == {(2.0, 1.0)}
+
+
 # -- loops that nobody counts -------------------------------------------------------------------------------------
 
 
@@ -223,6 +249,12 @@ def test_every_fourth_iteration_of_a_while_loop_is_counted_on_by_time():
     loop's 1000 ticks are theirs."""
     (weight, fit), _ = while_stands((0, 4, 8), Every(4), end=2000)
     assert (weight, fit) == (pytest.approx(10 / 3), pytest.approx(1000 / (10 * 80)))
+
+
+def test_strided_iterations_of_a_while_loop_may_begin_late():
+    """Iterations 1, 5 and 9 begin 400 ticks apart; behind the last one's end at 1990 there is time for two more."""
+    (weight, _), _ = while_stands((1, 5, 9), Every(4, 1), end=2190)
+    assert weight == pytest.approx(12 / 3)
 
 
 def test_a_while_loop_without_losses_stands_for_itself():

@@ -2,6 +2,7 @@
 
 import json
 import os
+from dataclasses import replace
 
 import polars as pl
 import pytest
@@ -121,6 +122,14 @@ def test_units_of_two_machines_stay_apart_when_merged():
     again = Trace.merge(both, both)
     assert len(again.units) == 4
     assert again.intervals["unit"].to_list() == both.intervals["unit"].to_list() * 2
+
+
+def test_units_of_one_name_stay_apart_when_merged():
+    """Three units called alike, each with the intervals of its own."""
+    trace = small()
+    trace.units = [*trace.units, *(replace(trace.units[0], id=n) for n in (2, 3))]
+    both = Trace.merge(trace, trace)
+    assert [unit.name for unit in both.units] == ["core 0", "core 1", "core 0", "core 0"]
 
 
 def test_regions_come_parents_first():
