@@ -5,6 +5,7 @@ import threading
 import time
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import session_kernels as K
 import triton
@@ -13,7 +14,7 @@ from session_parts import kernel_of, recorded, work_of
 import tileprobe
 from tileprobe.errors import TileProbeError
 from tileprobe.ir.sampling import Every, Sampling
-from tileprobe.session import script
+from tileprobe.session import decoding, script
 from tileprobe.session.decoding import _kernel_row, _unkept
 from tileprobe.session.flights import Looking
 from tileprobe.session.manager import Manager, manager
@@ -67,6 +68,21 @@ def test_a_kernel_without_stages_is_no_fault_where_no_lines_were_asked_for():
     with tileprobe.profile(plan=Plan(loops=True, lines=("1-3",)), **ALL) as session:
         nothing_kernel[(2,)](0)
     assert any("no loop and no stage in the lines 1-3" in note for note in session.trace.meta["notes"])
+
+
+def test_what_the_system_took_is_kept_in_nanoseconds(monkeypatch):
+    decode = decoding.decode
+
+    def struck(*words, **more):
+        found = decode(*words, **more)
+        found.columns["taken"] = np.full(len(found.columns["taken"]), 40.0)
+        return found
+
+    monkeypatch.setattr(decoding, "decode", struck)
+    with tileprobe.profile(**ALL) as session:
+        K.launch(K.scale_kernel, 2, 2.0)
+    trace = session.trace
+    assert trace.intervals["taken_ns"].to_numpy() == pytest.approx(40e9 / trace.kernels[0].clock.hz)
 
 
 def test_launches_that_cannot_be_shown_are_counted():

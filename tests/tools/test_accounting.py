@@ -226,7 +226,7 @@ def test_the_error_is_that_of_the_least_certain_share():
         ),
         (
             {"busy": 0.2, "error_points": float("inf")},
-            "the machine was busy, too little is left: they cannot be trusted",
+            "the machine was busy, too little was recorded for shares: they cannot be trusted",
         ),
         (
             {"known": False, "outliers": 5},

@@ -128,7 +128,11 @@ class Interrupted:
             )
         if self.busy > BUSY and not self.steady:
             points = self.off_points
-            off = f"shares may be off by {points:.0f} points" if isfinite(points) else "too little is left"
+            off = (
+                f"shares may be off by {points:.0f} points"
+                if isfinite(points)
+                else "too little was recorded for shares"
+            )
             said.append(f"the machine was busy, {off}: they cannot be trusted")
         if not self.known and self.outliers:
             said.append(
