@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import session_kernels as K
 import triton
+import triton.language as tl
 from session_parts import kernel_of, recorded, work_of
 
 import tileprobe
@@ -31,6 +32,15 @@ ALL = {"alternate": False, "programs": "all"}
 @triton.jit
 def nothing_kernel(n):
     pass
+
+
+@triton.jit
+def counted_kernel(x, out, counts, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    total = tl.zeros((BLOCK,), tl.float32)
+    for i in range(tl.load(counts)):
+        total += tl.exp(tl.load(x + at) * 0.001) * i
+    tl.store(out + at, total)
 
 
 def test_all_three_sides_of_a_grid_count():
@@ -83,6 +93,27 @@ def test_what_the_system_took_is_kept_in_nanoseconds(monkeypatch):
         K.launch(K.scale_kernel, 2, 2.0)
     trace = session.trace
     assert trace.intervals["taken_ns"].to_numpy() == pytest.approx(40e9 / trace.kernels[0].clock.hz)
+
+
+def test_a_loop_that_grows_is_thinned_though_its_launches_look_alike():
+    """Three launches of 4 iterations, then 600 in the same call: one launch is surprised, the next ones are not."""
+    x, out = K.arrays(2)
+    counts = np.full(1, 4, np.int32)
+    with tileprobe.profile(**ALL) as session:
+        for turn in range(7):
+            counts[0] = 4 if turn < 3 else 600
+            counted_kernel[(2,)](x, out, tileprobe.array(counts), BLOCK=K.BLOCK)
+    assert [bool(launch.losses.lost) for launch in session.trace.launches] == [False] * 3 + [True] + [
+        False
+    ] * 3
+
+
+def test_a_script_finds_what_lies_beside_it_first(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "path", ["first", "last"])
+    (tmp_path / "s.py").write_text("import sys\nsys.seen = list(sys.path)\n")
+    monkeypatch.setattr(sys, "seen", [], raising=False)
+    script._script(tmp_path / "s.py")()
+    assert sys.seen == [str(tmp_path), "first", "last"]  # type: ignore[attr-defined]
 
 
 def test_launches_that_cannot_be_shown_are_counted():

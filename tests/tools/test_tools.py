@@ -232,3 +232,14 @@ def test_short_means_shorter_than_four_records():
         trace.kernels[0].calibration["cost_ticks"] = cost * 2  # of half a nanosecond
         found = [f.text for f in Regions().read(trace).findings if f.level == "warning"]
         assert [("load @ 40" in text) for text in found] == [True] * warned
+
+
+def test_a_region_that_took_no_time_was_recorded_as_a_whole():
+    trace = Trace.build(
+        {"region": [0, 1], "start": [0, 40], "stop": [100, 40]},
+        kernels=[Kernel(0, "k", "cpu", Clock(1e9))],
+        launches=[Launch(0)],
+        regions=[Region(0, "k", "kernel"), Region(1, "copy @ 3", "copy", 0, depth=1)],
+    )
+    found = rows(Regions().read(trace).tables[0])["copy @ 3"]
+    assert (found["total_ns"], found["recorded"]) == (0.0, 1.0)

@@ -1,7 +1,7 @@
 """What may stand in a trace's description and what may not: each rule at its border. And clocks of several units."""
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -23,6 +23,11 @@ LARGE = 2**53
 NONE = Losses()
 
 
+class Spot(NamedTuple):
+    number: int
+    name: str
+
+
 @dataclass(frozen=True)
 class Row:
     id: int
@@ -34,6 +39,7 @@ class Row:
     anything: Any = None
     inner: Losses = NONE
     yes: bool = False
+    spot: Spot = Spot(0, "")
 
 
 FINE = [
@@ -43,6 +49,7 @@ FINE = [
     {"real": 1e300},
     {"maybe": None},
     {"pair": [1, "x"]},
+    {"spot": [1, "x"]},
     {"many": []},
     {"many": [1, 2, 3]},
     {"table": {"a": 1}},
@@ -70,6 +77,9 @@ WRONG = [
     {"pair": "1x"},
     {"many": [1, "2"]},
     {"many": 1},
+    {"spot": [1]},
+    {"spot": ["x", 1]},
+    {"spot": "x"},
     {"table": {"a": "1"}},
     {"table": [1]},
     {"anything": [float("nan")]},

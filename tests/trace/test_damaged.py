@@ -80,6 +80,10 @@ TABLES = {
     "a unit": (lambda f: f.with_columns(unit=pl.lit(9, pl.UInt32)), "unit is none of its units"),
     "nothing": (lambda f: f.with_columns(start=pl.lit(None, pl.Int64)), "start is missing in a row"),
     "a weight": (lambda f: f.with_columns(weight=pl.lit(1e30, pl.Float32)), "weight is no count in a row"),
+    "less than nothing": (
+        lambda f: f.with_columns(weight=pl.lit(-0.5, pl.Float32)),
+        "weight is no count in a row",
+    ),
     "taken": (
         lambda f: f.with_columns(taken_ns=pl.lit(1e9, pl.Float32)),
         "more was taken of a row than it lasted",

@@ -7,7 +7,7 @@ from tileprobe.errors import TileProbeError
 from tileprobe.ir.layout import EPOCH, Body, Span, Stamp, allocate
 from tileprobe.trace import Clock, Kernel, Launch, Region, Trace
 from tileprobe.trace.decode import decode, read_rows
-from tileprobe.trace.replay import Calibration, calibrate
+from tileprobe.trace.replay import Calibration, _random_effects, _steps, calibrate
 
 ROUNDS = 40
 LAYOUT = allocate(
@@ -120,3 +120,13 @@ def test_trace_keeps_raw_and_corrected():
 def test_one_dose_is_refused():
     with pytest.raises(TileProbeError, match="two doses"):
         calibrate({1: rows(run(dict.fromkeys(range(5), 30), 1, programs=1))})
+
+
+def test_what_records_add_up_to_begins_anew_in_each_row():
+    sums, row = np.array([1.0, 3.0, 2.0, 5.0]), np.array([0, 0, 1, 1])
+    assert _steps(sums, row).tolist() == [1.0, 2.0, 2.0, 3.0]
+    assert len(_steps(np.zeros(0), np.zeros(0, int))) == 0
+
+
+def test_a_single_slot_has_its_own_slope_and_error():
+    assert _random_effects(np.array([5.0]), np.array([0.25])) == (5.0, 0.5, 0.0)
