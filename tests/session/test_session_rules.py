@@ -108,6 +108,11 @@ def test_a_loop_that_grows_is_thinned_though_its_launches_look_alike():
     ] * 3
 
 
+def test_a_command_is_the_first_word():
+    with pytest.raises(TileProbeError, match="no-such-command"):
+        script.resolve(["no-such-command", "pytest"])
+
+
 def test_a_script_finds_what_lies_beside_it_first(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "path", ["first", "last"])
     (tmp_path / "s.py").write_text("import sys\nsys.seen = list(sys.path)\n")

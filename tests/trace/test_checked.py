@@ -28,6 +28,9 @@ class Spot(NamedTuple):
     name: str
 
 
+NOWHERE = Spot(0, "")
+
+
 @dataclass(frozen=True)
 class Row:
     id: int
@@ -39,7 +42,7 @@ class Row:
     anything: Any = None
     inner: Losses = NONE
     yes: bool = False
-    spot: Spot = Spot(0, "")
+    spot: Spot = NOWHERE
 
 
 FINE = [
