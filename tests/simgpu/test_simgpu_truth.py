@@ -67,6 +67,7 @@ def test_loops_and_iterations_are_all_there():
     assert inner.parent is not None and outer.depth < inner.depth
     counts = {r.id: trace.intervals.filter(pl.col("region") == r.id).height for r in trace.regions}
     assert counts[outer.id] == warps
+    assert trace.stream_names(0) == ("warp 0", "warp 1")
     each = next(r.id for r in trace.regions if r.parent == outer.id)
     assert counts[each] == 3 * warps
     numbers = trace.intervals.filter(

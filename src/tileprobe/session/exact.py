@@ -115,5 +115,6 @@ def _exact_row(number: int, seen: Observed, part: Exact) -> KernelRow:
         first_line=seen.kernel.source.first_line,
         source=seen.kernel.source.text,
         ir={} if part.part else dict(seen.variant.ir),
+        streams=part.streams,
         signature=getattr(seen.kernel, "signature", ""),
     )

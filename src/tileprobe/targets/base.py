@@ -109,6 +109,7 @@ class Exact:
     sampled_out: int = 0
     lost: int = 0
     notes: tuple[str, ...] = ()  # sentences for the report
+    streams: tuple[str, ...] = ()  # what the streams of a program are called, where it has several
     meta: Mapping[str, Any] = field(default_factory=dict)  # more for the trace's metadata
 
 

@@ -15,12 +15,11 @@ from tileprobe.ir.machine import Unit
 from tileprobe.ir.regions import Region
 from tileprobe.targets.base import Exact
 from tileprobe.targets.gpu.units import unit_of
-from tileprobe.targets.simgpu.engine import layout as at
 from tileprobe.targets.simgpu.engine import timed_layout as tl
 from tileprobe.targets.simgpu.program import Program
 from tileprobe.targets.simgpu.timing.chip import Timed
+from tileprobe.targets.simgpu.timing.loops import Loop, loops_of, opcode_of
 
-_SPIN = 8  # instructions: shorter loops only wait
 # What a line mostly does, by the units that its instructions go to; the first that is there counts.
 _WORDS = {
     "tensor core": "dot", "async copy": "copy", "global memory": "global memory", "shared memory": "shared memory",
@@ -29,65 +28,44 @@ _WORDS = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Loop:
-    """Instructions from `first` to `last`, which goes back to the first."""
-
-    first: int
-    last: int
-    line: int
-    file: str
-
-
 @dataclass
 class _Tree:
     """The regions of a kernel, and which an instruction belongs to."""
 
     regions: list[Region]
-    loops: list[tuple[Loop, int, int]]  # with the numbers of its region and of its iterations'
+    loops: list[
+        tuple[Loop, np.ndarray, int, int]
+    ]  # with its instructions, its region and that of its iterations
     of: np.ndarray  # by instruction
     inner: np.ndarray  # by instruction: which loop is the innermost around it, or -1
 
 
-def loops_of(program: Program) -> list[Loop]:
-    """The loops of a kernel, outer ones first."""
-    found: dict[int, int] = {}
-    for n, text in enumerate(program.texts):
-        words = text.split()
-        opcode = words[1] if words[0].startswith("@") and len(words) > 1 else words[0]
-        target = int(program.uops[n, at.I0])
-        if opcode.split(".")[0] == "BRA" and target <= n - _SPIN:
-            found[target] = max(found.get(target, -1), n)  # several ways back are one loop
-    ranges = sorted(found.items(), key=lambda item: (item[0], -item[1]))
-    return [
-        Loop(first, last, int(program.lines[last]), program.file_names[program.files[last]])
-        for first, last in ranges
-    ]
-
-
 def _tree(program: Program, name: str) -> _Tree:
     count = len(program.texts)
-    lines = [int(line) for line in program.lines if line]
+    known = [int(line) for line in program.lines if line]
     file = program.file_names[program.files[0]] if len(program.files) else ""
-    regions = [Region(0, name, "kernel", None, 0, file, min(lines, default=0), max(lines, default=0))]
+    regions = [Region(0, name, "kernel", None, 0, file, min(known, default=0), max(known, default=0))]
     parent, inner = np.zeros(count, np.int64), np.full(count, -1)
-    loops: list[tuple[Loop, int, int]] = []
+    loops: list[tuple[Loop, np.ndarray, int, int]] = []
     for loop in loops_of(program):
-        around = int(parent[loop.first])
+        around = int(parent[loop.head])
         depth, number = regions[around].depth + 1, len(regions)
-        inside = {int(line) for line in program.lines[loop.first : loop.last + 1] if line}
-        span = (loop.file, min(inside, default=0), max(inside, default=0))
-        regions.append(Region(number, f"loop @ {loop.line}", "loop", around, 0, *span, depth))
+        body = np.zeros(count, bool)
+        body[sorted(loop.body)] = True
+        lines = {int(line) for line in program.lines[body] if line}
+        span = (program.file_names[program.files[loop.branch]], min(lines, default=0), max(lines, default=0))
+        named = f"loop @ {program.lines[loop.branch]}"
+        regions.append(Region(number, named, "loop", around, 0, *span, depth))
         regions.append(Region(number + 1, "iteration", "iteration", number, 0, *span, depth + 1))
-        parent[loop.first : loop.last + 1], inner[loop.first : loop.last + 1] = number + 1, len(loops)
-        loops.append((loop, number, number + 1))
+        parent[body], inner[body] = number + 1, len(loops)
+        loops.append((loop, body, number, number + 1))
     of = np.zeros(count, np.int64)
     keys: dict[tuple[int, int, int], list[int]] = {}
     for n in range(count):
         if program.lines[n]:
             keys.setdefault((int(parent[n]), int(program.files[n]), int(program.lines[n])), []).append(n)
     for (around, where, line), mine in sorted(keys.items(), key=lambda item: item[1][0]):
-        there = {unit_of(_opcode(program.texts[n])) for n in mine}
+        there = {unit_of(opcode_of(program.texts[n])) for n in mine}
         word = next((word for unit, word in _WORDS.items() if unit in there), "line")
         number, held = len(regions), program.file_names[where]
         regions.append(
@@ -96,11 +74,6 @@ def _tree(program: Program, name: str) -> _Tree:
         of[mine] = number
     of[of == 0] = parent[of == 0]
     return _Tree(regions, loops, of, inner)
-
-
-def _opcode(text: str) -> str:
-    words = text.split()
-    return words[1] if words[0].startswith("@") and len(words) > 1 else words[0]
 
 
 def exact(
@@ -127,7 +100,7 @@ def exact(
     return Exact(
         columns, tree.regions, units, ns, grid=grid, counters=_counters(program, took, units[0].id),
         kept=len(columns["region"]), sampled_out=max(0, estimated - len(columns["region"])) if share < 1 else 0,
-        notes=notes,
+        notes=notes, streams=tuple(f"warp {n}" for n in range(int(columns["stream"].max(initial=0)) + 1)),
     )  # fmt: skip
 
 
@@ -149,17 +122,17 @@ def _intervals(tree: _Tree, events: np.ndarray, sm: int) -> dict[str, np.ndarray
     iteration, outer = np.full(len(events), -1, np.int64), np.zeros(len(events), np.int64)
     found = [_runs(np.zeros(len(events), np.int64), new, begin, cycle)]  # the kernel
     numbers = [(np.full(len(found[0][0]), -1), np.zeros(len(found[0][0]), np.int64))]
-    for n, (loop, region, each) in enumerate(tree.loops):
-        inside = (pc >= loop.first) & (pc <= loop.last)
+    for n, (loop, body, region, each) in enumerate(tree.loops):
+        inside = body[pc]
         entered = inside & (new | ~np.concatenate(([False], inside[:-1])))
         runs = np.cumsum(entered) - 1  # which run of the loop, over all warps
         first = np.concatenate(([0], np.flatnonzero(new)))[np.cumsum(new)]  # of its warp
         run = runs - np.where(first > 0, runs[np.maximum(first - 1, 0)], -1) - 1
-        heads = np.cumsum(inside & (pc == loop.first))
+        heads = np.cumsum(inside & (pc == loop.head))
         since = heads[np.flatnonzero(entered)] if entered.any() else np.zeros(0, np.int64)
         turn = np.where(inside, heads - (since[np.maximum(runs, 0)] if len(since) else 0), -1)
         turn = np.maximum(turn, np.where(inside, 0, -1))
-        for what, split in ((region, entered), (each, entered | (inside & (pc == loop.first)))):
+        for what, split in ((region, entered), (each, entered | (inside & (pc == loop.head)))):
             picked = _runs(np.where(inside, what, -1), split | (new & inside), begin, cycle, inside)
             found.append(picked)
             own = turn[picked[3]] if what == each else np.full(len(picked[0]), -1)
