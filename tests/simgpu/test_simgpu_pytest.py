@@ -181,6 +181,18 @@ def test_names_are_kept_as_they_are(tmp_path):
     assert baselines.read(path) == {name: {"kernel": 'k"', "cycles": 7}}
 
 
+@pytest.mark.parametrize(
+    ("tolerance", "said"),
+    [
+        (2, "*between 0 and 1, such as 0.02; not 2"),
+        ({"speed": 0.1}, "*no figure 'speed'*there are cycles, *"),
+    ],
+)
+def test_a_tolerance_that_is_none_is_one_message(suite, tolerance, said):
+    suite("--tileprobe-update")
+    suite("-k", "2", tolerance=tolerance).stdout.fnmatch_lines([said])
+
+
 def test_a_test_says_which_of_two_launches_it_checks(tester):
     tester.makepyfile(
         "def test_twice(tileprobe):\n"
@@ -271,6 +283,7 @@ def test_an_autotuned_kernel_is_measured_with_what_won():
     assert first == second
     alone = [sim.run(scale, (65536 // b,), x, out, 65536, BLOCK=b) for b in (64, 1024)]
     assert first.cycles == min(each.cycles for each in alone) < max(each.cycles for each in alone)
+    assert first.constants == min(alone, key=lambda each: each.cycles).constants
 
 
 def test_races_are_found_and_counted():

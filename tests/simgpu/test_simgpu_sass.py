@@ -20,7 +20,7 @@ import triton
 import triton.language as tl
 
 @triton.jit
-def chain(x, out, n):
+def chain(x, out, n, STEPS: tl.constexpr):
     i = tl.arange(0, 32)
     y = tl.load(x + i)
     for _ in range(n):
@@ -33,7 +33,7 @@ def unused(out):
 
 x, out = (tileprobe.array(np.full(32, 4, np.float32)) for _ in range(2))
 for _ in range(2):
-    chain[(3,)](x, out, 100, num_warps=1)
+    chain[(3,)](x, out, 100, STEPS=3, num_warps=1)
 unused[(1,)](out)
 print("said by the script")
 assert out.numpy()[1] > 0
@@ -108,7 +108,7 @@ def test_lines_are_summed_with_their_source(kernel):
 def test_the_listing_has_all_of_it(capsys, script):
     code, out, err = inspected(capsys, "--kernel", "ch*", script)
     assert code == 0 and "said by the script" in err and "said by the script" not in out
-    assert "chain on sim:h100: 2 launches of 3 programs of 1 warp" in out
+    assert "chain (STEPS=3) on sim:h100: 2 launches of 3 programs of 1 warp" in out
     for word in (
         "issue slots",
         "occupancy",
@@ -171,7 +171,7 @@ def test_control_codes_are_written_as_others_write_them():
 
 def test_a_script_that_fails_has_its_launches_shown_and_its_status(capsys, script):
     code, out, _ = inspected(capsys, "--kernel", "chain", script, "7")
-    assert code == 7 and "chain on sim:h100" in out
+    assert code == 7 and "chain (STEPS=3) on sim:h100" in out
 
 
 @pytest.mark.parametrize(

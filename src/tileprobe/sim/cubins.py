@@ -99,6 +99,8 @@ class Kernel:
         if not isinstance(shape, tuple) or len(shape) != 2:
             raise TileProbeError(f"kernel {self.name}: write kernel[grid, block](...), not kernel[{shape!r}]")
         grid, block = (_three(self.name, given) for given in shape)
+        if min(grid) < 1:
+            raise TileProbeError(f"kernel {self.name}: a grid of {grid} has no programs")
 
         def launch(*args: Any, shared: int = 0) -> Result:
             return self._launch(grid, block, args, shared)

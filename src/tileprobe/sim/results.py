@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tileprobe.errors import TileProbeError
 
@@ -19,6 +19,7 @@ class Result:
     kernel: str
     machine: str  # "sim:a100"
     grid: tuple[int, int, int]
+    constants: Mapping[str, Any]  # that it was compiled with; of an autotuned kernel, what was chosen
     instructions: int  # of all warps
     warps: int  # of a program
     registers: int  # of a thread
@@ -43,6 +44,7 @@ class Result:
             kernel=launch.kernel,
             machine=f"sim:{launch.machine_name}",
             grid=launch.grid,
+            constants=launch.constants,
             instructions=launch.instructions,
             warps=launch.warps,
             registers=launch.program.cubin.registers,

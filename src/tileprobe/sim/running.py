@@ -42,6 +42,7 @@ def run(kernel: Any, grid: Any, /, *args: Any, on: str = "sim:a100", **options: 
         raise TileProbeError(
             f"{kernel!r} is no Triton kernel; functions that launch kernels run in a `with measure(...)` block"
         )
+    grid = (grid,) if isinstance(grid, int) else grid
     with measure(on) as launches:
         kernel[grid](*map(taken, args), **{name: taken(value) for name, value in options.items()})
     if not launches:

@@ -67,6 +67,7 @@ def differences(
     kept: Mapping[str, Any], now: Mapping[str, Any], tolerance: float | Mapping[str, float]
 ) -> list[Change]:
     """Figures of the file that have changed by more than a share of what they were."""
+    _check_tolerance(tolerance, now)
     found = []
     for name, was in kept.items():
         if name in ABOUT or was == now.get(name):
@@ -76,6 +77,16 @@ def differences(
         if change.share is None or abs(change.share) > room:
             found.append(change)
     return found
+
+
+def _check_tolerance(tolerance: float | Mapping[str, float], now: Mapping[str, Any]) -> None:
+    shares = tolerance.values() if isinstance(tolerance, Mapping) else [tolerance]
+    if not all(0 <= share <= 1 for share in shares):
+        raise TileProbeError(f"a tolerance is a share between 0 and 1, such as 0.02; not {tolerance}")
+    figures = [name for name in now if name not in ABOUT]
+    unknown = [name for name in tolerance if name not in figures] if isinstance(tolerance, Mapping) else []
+    if unknown:
+        raise TileProbeError(f"there is no figure {unknown[0]!r} to tolerate; there are {', '.join(figures)}")
 
 
 def read(path: Path) -> dict[str, dict[str, Any]]:

@@ -91,8 +91,11 @@ class Measuring:
         each figure its own, where it is a table). A baseline is called after its test, and `name` where it has one."""
         __tracebackhide__ = True
         from tileprobe.errors import TileProbeError
+        from tileprobe.sim import Result
         from tileprobe.testing import baselines
 
+        if not isinstance(result, Result):
+            pytest.fail(f"check takes the result of one launch, not {type(result).__name__}")
         key = self._key(name)
         now, path = baselines.entry(result), self.baselines
         self._test.user_properties.append((f"tileprobe.{key}.cycles", result.cycles))
@@ -105,7 +108,10 @@ class Measuring:
             pytest.fail(str(error), pytrace=False)
         if kept is None:
             pytest.fail(self._missing(key))
-        changed = baselines.differences(kept, now, tolerance)
+        try:
+            changed = baselines.differences(kept, now, tolerance)
+        except TileProbeError as error:
+            pytest.fail(str(error))
         if changed or kept.get("machine") != now["machine"]:
             from tileprobe.testing.told import told
 

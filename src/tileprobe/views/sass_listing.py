@@ -29,10 +29,10 @@ def _summary(kernel: dict[str, Any], screen: Screen) -> None:
     cycles, counters = kernel["cycles"], kernel["counters"]
     launches = text.several(kernel["launches"], "launch", "launches")
     programs = text.several(_product(kernel["grid"]), "program")
-    screen.say(
-        f"{kernel['name']} on {kernel['target']}: {launches} of {programs} of {text.several(kernel['warps'], 'warp')}",
-        "bold",
-    )
+    constants = ", ".join(f"{name}={value}" for name, value in kernel["constants"].items())
+    called = f"{kernel['name']} ({constants})" if constants else kernel["name"]
+    warps = text.several(kernel["warps"], "warp")
+    screen.say(f"{called} on {kernel['target']}: {launches} of {programs} of {warps}", "bold")
     mean = sum(cycles) / len(cycles)
     between = f", {min(cycles):,} to {max(cycles):,}" if min(cycles) != max(cycles) else ""
     each, all_of_them = (" a launch", "all launches: ") if kernel["launches"] > 1 else ("", "")

@@ -30,7 +30,7 @@ class ForeignLauncher(Launcher):
     hidden = False
 
     def __init__(self, program: Program, machine: Machine, block: tuple[int, int, int], shared: int) -> None:
-        self.program, self.kernel, self.file = program, program.name, ""
+        self.program, self.kernel, self.file, self.constants = program, program.name, "", {}
         self.block = _checked_block(program, machine, block)
         total = program.cubin.static_shared_bytes + shared
         if shared < 0 or total > machine.shared_bytes:

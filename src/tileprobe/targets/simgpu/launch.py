@@ -55,6 +55,7 @@ class Launcher:
         self.names = list(getattr(fn, "arg_names", None) or (str(k) for k in src.signature))
         self.descriptors = getattr(metadata, "tensordesc_meta", None)
         self.signature = list(src.signature.values())
+        self.constants = _constants(src)
         self.expanded = expand_signature(self.signature, self.descriptors, "nvTmaDesc")
 
     def __call__(
@@ -107,7 +108,7 @@ class Launcher:
         made.given = [span for span in given if span not in [arguments.memory(held) for held in scratch]]
         issued, ns = self._run(made, grid, level)
         Counter.add(issued, ns)
-        launched.tell(self.kernel, self.file, made, grid, issued)
+        launched.tell(self.kernel, self.file, self.constants, made, grid, issued)
         return issued
 
     def _run(self, made: Image, grid: tuple[int, int, int], level: int) -> tuple[int, float]:
@@ -208,6 +209,14 @@ def _records() -> list[tuple[int, int]]:
 def _whole_words(span: tuple[int, int]) -> tuple[int, int]:
     """Memory up to the ends of its words: Triton makes atomics on 16 bits of exchanges of the 32 bits around them."""
     return span[0] & ~3, -(-span[1] // 4) * 4
+
+
+def _constants(src: Any) -> dict[str, Any]:
+    """The constants that a kernel was compiled with, by their names."""
+    known = getattr(src, "constants", None) or {}
+    places = {name: n for n, (name, kind) in enumerate(src.signature.items()) if kind == "constexpr"}
+    found = {str(name): known.get((n,)) for name, n in places.items()}
+    return {name: value for name, value in found.items() if isinstance(value, bool | int | float | str)}
 
 
 def _is_descriptor(kind: Any) -> bool:

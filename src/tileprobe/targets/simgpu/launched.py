@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 class Launched:
     kernel: str
     file: str  # that it was written in; the machine code may name one that it was compiled from before
+    constants: Mapping[str, Any]  # that it was compiled with
     machine_name: str  # "a100"
     machine: Machine
     program: Program
@@ -57,7 +58,9 @@ def observing(observer: Callable[[Launched], Any]) -> Iterator[None]:
             _observers.remove(observer)
 
 
-def tell(kernel: str, file: str, made: Image, grid: tuple[int, int, int], issued: int) -> None:
+def tell(
+    kernel: str, file: str, constants: Mapping[str, Any], made: Image, grid: tuple[int, int, int], issued: int
+) -> None:
     """A launch has ended."""
     if not _observers:
         return
@@ -65,7 +68,7 @@ def tell(kernel: str, file: str, made: Image, grid: tuple[int, int, int], issued
 
     active: Any = driver.active
     told = Launched(
-        kernel, file, active.name, active.machine, made.program, grid, made.warps, made.shared_bytes, issued,
+        kernel, file, constants, active.name, active.machine, made.program, grid, made.warps, made.shared_bytes, issued,
         limits(made), made.took, tuple(made.races),
     )  # fmt: skip
     for observer in list(_observers):

@@ -64,6 +64,7 @@ def _kernel(launches: list[Launched]) -> dict[str, Any]:
     return {
         "name": first.kernel,
         "target": f"sim:{first.machine_name}",
+        "constants": dict(first.constants),
         "launches": len(launches),
         "grid": list(first.grid),
         "warps": first.warps,
