@@ -207,6 +207,29 @@ def test_a_test_says_which_of_two_launches_it_checks(tester):
     failed.stdout.fnmatch_lines(["*test_twice was checked before in this test*"])
 
 
+def test_faults_of_a_kernel_are_shown_at_the_line_that_runs_it(tester):
+    tester.makepyfile(
+        "import numpy as np\n"
+        "import pytest\n"
+        "from examples.kernels import softmax\n"
+        "from tileprobe.errors import TileProbeError\n"
+        "def run(tileprobe):\n"
+        "    x = np.ones(4, np.float32)\n"
+        "    tileprobe.run(softmax.softmax_kernel, 1, x, x, 64, 64, 1, 64, BLOCK=64)\n"
+        "def test_shown(tileprobe):\n"
+        "    run(tileprobe)\n"
+        "def test_caught(tileprobe):\n"
+        "    with pytest.raises(TileProbeError, match='a tensor of 16 bytes'):\n"
+        "        run(tileprobe)\n"
+    )
+    shown = tester.runpytest_inprocess(*ALONE)
+    shown.assert_outcomes(passed=1, failed=1)
+    shown.stdout.fnmatch_lines(
+        [">*tileprobe.run(softmax.softmax_kernel*", "E*KernelFault: kernel softmax_kernel*"]
+    )
+    shown.stdout.no_fnmatch_line("*timing/chip.py*")
+
+
 def test_pytest_does_not_pay_for_the_plugin():
     code = (
         "import sys, tileprobe.testing.plugin\n"

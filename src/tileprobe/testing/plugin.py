@@ -74,9 +74,14 @@ class Measuring:
 
     def run(self, kernel: Any, grid: Any, /, *args: Any, on: str = "sim:a100", **options: Any) -> Result:
         """`kernel[grid](*args, **options)` on a simulated GPU, with time and empty caches."""
+        __tracebackhide__ = True
         from tileprobe import sim
+        from tileprobe.errors import TileProbeError
 
-        return sim.run(kernel, grid, *args, on=on, **options)
+        try:
+            return sim.run(kernel, grid, *args, on=on, **options)
+        except TileProbeError as error:  # its message says it all: pytest need not show how it came up here
+            raise error.with_traceback(None) from None
 
     def measure(self, on: str = "sim:a100", **settings: Any) -> AbstractContextManager[list[Result]]:
         """A block whose launches are run on a simulated GPU; gives the list of their results."""
@@ -97,21 +102,19 @@ class Measuring:
         if not isinstance(result, Result):
             pytest.fail(f"check takes the result of one launch, not {type(result).__name__}")
         key = self._key(name)
-        now, path = baselines.entry(result), self.baselines
-        self._test.user_properties.append((f"tileprobe.{key}.cycles", result.cycles))
+        path = self.baselines
         try:
+            now = baselines.entry(result)
+            self._test.user_properties.append((f"tileprobe.{key}.cycles", result.cycles))
             if self._update:
                 self._tell(key, baselines.update(path, key, now), now)
                 return
             kept = baselines.read(path).get(key)
-        except TileProbeError as error:
-            pytest.fail(str(error), pytrace=False)
-        if kept is None:
-            pytest.fail(self._missing(key))
-        try:
-            changed = baselines.differences(kept, now, tolerance)
+            changed = [] if kept is None else baselines.differences(kept, now, tolerance)
         except TileProbeError as error:
             pytest.fail(str(error))
+        if kept is None:
+            pytest.fail(self._missing(key))
         if changed or kept.get("machine") != now["machine"]:
             from tileprobe.testing.told import told
 
