@@ -138,6 +138,9 @@ def test_a_model_that_changed_with_the_same_figures_is_no_failure(suite):
     suite("--tileprobe-update")
     edited(suite.path, fingerprint("a100"), "0123456789ab")
     suite().assert_outcomes(passed=2)
+    renewed = suite("--tileprobe-update")
+    renewed.stdout.fnmatch_lines(["*cycles on sim:a100 (the same figures, of another model or version)"])
+    assert "0123456789ab" not in suite.path.read_text()
 
 
 def test_figures_may_differ_by_a_tolerance(suite):

@@ -141,7 +141,12 @@ class Measuring:
         if before == now:
             return
         cycles = f"{now['cycles']:,} cycles on {now['machine']}"
-        was = "new" if before is None else f"before: {before.get('cycles', 0):,}"
+        if before is None:
+            was = "new"
+        elif all(before.get(name) == value for name, value in now.items() if isinstance(value, int)):
+            was = "the same figures, of another model or version"
+        else:
+            was = f"before: {before.get('cycles', 0):,}"
         self._test.user_properties.append((UPDATED, f"{_near(self.baselines)}: {key}, {cycles} ({was})"))
 
     def _missing(self, key: str) -> str:
