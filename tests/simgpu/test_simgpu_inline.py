@@ -11,6 +11,7 @@ import triton.language as tl
 import tileprobe
 from tileprobe.targets.simgpu import memory
 from tileprobe.targets.simgpu.errors import KernelFault
+from tileprobe.targets.simgpu.race_report import RaceFault
 
 MACHINES = ("sim:a100", "sim:h100")
 
@@ -126,3 +127,33 @@ def test_lanes_that_wait_for_some_of_the_others(machine):
         out = tileprobe.array(np.zeros(32, np.int32))
         in_halves[(1,)](tileprobe.array(x), out, 32, num_warps=1)
     np.testing.assert_array_equal(out.numpy(), np.concatenate([3 * x[16:], x[:16] + 5]))
+
+
+_EXCHANGE = (
+    "{ .shared .align 4 .b8 held[512]; .reg .u32 all, mine, t; mov.u32 t, %tid.x; mov.u32 all, held; "
+    "mad.lo.u32 mine, t, 4, all; st.shared.b32 [mine], $1; BARRIER xor.b32 t, t, 32; "
+    "mad.lo.u32 mine, t, 4, all; ld.shared.b32 $0, [mine]; }"
+)
+WITH = tl.constexpr(_EXCHANGE.replace("BARRIER", "bar.sync 0;"))
+WITHOUT = tl.constexpr(_EXCHANGE.replace("BARRIER", ""))
+
+
+@triton.jit
+def exchanged(x, out, N: tl.constexpr, CODE: tl.constexpr):
+    i = tl.arange(0, N)
+    v = tl.load(x + i)
+    other = tl.inline_asm_elementwise(CODE, "=r,r", [v], tl.int32, is_pure=False, pack=1)
+    tl.store(out + i, other + tl.sum(v, 0))  # the sum has shared memory of Triton's, behind that
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_shared_memory_that_the_assembly_claims(machine):
+    x = np.arange(100, 228, dtype=np.int32)
+    with tileprobe.use(machine, check="all"):
+        out = tileprobe.array(np.zeros(128, np.int32))
+        exchanged[(1,)](tileprobe.array(x), out, 128, WITH)
+        np.testing.assert_array_equal(out.numpy(), x[np.arange(128) ^ 32] + x.sum())
+        with pytest.raises(
+            RaceFault, match=r"(?s)test_simgpu_inline\.py:\d+ .*STS.*test_simgpu_inline\.py:\d+ .*LDS"
+        ):
+            exchanged[(1,)](tileprobe.array(x), out, 128, WITHOUT)

@@ -38,7 +38,7 @@ class ForeignLauncher(Launcher):
                 f"kernel {self.kernel}: {shared:,} bytes of shared memory beside {program.cubin.static_shared_bytes:,} "
                 f"of its own; a program has {machine.shared_bytes:,} at most"
             )
-        self.metadata = SimpleNamespace(shared=total, num_ctas=1)
+        self.metadata = SimpleNamespace(shared=shared, num_ctas=1)
 
     def threads(self, program: Program) -> int:
         assert self.block is not None

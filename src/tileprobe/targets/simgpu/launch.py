@@ -87,7 +87,7 @@ class Launcher:
             program,
             grid,
             self.threads(program),
-            self.metadata.shared,
+            self.shared_bytes(program),
             parameters,
             ranges,
             cluster,
@@ -144,6 +144,11 @@ class Launcher:
             made.took = took = active.chip.run(made, grid, level, resident, settings.step_limit)
         return took.instructions, took.cycles * 1e3 / machine.clock_mhz
 
+    def shared_bytes(self, program: Program) -> int:
+        """What the code claims for itself (inline assembly does), and behind it what the launch brings."""
+        own = program.cubin.static_shared_bytes
+        return _aligned(own) + self.metadata.shared if self.metadata.shared else own
+
     def threads(self, program: Program) -> int:
         return program.cubin.threads or self.metadata.num_warps * 32
 
@@ -188,6 +193,11 @@ def _check_grid(kernel: str, grid: tuple[int, int, int]) -> None:
             raise TileProbeError(
                 f"kernel {kernel}: a grid of {grid} programs; along {axis} this GPU takes {most:,} at most"
             )
+
+
+def _aligned(size: int) -> int:
+    """Up to where Triton's own shared memory may begin (`.extern .shared .align 16`)."""
+    return (size + 15) & ~15
 
 
 def _resident(made: Image) -> int:
