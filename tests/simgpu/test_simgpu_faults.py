@@ -159,3 +159,35 @@ def test_an_unknown_variant_is_refused_with_its_text_and_line():
             lower(listing.parse(text.replace("{0}", instruction), "k"), 80)
         assert f"b.py:12: the simulated GPU does not know the instruction `{instruction}`" in str(said.value)
         assert why in str(said.value)
+
+
+def test_a_launch_that_asks_for_too_much_is_shown_where_the_script_made_it(capsys):
+    from triton.runtime.errors import OutOfResources
+
+    from tileprobe.session.script import _show
+
+    machinery: dict = {"__name__": "triton.runtime.jit", "OutOfResources": OutOfResources}
+    exec("def run():\n    raise OutOfResources(262144, 166912, 'shared memory')", machinery)
+    try:
+        machinery["run"]()
+    except OutOfResources as error:
+        _show(error)
+    said = capsys.readouterr().err
+    assert "Required: 262144, Hardware limit: 166912" in said
+    assert 'machinery["run"]()' in said
+    assert "in run" not in said
+
+
+def test_instructions_of_probes_are_placed_by_the_line_they_stand_before():
+    from tileprobe.targets.gpu.passes.record_to_ttgir import OTHER_FILE
+    from tileprobe.targets.simgpu.program import PROBES, Program
+
+    files = ["kernel.py", PROBES]
+    empty = np.zeros(0)
+    made = Program(
+        "k", 80, None, empty, empty, 0, ["A"] * 5, np.array([3, 1, 1, 4, 1]), np.array([0, 1, 1, 0, 1]), files
+    )  # type: ignore[arg-type]
+    assert PROBES == OTHER_FILE
+    assert [made.place(n) for n in range(5)] == [
+        "kernel.py:3", "a probe at kernel.py:4", "a probe at kernel.py:4", "kernel.py:4", "a probe at kernel.py:4",
+    ]  # fmt: skip

@@ -205,6 +205,9 @@ def _code(code: Any) -> int:
     return 1
 
 
+_TRITONS = "triton.runtime.errors"  # too much shared memory, and the like: what a launch asks of a machine
+
+
 def _cut(frame: TracebackType | None) -> None:
     """Ends a traceback behind its last frame of the program."""
     last = None
@@ -226,7 +229,7 @@ def _show(error: BaseException) -> None:
         frame.tb_frame.f_code.co_filename in ours or "runpy" in frame.tb_frame.f_code.co_filename
     ):
         frame = frame.tb_next
-    if isinstance(error, TileProbeError):
+    if isinstance(error, TileProbeError) or type(error).__module__ == _TRITONS:
         _cut(frame)
     traceback.print_exception(type(error), error, frame)
     if _NO_CUDA in str(error):

@@ -75,7 +75,7 @@ def read(data: bytes, name: str | None = None) -> Cubin:
     except BadCubin:
         raise
     except Exception as error:  # pyelftools raises whatever it runs into
-        raise BadCubin(f"the cubin is damaged: {type(error).__name__}: {error}") from error
+        raise BadCubin(f"the cubin is damaged: {type(error).__name__}: {error}") from None
 
 
 def _read(data: bytes, name: str | None) -> Cubin:

@@ -24,6 +24,7 @@ from tileprobe.targets.simgpu.errors import BadCubin
 
 ARCHITECTURES = (80, 90)
 _ORDERED = ("ATOMG", "RED", "ATOM", "REDG", "UTMAREDG", "UBLKRED")  # the order of programs can be seen
+PROBES = "tileprobe.overhead"  # the file that instructions of probes are said to be in (`record_to_ttgir.OTHER_FILE`)
 _ARRAYS = ("uops", "specs", "lines", "files")
 
 
@@ -49,10 +50,15 @@ class Program:
         return any("ATOMG" in text and "CAS" in text for text in self.texts)
 
     def place(self, pc: int) -> str:
-        """The source line of an instruction."""
+        """The source line of an instruction; of one that belongs to a probe the line before which it stands."""
         if not 0 <= pc < len(self.texts) or not self.lines[pc]:
             return f"instruction {pc}"
-        return f"{self.file_names[self.files[pc]]}:{self.lines[pc]}"
+        near = next((n for n in (*range(pc, len(self.texts)), *range(pc, -1, -1)) if self._written(n)), pc)
+        where = f"{self.file_names[self.files[near]]}:{self.lines[near]}"
+        return where if near == pc else f"a probe at {where}"
+
+    def _written(self, pc: int) -> bool:
+        return bool(self.lines[pc]) and self.file_names[self.files[pc]] != PROBES
 
 
 def decode(data: bytes, name: str | None = None, arch: int | None = None) -> Program:
