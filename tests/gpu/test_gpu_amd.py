@@ -7,6 +7,7 @@ import triton
 from gpu_cases import CASES, DENSE, EVERYTHING, bridged
 
 from tileprobe.ir.bridge import from_xdsl
+from tileprobe.targets.gpu.amdgcn import read_amdgcn
 from tileprobe.targets.gpu.compile import Site, _compiled, add_probes, gpu_target
 from tileprobe.targets.gpu.evidence import read_code
 from tileprobe.targets.gpu.machine_code import Code, Instruction, lost_records, placed, record_cost
@@ -149,3 +150,36 @@ def test_copies_that_fill_a_pipeline_are_not_missed():
     assert found.moved == 0
     (found,) = placed(Code(ops, 8, 0), [inside])
     assert found.moved == 0.5
+
+
+LISTING = """
+helper:
+	s_waitcnt vmcnt(0)
+	s_setpc_b64 s[30:31]
+.Lfunc_end0:
+kernel:
+	v_writelane_b32 v1, s8, 0
+{}	s_swappc_b64 s[30:31], s[4:5]
+	s_endpgm
+.Lfunc_end1:
+    .private_segment_fixed_size: 24
+    .sgpr_spill_count: 6
+    .vgpr_count:     42
+    .vgpr_spill_count: {}
+"""
+
+
+def test_scalar_registers_are_spilled_to_no_memory():
+    """They go to lanes of vector registers; a thread's memory is asked for where there are scratch instructions."""
+    assert read_amdgcn(LISTING.format("", 0)).spill_bytes == 0
+    assert read_amdgcn(LISTING.format("\tscratch_store_dword off, v3, off\n", 6)).spill_bytes == 24
+
+
+def test_functions_that_are_called_are_part_of_the_kernel():
+    """They stand before it."""
+    assert [op.opcode for op in read_amdgcn(LISTING.format("", 0)).instructions] == [
+        *("s_waitcnt", "s_setpc_b64", "v_writelane_b32", "s_swappc_b64", "s_endpgm")
+    ]
+    made = probed("calls", "gfx942")
+    assert made.records
+    assert lost_records(read_code(made.kernel), made.records) == []

@@ -22,7 +22,7 @@ _PREFIXES = ("s_", "v_", "ds_", "global_", "flat_", "buffer_", "scratch_", "tbuf
 
 @lru_cache(maxsize=64)
 def read_amdgcn(text: str) -> Code:
-    """The kernel in a listing."""
+    """The kernel in a listing, with the functions that it calls and that were not put into it."""
     lines = text.splitlines()
     files = {}
     for line in lines:
@@ -30,13 +30,12 @@ def read_amdgcn(text: str) -> Code:
             files[int(found[1])] = f"{found[2]}/{found[3]}" if found[3] else found[2]
     files = {number: name.split("//")[-1] for number, name in files.items()}
     instructions, labels = _instructions(lines, files)
-    spilled = 4 * _number(text, r"\.vgpr_spill_count:\s*(\d+)") + 4 * _number(
-        text, r"\.sgpr_spill_count:\s*(\d+)"
-    )
+    # Scalar registers are spilled to lanes of vector registers: that takes no memory.
+    spilled = any(op.opcode.startswith("scratch_") for op in instructions)
     return Code(
         tuple(instructions),
         _number(text, r"\.vgpr_count:\s*(\d+)"),
-        spilled,
+        _number(text, r"\.private_segment_fixed_size:\s*(\d+)") if spilled else 0,
         0,
         {"occupancy_warps": 4 * _number(text, r"; Occupancy: (\d+)")},  # of the four SIMDs of a compute unit
         tuple(_following(n, op, labels, len(instructions)) for n, op in enumerate(instructions)),
@@ -62,8 +61,6 @@ def _instructions(lines: list[str], files: dict[int, str]) -> tuple[list[Instruc
         elif label := _LABEL.match(text):
             block += 1
             labels[label[0][:-1]] = len(found)
-            if text.startswith(".Lfunc_end"):
-                break
         elif (read := _INSTRUCTION.match(text)) and read[1].startswith(_PREFIXES):
             found.append(Instruction(4 * len(found), read[1], read[2] or "", "", file, line, block))
             block += read[1].startswith(_BRANCHES)
