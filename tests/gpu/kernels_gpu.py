@@ -16,4 +16,23 @@ def nested_loops(x, out, rows, columns, BLOCK: tl.constexpr):
         tl.store(out + row * BLOCK + i, total)
 
 
-CASES = [Case(nested_loops, "*fp32 *fp32 i32 i32", {"BLOCK": 128})]
+@triton.jit
+def tile_by_tile(x, y, out, m, n, k, SPECIALIZE: tl.constexpr):
+    """Products of tiles one after another, the inner loop with its copies before it."""
+    a = tl.make_tensor_descriptor(x, [m, k], [k, 1], [64, 64])
+    b = tl.make_tensor_descriptor(y, [k, n], [n, 1], [64, 64])
+    c = tl.make_tensor_descriptor(out, [m, n], [n, 1], [64, 64])
+    for tile in range(tl.program_id(0), (m // 64) * (n // 64), tl.num_programs(0)):
+        row, column = tile // (n // 64) * 64, tile % (n // 64) * 64
+        total = tl.zeros([64, 64], tl.float32)
+        for step in tl.range(0, k, 64, warp_specialize=SPECIALIZE, num_stages=3):
+            total = tl.dot(a.load([row, step]), b.load([step, column]), total)
+        c.store([row, column], total.to(tl.float16))
+
+
+_TILES = "*fp16 *fp16 *fp16 i32 i32 i32"
+CASES = [
+    Case(nested_loops, "*fp32 *fp32 i32 i32", {"BLOCK": 128}),
+    Case(tile_by_tile, _TILES, {"SPECIALIZE": False}, targets=("sm90", "sm100")),
+    Case(tile_by_tile, _TILES, {"SPECIALIZE": True}, targets=("sm90",), label="tile_by_tile_specialised"),
+]

@@ -6,8 +6,11 @@ from pathlib import Path
 import jsonschema
 import pytest
 from benchmarks._gpu_kernels import add, matmul
+from fake_gpu import Tensor
+from gpu_cases import CASES
 
 from tileprobe.cli import main
+from tileprobe.session.session import Session
 from tileprobe.targets.catalog import find
 from tileprobe.targets.gpu import evidence
 from tileprobe.targets.gpu.occupancy import amd_occupancy, occupancy
@@ -299,3 +302,16 @@ def test_scripts_are_told_of_the_machine_that_is_compiled_for(name, capability, 
     target, machine = find(name)
     found = target.cuda_properties(machine)
     assert (found.capability, found.shared_bytes, found.warp_size) == (capability, shared * 1024, warp)
+
+
+def test_partitions_are_not_counted_as_warps_of_the_kernel():
+    """A specialised kernel is inspected as it was compiled, not with the warps that it has in all."""
+    kernel = CASES["hand_off"]
+    static = find("cuda")[0].static("90")
+    with static:
+        x = Tensor(128)
+        kernel.fn[(1,)](x, x, **kernel.constants, num_warps=4)
+    (found,) = static.kernels(Session().plan.pipeline("ttgir"), lambda name: True, proton=False)
+    assert found["name"] == "hand_off"
+    assert found["probed"]["lost_records"] == []
+    assert found["probed"]["records"] > 4

@@ -49,6 +49,15 @@ def test_every_record_survives_on_other_machines(machine):
     assert sum(looped) / len(looped) <= 3
 
 
+def test_partitions_that_are_alike_keep_their_records():
+    """The same record at the same place of two blocks: LLVM must not make one of them, whose slot is then unknown."""
+    made = probed("tile_by_tile_specialised", "sm90")
+    ends = {span.stop for span in made.layout.spans if span.kind == "region"}
+    within = [slot.base for slot in made.layout.slots if slot.id in ends and slot.stream]
+    assert len(set(within)) < len(within)
+    assert lost_records(code(made.kernel), made.records) == []
+
+
 def test_doses_survive():
     """Stores of the same place one after another are not taken for one."""
     made = probed("matmul", "sm80", copies=3)

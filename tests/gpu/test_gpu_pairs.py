@@ -5,7 +5,7 @@ the one it uses. Its logical iteration must be the reader's, in every iteration,
 """
 
 import pytest
-from gpu_cases import CASES, EVERYTHING, bridged
+from gpu_cases import CASES, EVERYTHING, bridged, probed
 
 from tileprobe.ir.accessors import op_name
 from tileprobe.targets.gpu.events import Place
@@ -177,3 +177,20 @@ def test_a_wait_behind_a_loop_of_another_partition():
 def test_what_depends_on_sizes_is_left_alone():
     """The store of a tile runs in some iterations of the flattened loop: its wait belongs to no constant one."""
     assert not [label for label, _ in table("persistent_matmul", "sm90") if label.startswith("TMA store")]
+
+
+def test_a_product_before_its_loop_inside_of_another():
+    """The first product stands before the inner loop and is awaited in it: it is no iteration of either loop's own."""
+    kernel = kernel_of("tile_by_tile", "sm100")
+    pairs = Pairs(kernel)
+    products = [op for op in kernel.walk() if op_name(op) == "ttng.tc_gen5_mma"]
+    depths = [sum(op_name(above) == "scf.for" for above in parents(op)) for op in products]
+    assert depths == [1, 2]
+    assert products[0] not in pairs.issues
+    assert [end.ahead for end in pairs.issues[products[1]]] == [0]
+    assert probed("tile_by_tile", "sm100").records
+
+
+def parents(op):
+    while (op := op.parent_op()) is not None:
+        yield op

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from triton import knobs
 from triton.backends.driver import DriverBase
 
-from tileprobe.targets.gpu.compile import most_shared_bytes, options_of
+from tileprobe.errors import TileProbeError
+from tileprobe.targets.gpu.compile import most_shared_bytes
 
 _FIRST_DEVICE = 1000  # numbers of devices that are not there; Triton keeps kernels by them
 _numbers: dict[str, int] = {}  # of machines
@@ -75,16 +77,20 @@ class CompileOnly(DriverBase):
 
     def compiled(self) -> list[Any]:
         """The kernels as Triton compiled them, found again in its cache."""
-        import triton
+        return [_found(source, metadata) for source, metadata in self.kernels.values()]
 
-        class _Plain:
-            def __init__(self, metadata: Any) -> None:
-                self.metadata = metadata
 
-        return [
-            triton.compile(source, target=self.target, options=options_of(_Plain(metadata)))
-            for source, metadata in self.kernels.values()
-        ]
+def _found(source: Any, metadata: Any) -> Any:
+    """A kernel that was launched. Not compiled anew from its metadata: the warps there are those of all partitions."""
+    from triton.compiler.compiler import CompiledKernel
+    from triton.runtime.cache import get_cache_manager
+
+    files = get_cache_manager(metadata.hash).get_group(f"{source.name[:150]}.json")
+    if not files:
+        raise TileProbeError(
+            f"the kernel {metadata.name} is no longer in Triton's cache ({knobs.cache.dir}); is it cleared meanwhile?"
+        )
+    return CompiledKernel(source, files, metadata.hash)
 
 
 class _Utilities:

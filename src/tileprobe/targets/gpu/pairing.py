@@ -191,8 +191,10 @@ class _Shifts:
                     said.setdefault((side, event), found)
         for pair in self.met:  # what is outside of all loops knows its iteration from the other end
             start, stop = said.get(("issue", pair.issue)), said.get(("wait", pair.wait))
-            said.setdefault(("issue", pair.issue), stop or (0, None))
-            said.setdefault(("wait", pair.wait), start or stop or (0, None))
+            if not pair.issue.loops:
+                said.setdefault(("issue", pair.issue), stop or (0, None))
+            if not pair.wait.loops:
+                said.setdefault(("wait", pair.wait), start or stop or (0, None))
         tables: dict[str, dict[tuple[Operation, _Logical], End]] = {side: {} for side in _SIDES}
         for (side, event), found in said.items():
             if found[1] is not None or bool(event.loops) or not aheads:
