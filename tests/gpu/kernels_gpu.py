@@ -3,6 +3,9 @@
 import triton
 import triton.language as tl
 from bridge_stages import Case
+from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
+from triton.experimental.gluon.language.nvidia.ampere import async_copy
 
 
 @triton.jit
@@ -30,8 +33,40 @@ def tile_by_tile(x, y, out, m, n, k, SPECIALIZE: tl.constexpr):
         c.store([row, column], total.to(tl.float16))
 
 
+@gluon.jit
+def _copy(buffers, other, x, y, at, count):
+    """Row `at` of both, as one group."""
+    layout: gl.constexpr = gl.BlockedLayout([4], [32], [4], [0])
+    i = gl.arange(0, 512, layout=layout)
+    there = (i >= 0) & (at < count)
+    async_copy.async_load(buffers.index(at % 3), x + at * 512 + i, mask=there)
+    async_copy.async_load(other.index(at % 3), y + at * 512 + i, mask=there)
+    async_copy.commit_group()
+
+
+@gluon.jit
+def copied_ahead(x, y, out, count):
+    """Copies two iterations ahead, awaited by how many groups may be under way."""
+    layout: gl.constexpr = gl.BlockedLayout([4], [32], [4], [0])
+    shared: gl.constexpr = gl.SwizzledSharedLayout(1, 1, 1, [0])
+    buffers = gl.allocate_shared_memory(gl.float32, [3, 512], shared)
+    other = gl.allocate_shared_memory(gl.float32, [3, 512], shared)
+    for step in gl.static_range(2):
+        _copy(buffers, other, x, y, step, count)
+    total = gl.zeros([512], gl.float32, layout)
+    for step in range(count):
+        _copy(buffers, other, x, y, step + 2, count)
+        async_copy.wait_group(2)
+        gl.barrier()
+        total += buffers.index(step % 3).load(layout) * other.index(step % 3).load(layout)
+        gl.barrier()
+    async_copy.wait_group(0)
+    gl.store(out + gl.arange(0, 512, layout=layout), total)
+
+
 _TILES = "*fp16 *fp16 *fp16 i32 i32 i32"
 CASES = [
+    Case(copied_ahead, "*fp32 *fp32 *fp32 i32", targets=("sm80",)),
     Case(nested_loops, "*fp32 *fp32 i32 i32", {"BLOCK": 128}),
     Case(tile_by_tile, _TILES, {"SPECIALIZE": False}, targets=("sm90", "sm100")),
     Case(tile_by_tile, _TILES, {"SPECIALIZE": True}, targets=("sm90",), label="tile_by_tile_specialised"),

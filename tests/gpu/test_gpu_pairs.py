@@ -27,6 +27,7 @@ SMALL = [
     ("attention_backward", "sm80"),
     ("specialised_attention", "sm100"),
     ("persistent_matmul", "sm90"),
+    ("copied_ahead", "sm80"),
 ]
 EACH = [(case.name, target) for case in CASES.values() for target in case.targets if target.startswith("sm")]
 SIZES = Sizes(size=640, few=9, many=11)  # not those by which the distances are found
@@ -135,6 +136,14 @@ def test_a_wait_before_the_loop():
         ("wait", False, 1),
         ("wait", False, 1),
     ]
+
+
+def test_groups_of_copies_without_tokens():
+    """A Gluon kernel waits until so many groups are under way; each has two copies."""
+    found = table("copied_ahead", "sm80")
+    copies = [("issue", True, 0), ("issue", True, 1), ("issue", False, 2), ("wait", False, 0)]
+    assert [ends for _, ends in found] == [copies, copies]
+    assert [label.split(" @")[0] for label, _ in found] == ["async copy", "async copy"]
 
 
 def test_tensor_copies_and_products_on_hopper():

@@ -5,7 +5,7 @@ which wait. Out go the ends of each asynchronous operation with their logical it
 has moved apart: constant differences, found from the run and checked over all of it. What does not come out constant is
 left alone, and is then a wait by itself.
 
-How an end is found: copies of `cp.async` by their tokens; what completes an mbarrier (TMA, tensor cores of Blackwell,
+How an end is found: copies of `cp.async` by their tokens, or in groups by how many may be under way; what completes an mbarrier (TMA, tensor cores of Blackwell,
 arrivals of another partition) by the barrier and how often it was completed; wgmma and TMA stores by how many of them
 may be under way after the wait.
 """
@@ -24,7 +24,8 @@ from tileprobe.targets.gpu.scalar_run import TWO_SIZES, Run, run_scalars
 
 _COPIES = ("ttg.async_copy_global_to_local", "amdg.buffer_load_to_local", "ttg.async_copy_local_to_global")
 _COMMIT = "ttg.async_commit_group"
-_TOKEN_WAITS = ("ttg.async_wait", "amdg.async_wait")
+_GROUP_WAIT = "ttg.async_wait"
+_TOKEN_WAITS = (_GROUP_WAIT, "amdg.async_wait")
 _TMA_STORES = ("ttng.async_tma_copy_local_to_global", "ttng.async_tma_reduce", "ttng.async_tma_scatter")
 # Ops that are awaited in the order of issue, by how many may still be under way.
 _QUEUES = {"ttng.warp_group_dot_wait": ("ttng.warp_group_dot",), "ttng.async_tma_store_wait": _TMA_STORES}
@@ -79,7 +80,7 @@ _Found = list[tuple[Operation, End]]
 
 def _found(run: Run) -> dict[Hashable, tuple[_Found, _Found]]:
     """By their keys the ends of each operation, in the loop and peeled off it."""
-    met = [*_by_token(run), *_by_barrier(run), *_by_queue(run)]
+    met = [*_by_token(run), *_by_group(run), *_by_barrier(run), *_by_queue(run)]
     found = [_Shifts(together, run) for together in _groups(met)]
     return {shifts.key: shifts.ends() for shifts in found}
 
@@ -101,6 +102,27 @@ def _by_token(run: Run) -> list[_Met]:
                 if isinstance(copy, Event) and op_name(copy.op) in _COPIES:
                     found.append(_Met(copy, wait, rank))
                     rank += 1
+    return found
+
+
+def _by_group(run: Run) -> list[_Met]:
+    """The same in a kernel whose waits have no tokens, as Gluon's: they say how many groups may be under way."""
+    found: list[_Met] = []
+    if any(op_name(event.op) in _TOKEN_WAITS and event.values for event in run.events):
+        return found
+    begun: dict[int, list[Event]] = defaultdict(list)
+    groups: dict[int, list[list[Event]]] = defaultdict(list)
+    for event in run.events:
+        name, stream = op_name(event.op), event.stream
+        if name in _COPIES:
+            begun[stream].append(event)
+        elif name == _COMMIT:
+            groups[stream].append(begun.pop(stream, []))
+        elif name == _GROUP_WAIT:
+            last = max(0, len(groups[stream]) - int(attr_value(event.op, "num") or 0))
+            done, groups[stream] = groups[stream][:last], groups[stream][last:]
+            for n, group in enumerate(reversed(done)):
+                found += [_Met(copy, event, ("group", n, rank)) for rank, copy in enumerate(group)]
     return found
 
 
