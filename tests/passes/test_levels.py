@@ -169,9 +169,14 @@ def pipelined_loop(distance, prefetched):
     ("distance", "prefetched"), [(0, False), (1, False), (2, False), (3, False), (2, True)]
 )
 def test_copies_meet_their_waits(distance, prefetched, n):
-    """Each copy from its issue to the first wait for it, also when the loop is shorter than the pipeline."""
+    """Each copy from its issue to the first wait for it, also when the loop is shorter than the pipeline. What is issued
+    for iterations that the loop does not have is masked off: no copy, and a wait of no iteration."""
     exact, decoded = pipelined(pipelined_loop(distance, prefetched), n)
-    assert rows(decoded) == sorted(exact.intervals + exact.asynchronous)
+    waited = [(region, k if k < n else -1, *when) for region, k, *when in exact.intervals]
+    copied = [row for row in exact.asynchronous if row[1] < n]
+    assert rows(decoded) == sorted(waited + copied)
+    if prefetched:
+        assert len(copied) < len(exact.asynchronous)
 
 
 PARTITIONS = f"""

@@ -148,7 +148,8 @@ def _ends(layout: Layout, streams: list[_Weighed], span: Span) -> _Ends:
     if start.cursor:
         return _pushed(streams[start.stream], span)
     alike = (span.start_ahead, span.start_peeled) == (span.stop_ahead, span.stop_peeled)
-    if start.stream == stop.stream and alike:
+    before_loop = span.kind == "async" and span.start_peeled >= 0  # which may not run at all
+    if start.stream == stop.stream and alike and not before_loop:
         return _beside(streams[start.stream], span)
     return _apart(streams[start.stream], streams[stop.stream].rows, span)
 
@@ -214,11 +215,20 @@ def _iterations(rows: Rows, span: Span, slot: Slot, pick: _Pick) -> tuple[np.nda
         iteration = pick.axis(depth + 1) * rows.sampling.loop(loop).stride + pick.outer(rows.first(loop))
         if peeled or depth + 1 < len(slot.loops):
             outer = outer * rows.span(loop) + iteration
+    if not peeled and slot.loops and span.start_ahead:
+        return _known(iteration + span.start_ahead, pick.outer(rows.trips(slot.loops[-1]))), outer
     if not peeled:
-        return iteration + (span.start_ahead if slot.loops else 0), outer
+        return iteration, outer
+    trips = pick(rows.trips(span.start_peeled))
     if span.start_ahead >= 0:
-        return np.full(pick.size, span.start_ahead, np.int32), outer
-    return pick(rows.trips(span.start_peeled)) + span.start_ahead, outer
+        return _known(np.full(pick.size, span.start_ahead), trips), outer
+    return trips + span.start_ahead, outer
+
+
+def _known(iteration: np.ndarray, trips: np.ndarray | int) -> np.ndarray:
+    """Logical iterations; none (-1) where the loop has no such one: a wait before anything was issued, or for what was
+    masked off behind the last iteration."""
+    return np.where((iteration >= 0) & (iteration < trips), iteration, -1).astype(np.int32)
 
 
 def _apart(stream: _Weighed, stop_rows: Rows, span: Span) -> _Ends:
@@ -262,7 +272,8 @@ def _across(stream: _Weighed, stop_rows: Rows, span: Span, run: tuple[np.ndarray
         return stream.loops[loop].count[run]
     met = np.zeros(trips.shape)
     np.add.at(met, run, 1)
-    pairs = trips - abs(span.start_ahead - span.stop_ahead)
+    aheads = span.start_ahead, span.stop_ahead, 0
+    pairs = trips - (max(aheads) - min(aheads))
     return np.maximum(pairs[run] / met[run], 1.0)
 
 

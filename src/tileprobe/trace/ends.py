@@ -62,6 +62,8 @@ def meet(start_rows: Rows, stop_rows: Rows, span: Span) -> Met:
     else:
         found, to_row = _other_rows(start_rows, stop_rows, row)
     to_word, there = _look_up(stop, to_row, [number[found] for number in numbers])
+    if span.kind == "async" and numbers:
+        there &= _is_iteration(start, row, indices, numbers[-1])[found]
     found, to_row, to_word = found[there], to_row[there], to_word[there]
     outer = np.zeros(len(row), np.int64)
     for loop, number in zip(start.slot.loops, numbers[:-1]):
@@ -82,6 +84,13 @@ def _numbers(end: _End, row: np.ndarray, indices: list[np.ndarray]) -> list[np.n
     elif numbers:
         numbers[-1] = numbers[-1] + end.ahead
     return numbers
+
+
+def _is_iteration(end: _End, row: np.ndarray, indices: list[np.ndarray], number: np.ndarray) -> np.ndarray:
+    """Whether the loop has this logical iteration: a pipelined loop also issues for those behind its last, and its
+    compiler masks that off."""
+    loop, outer = (end.peeled, indices) if end.peeled >= 0 else (end.slot.loops[-1], indices[:-1])
+    return (number >= 0) & (number < end.rows.trips(loop)[(row, *outer)])
 
 
 def _look_up(end: _End, row: np.ndarray, numbers: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
