@@ -64,9 +64,23 @@ def copied_ahead(x, y, out, count):
     gl.store(out + gl.arange(0, 512, layout=layout), total)
 
 
+@triton.jit
+def two_products(x, y, z, out, k):
+    """Two products an iteration, one after the other."""
+    i = tl.arange(0, 64)
+    at = i[:, None] * 64 + i[None, :]
+    total = tl.zeros([64, 64], tl.float32)
+    for step in tl.range(k, num_stages=4):
+        scores = tl.dot(tl.load(x + at), tl.load(y + step * 4096 + at))
+        weights = tl.exp2(scores).to(tl.float16)
+        total = tl.dot(weights, tl.load(z + step * 4096 + at), total)
+    tl.store(out + at, total)
+
+
 _TILES = "*fp16 *fp16 *fp16 i32 i32 i32"
 CASES = [
     Case(copied_ahead, "*fp32 *fp32 *fp32 i32", targets=("sm80",)),
+    Case(two_products, "*fp16 *fp16 *fp16 *fp32 i32", targets=("gfx942",)),
     Case(nested_loops, "*fp32 *fp32 i32 i32", {"BLOCK": 128}),
     Case(tile_by_tile, _TILES, {"SPECIALIZE": False}, targets=("sm90", "sm100")),
     Case(tile_by_tile, _TILES, {"SPECIALIZE": True}, targets=("sm90",), label="tile_by_tile_specialised"),

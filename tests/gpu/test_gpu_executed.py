@@ -267,3 +267,19 @@ def test_a_copy_meets_its_wait():
     assert sorted(set(decoded["region"].tolist())) == async_regions
     assert len(decoded["start"]) == len(async_regions) * 8
     assert (decoded["stop"] > decoded["start"]).all()
+
+
+# Iterations of a product by its depth, argument 5; with fewer than the pipeline has stages its loop does not run.
+@pytest.mark.parametrize(("depth", "trips"), [(512, 8), (192, 3), (128, 2)])
+@pytest.mark.parametrize(("target", "first"), [("gfx942", 2), ("gfx950", 1)])
+def test_what_is_fetched_is_there_although_a_loop_was_peeled(target, first, depth, trips):
+    """AMD's pipelines end with iterations that were peeled off their loop: their data is fetched in it, and on gfx950
+    awaited behind it. Each iteration's is there once; before `first` it is fetched and put down before the loop."""
+    made, gpu = run("matmul", target, programs=1, capacity=16, sizes={**SIZES, 5: depth})
+    decoded = intervals(check(made, gpu, programs=1), kind=1)
+    fetched = {span.region for span in made.layout.spans if span.kind == "async" and span.start_ahead}
+    assert len(fetched) == 2
+    for region in fetched:
+        mine = decoded["region"] == region
+        assert sorted(decoded["iteration"][mine]) == list(range(first, trips))
+        assert (decoded["stop"][mine] > decoded["start"][mine]).all()

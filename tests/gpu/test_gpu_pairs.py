@@ -8,6 +8,7 @@ import pytest
 from gpu_cases import CASES, EVERYTHING, bridged, probed
 
 from tileprobe.ir.accessors import op_name
+from tileprobe.ir.layout import behind
 from tileprobe.targets.gpu.events import Place
 from tileprobe.targets.gpu.pairing import Pairs
 from tileprobe.targets.gpu.scalar_run import Sizes, run_scalars
@@ -28,6 +29,7 @@ SMALL = [
     ("specialised_attention", "sm100"),
     ("persistent_matmul", "sm90"),
     ("copied_ahead", "sm80"),
+    ("matmul", "gfx950"),
 ]
 EACH = [(case.name, target) for case in CASES.values() for target in case.targets if target.startswith("sm")]
 SIZES = Sizes(size=640, few=9, many=11)  # not those by which the distances are found
@@ -95,7 +97,8 @@ def test_copies_belong_to_the_iteration_that_uses_them(name, target):
     if not EVERYTHING:
         assert early
     for op, distances in early.items():
-        allowed = {0, 1} if op_name(op) == "ttg.local_load" else {0}
+        early_at_times = op_name(op) == "ttg.local_load" and target.startswith("sm")
+        allowed = {0, 1} if early_at_times else {0}
         assert len(distances) == 1
         assert distances <= allowed
 
@@ -203,3 +206,23 @@ def test_a_product_before_its_loop_inside_of_another():
 def parents(op):
     while (op := op.parent_op()) is not None:
         yield op
+
+
+def test_loads_that_are_put_into_shared_memory_behind_a_product():
+    """How AMD's loops are pipelined without asynchronous copies: the store waits, two iterations before the use."""
+    ends = [("issue", False, 2), ("wait", False, 2)]
+    assert table("matmul", "gfx942") == [("load @ 17", ends), ("load @ 18", ends)]
+
+
+def test_loads_that_a_later_iteration_puts_into_shared_memory():
+    """Two products in a row: each load is carried into the next iteration; those before the loop and the stores behind
+    it belong to it."""
+    found = table("two_products", "gfx942")
+    assert [label for label, _ in found] == ["load @ 74", "load @ 76"]
+    for n, (_, ends) in enumerate(found):
+        assert ends == [
+            ("issue", True, n),
+            ("wait", False, n),
+            ("issue", False, n + 1),
+            ("wait", True, behind(n)),
+        ]

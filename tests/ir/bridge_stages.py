@@ -20,9 +20,10 @@ TARGETS = {
     "sm90": GPUTarget("cuda", 90, 32),
     "sm100": GPUTarget("cuda", 100, 32),
     "gfx942": GPUTarget("hip", "gfx942", 64),
+    "gfx950": GPUTarget("hip", "gfx950", 64),
 }
 NVIDIA = ("sm80", "sm90", "sm100")
-EVERY = tuple(TARGETS)
+EVERY = (*NVIDIA, "gfx942")
 
 
 @dataclass(frozen=True)

@@ -67,6 +67,7 @@ class Loop:
     cursor: bool = False  # its records go to the cursor's segment
     stream: int = 0
     window: int = 0  # kept iterations that are in shared memory at a time, if not all are (ir/windows.py)
+    beyond: int = 0  # iterations that were peeled off its end: they count on from the last
 
 
 @dataclass(frozen=True)
@@ -86,12 +87,26 @@ class Slot:
         return self.base + sum(i * s for i, s in zip(indices, self.strides, strict=True))
 
 
+_BEHIND = -(1 << 20)
+
+
+def behind(number: int) -> int:
+    """`ahead` for the copy of an iteration that was peeled off a loop's end: 0 is the first of them."""
+    return _BEHIND + number
+
+
+def from_end(ahead: int) -> int:
+    """What a negative `ahead` adds to the trip count."""
+    return ahead if ahead > _BEHIND // 2 else ahead - _BEHIND
+
+
 @dataclass(frozen=True)
 class Span:
     """An interval between two records; two spans may share one (a stop that is the next one's start).
 
     Each end has a logical iteration: the loop's own plus `ahead` (software pipelining); for a copy peeled off
-    loop L (`*_peeled` = L) it is `ahead` itself, counted from the end of L's run when negative. Start and stop
+    loop L (`*_peeled` = L) it is `ahead` itself, counted from the end of L's run when negative (`behind`: the
+    iterations that were peeled off the end). Start and stop
     belong together where their logical iterations are equal and the outer iterations are, too. So an in-loop
     issue with start_ahead=2 meets the wait with stop_ahead=0 two iterations later; the prologue copies
     (start_peeled=L, start_ahead=0 and 1) meet that wait in iterations 0 and 1. The ends may lie in two streams
@@ -251,6 +266,7 @@ class Body:
     items: tuple[Stamp | Body, ...] = ()
     counted: bool = True
     branch: bool = False
+    beyond: int = 0
 
 
 @dataclass(frozen=True)
@@ -355,7 +371,7 @@ class _Allocator:
         # A frame's size does not depend on its stride: measure it with a throw-away allocator.
         stride = _Allocator(self.circular).frame(body.items, 0, inner, (*strides, 0), False)
         self.loops[body.loop] = Loop(
-            body.loop, body.capacity, loops, base, strides, stride, stream=self.stream
+            body.loop, body.capacity, loops, base, strides, stride, stream=self.stream, beyond=body.beyond
         )
         self.frame(body.items, first, inner, (*strides, stride), False)
         return first + stride * body.capacity

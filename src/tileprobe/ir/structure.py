@@ -24,7 +24,8 @@ from tileprobe.ir.tokens import WAIT, End, Tokens, is_copy
 
 @dataclass(frozen=True)
 class Loop:
-    """A loop: its body; for a counted one its bounds and induction variable; `trip` when it is constant."""
+    """A loop: its body; for a counted one its bounds and induction variable; `trip` when it is constant. `beyond` of its
+    iterations were peeled off its end."""
 
     body: Region
     lower: SSAValue | None = None
@@ -32,6 +33,7 @@ class Loop:
     step: SSAValue | None = None
     induction: SSAValue | None = None
     trip: int | None = None
+    beyond: int = 0
 
     @property
     def counted(self) -> bool:

@@ -277,7 +277,7 @@ class _Walker:
         cursor = place.cursor or not loop.counted or has_cycle(loop.body)
         inside = replace(place, loops=(*place.loops, number), cursor=cursor, branch=False)
         items = tuple(self.region(loop.body, inside))
-        return [Body(number, capacity, items, not cursor, place.branch)]
+        return [Body(number, capacity, items, not cursor, place.branch, loop.beyond)]
 
     def _regions(self, op: Operation, place: _Place) -> list[Stamp | Body]:
         """The regions of an op that is no loop: in order with what is around, as branches, or side by side."""

@@ -86,6 +86,10 @@ class Rows:
             self._trips[loop] = _trips(self.layout, self.layout.loops[loop], self.words, self.epoch)
         return self._trips[loop]
 
+    def whole_trips(self, loop: int) -> np.ndarray:
+        """The same with the iterations that were peeled off the loop's end."""
+        return self.trips(loop) + self.layout.loops[loop].beyond
+
     def first(self, loop: int) -> np.ndarray | int:
         """The iteration that lies at the loop's first place: a number, or over (rows, *outer iterations)."""
         every = self.sampling.loop(loop)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tileprobe.ir.layout import Layout, Slot, Span
+from tileprobe.ir.layout import Layout, Slot, Span, from_end
 from tileprobe.ir.machine import Clock, GlobalTimer
 from tileprobe.ir.regions import Region
 from tileprobe.ir.sampling import Sampling
@@ -216,13 +216,13 @@ def _iterations(rows: Rows, span: Span, slot: Slot, pick: _Pick) -> tuple[np.nda
         if peeled or depth + 1 < len(slot.loops):
             outer = outer * rows.span(loop) + iteration
     if not peeled and slot.loops and span.start_ahead:
-        return _known(iteration + span.start_ahead, pick.outer(rows.trips(slot.loops[-1]))), outer
+        return _known(iteration + span.start_ahead, pick.outer(rows.whole_trips(slot.loops[-1]))), outer
     if not peeled:
         return iteration, outer
-    trips = pick(rows.trips(span.start_peeled))
+    loop = span.start_peeled
     if span.start_ahead >= 0:
-        return _known(np.full(pick.size, span.start_ahead), trips), outer
-    return trips + span.start_ahead, outer
+        return _known(np.full(pick.size, span.start_ahead), pick(rows.whole_trips(loop))), outer
+    return pick(rows.trips(loop)) + from_end(span.start_ahead), outer
 
 
 def _known(iteration: np.ndarray, trips: np.ndarray | int) -> np.ndarray:
@@ -272,8 +272,9 @@ def _across(stream: _Weighed, stop_rows: Rows, span: Span, run: tuple[np.ndarray
         return stream.loops[loop].count[run]
     met = np.zeros(trips.shape)
     np.add.at(met, run, 1)
-    aheads = span.start_ahead, span.stop_ahead, 0
-    pairs = trips - (max(aheads) - min(aheads))
+    aheads = span.start_ahead, span.stop_ahead
+    last = min(*aheads, start_rows.layout.loops[loop].beyond)
+    pairs = trips + last - max(*aheads, 0)
     return np.maximum(pairs[run] / met[run], 1.0)
 
 

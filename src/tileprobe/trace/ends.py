@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tileprobe.ir.layout import Slot, Span
+from tileprobe.ir.layout import Slot, Span, from_end
 from tileprobe.trace.blocks import Rows
 
 
@@ -44,7 +44,7 @@ class _End:
         """The logical iteration of a copy that was peeled off a loop."""
         if self.ahead >= 0:
             return np.full(len(row), self.ahead, np.int64)
-        return self.rows.trips(self.peeled)[(row, *indices)] + self.ahead
+        return self.rows.trips(self.peeled)[(row, *indices)] + from_end(self.ahead)
 
     def word(self, indices: list[np.ndarray]) -> np.ndarray | int:
         return self.slot.base + sum(i * s for i, s in zip(indices, self.slot.strides))
@@ -90,7 +90,7 @@ def _is_iteration(end: _End, row: np.ndarray, indices: list[np.ndarray], number:
     """Whether the loop has this logical iteration: a pipelined loop also issues for those behind its last, and its
     compiler masks that off."""
     loop, outer = (end.peeled, indices) if end.peeled >= 0 else (end.slot.loops[-1], indices[:-1])
-    return (number >= 0) & (number < end.rows.trips(loop)[(row, *outer)])
+    return (number >= 0) & (number < end.rows.whole_trips(loop)[(row, *outer)])
 
 
 def _look_up(end: _End, row: np.ndarray, numbers: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:

@@ -5,9 +5,10 @@ which wait. Out go the ends of each asynchronous operation with their logical it
 has moved apart: constant differences, found from the run and checked over all of it. What does not come out constant is
 left alone, and is then a wait by itself.
 
-How an end is found: copies of `cp.async` by their tokens, or in groups by how many may be under way; what completes an mbarrier (TMA, tensor cores of Blackwell,
-arrivals of another partition) by the barrier and how often it was completed; wgmma and TMA stores by how many of them
-may be under way after the wait.
+How an end is found: copies of `cp.async` by their tokens, or in groups by how many may be under way; what completes an
+mbarrier (TMA, tensor cores of Blackwell, arrivals of another partition) by the barrier and how often it was completed;
+wgmma and TMA stores by how many of them may be under way after the wait; loads that are put into shared memory behind
+other work (`fetched`) by their values.
 """
 
 from __future__ import annotations
@@ -19,12 +20,14 @@ from dataclasses import dataclass
 from xdsl.ir import Operation
 
 from tileprobe.ir.accessors import attr_value, bool_attr, op_name
+from tileprobe.ir.layout import behind, from_end
 from tileprobe.targets.gpu.events import ARRIVALS, BARRIER_WAIT, EXPECT, TMA_LOADS, Event, Place
+from tileprobe.targets.gpu.fetched import LOADS, READS, STORES, Fetched, fetched, fetches
 from tileprobe.targets.gpu.scalar_run import TWO_SIZES, Run, run_scalars
 
 _COPIES = ("ttg.async_copy_global_to_local", "amdg.buffer_load_to_local", "ttg.async_copy_local_to_global")
 _COMMIT = "ttg.async_commit_group"
-_GROUP_WAIT = "ttg.async_wait"
+_GROUP, _GROUP_WAIT = "group", "ttg.async_wait"
 _TOKEN_WAITS = (_GROUP_WAIT, "amdg.async_wait")
 _TMA_STORES = ("ttng.async_tma_copy_local_to_global", "ttng.async_tma_reduce", "ttng.async_tma_scatter")
 # Ops that are awaited in the order of issue, by how many may still be under way.
@@ -65,14 +68,21 @@ class Pairs:
     def __init__(self, kernel: Operation) -> None:
         self.issues: _Ends = {}
         self.waits: _Ends = {}
-        if not any(op_name(op) in _WANTED for op in kernel.walk()):
+        self.beyond: dict[Operation, int] = {}  # iterations that were peeled off the end of a loop
+        wanted = _WANTED | ({*LOADS, *STORES, *READS} if fetches(kernel) else frozenset())
+        if not any(op_name(op) in wanted for op in kernel.walk()):
             return
-        runs = [_found(run_scalars(kernel, lambda op: op_name(op) in _WANTED, sizes)) for sizes in TWO_SIZES]
-        agreed = [key for key, ends in runs[0].items() if runs[1].get(key) == ends]
-        for issues, waits in (runs[0][key] for key in agreed):
+        runs = [run_scalars(kernel, lambda op: op_name(op) in wanted, sizes) for sizes in TWO_SIZES]
+        found, other = (_found(run) for run in runs)
+        agreed = [key for key, ends in found.items() if other.get(key) == ends]
+        self.beyond |= fetched(runs[0]).beyond
+        for issues, waits in (found[key] for key in agreed):
             for table, ends in ((self.issues, issues), (self.waits, waits)):
                 for op, end in ends:
                     table[op] = (*table.get(op, ()), end)
+                    if end.peeled is not None and from_end(end.ahead) >= 0 > end.ahead:
+                        more = from_end(end.ahead) + 1
+                        self.beyond[end.peeled] = max(more, self.beyond.get(end.peeled, 0))
 
 
 _Found = list[tuple[Operation, End]]
@@ -80,8 +90,10 @@ _Found = list[tuple[Operation, End]]
 
 def _found(run: Run) -> dict[Hashable, tuple[_Found, _Found]]:
     """By their keys the ends of each operation, in the loop and peeled off it."""
+    loaded = fetched(run)
     met = [*_by_token(run), *_by_group(run), *_by_barrier(run), *_by_queue(run)]
-    found = [_Shifts(together, run) for together in _groups(met)]
+    met += [_Met(load, store, 0) for load, store in loaded.met]
+    found = [_Shifts(together, run, loaded) for together in _groups(met)]
     return {shifts.key: shifts.ends() for shifts in found}
 
 
@@ -122,7 +134,7 @@ def _by_group(run: Run) -> list[_Met]:
             last = max(0, len(groups[stream]) - int(attr_value(event.op, "num") or 0))
             done, groups[stream] = groups[stream][:last], groups[stream][last:]
             for n, group in enumerate(reversed(done)):
-                found += [_Met(copy, event, ("group", n, rank)) for rank, copy in enumerate(group)]
+                found += [_Met(copy, event, (_GROUP, n, rank)) for rank, copy in enumerate(group)]
     return found
 
 
@@ -194,8 +206,8 @@ _SIDES = ("issue", "wait")
 class _Shifts:
     """The logical iterations of one operation's ends."""
 
-    def __init__(self, met: list[_Met], run: Run) -> None:
-        self.met, self.run = met, run
+    def __init__(self, met: list[_Met], run: Run, loaded: Fetched) -> None:
+        self.met, self.run, self.loaded = met, run, loaded
         looped = [pair.issue.op for pair in met if pair.issue.loops]
         self.issue = looped[0] if looped else met[0].issue.op
         self.name = _NAMES.get(op_name(self.issue)) or _plain_name(self.issue)
@@ -243,8 +255,9 @@ class _Shifts:
         iteration that issues it."""
         if not between:
             return {}
-        copied = op_name(self.issue) in (*_COPIES, *TMA_LOADS)
+        copied = op_name(self.issue) in (*_COPIES, *TMA_LOADS, *LOADS)
         longest = max(max(between.values()), 0) if copied else 0
+        longest += max(self.loaded.distance.get(wait, 0) for _, wait in between)
         aheads: dict[Operation, int] = {}
         for (issue, wait), difference in sorted(between.items(), key=lambda item: -item[1]):
             if issue not in aheads:
@@ -268,7 +281,9 @@ class _Shifts:
             left = start.iteration + here[0] - trips[start.loop]
             # Another stream knows the end of a loop of its own, if it runs as often.
             ended = start.loop if beside else stop.finished
-            known = left < 0 and ended is not None and trips[ended] == trips[start.loop]
+            known = ended is not None and trips[ended] == trips[start.loop]
+            if left >= 0:  # iterations that were peeled off the end; in groups also what was masked off
+                known, left = known and _sort(pair) != _GROUP, behind(left)
             return (here[0], None), ((left, ended) if known else None)
         return None, None
 
@@ -284,4 +299,6 @@ def _plain_name(op: Operation) -> str:
         return "TMA load"
     if name in _TMA_STORES:
         return "TMA store"
+    if name in LOADS:
+        return "load"
     return "dot" if "mma" in name else "async copy"

@@ -225,6 +225,17 @@ def _made_up(loop: Operation) -> bool:
 _SAME_PLACE = frozenset(
     f"ttg.{name}" for name in ("memdesc_subslice", "memdesc_trans", "memdesc_reinterpret", "memdesc_reshape")
 ) | {"ttng.tmem_subslice"}
+# Ops on data that was loaded: who takes their results waits for the load.
+_SAME_DATA = frozenset(
+    [
+        "amdg.in_thread_transpose",
+        "ttg.convert_layout",
+        "tt.bitcast",
+        "tt.fp_to_fp",
+        "arith.extf",
+        "arith.truncf",
+    ]
+)
 _COMPARE: tuple[Callable[[int, int], bool], ...] = (
     lambda a, b: a == b, lambda a, b: a != b, lambda a, b: a < b, lambda a, b: a <= b,
     lambda a, b: a > b, lambda a, b: a >= b, lambda a, b: _unsigned(a) < _unsigned(b),
@@ -248,9 +259,11 @@ def _unsigned(value: int) -> int:
 
 def _follow(op: Operation, values: dict[SSAValue, Any]) -> None:
     """The results of an op, as far as they are known."""
+    name = op_name(op)
+    if name in _SAME_DATA and isinstance(values.get(op.operands[0]), Event):
+        values[op.results[0]] = values[op.operands[0]]
     if not op.results or is_tensor(op.results[0].type):
         return
-    name = op_name(op)
     held = [values.get(operand) for operand in op.operands]
     found: Any = None
     if name in ("ttg.local_alloc", "ttng.tmem_alloc"):

@@ -6,12 +6,13 @@ Ops are known by name. What is asynchronous and which iteration it belongs to is
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, SSAValue
 
 from tileprobe.ir.accessors import attr_value, dialect_type, elem_type, op_name, shape
-from tileprobe.ir.structure import Pair, ScfStructure, Shift
+from tileprobe.ir.structure import Loop, Pair, ScfStructure, Shift
 from tileprobe.targets.gpu.pairing import End, Pairs
 
 # Ops that cost, by the word a user has for them.
@@ -92,6 +93,10 @@ class TtgirStructure(ScfStructure):
         computes = op_name(op).startswith(("arith.", "math.", "tt.extern_elementwise")) and bool(op.operands)
         tensors = any(isinstance(value.type, TensorType) for value in op.results)
         return computes and tensors and not self.is_free(op) and not self.kinds(op)
+
+    def loop(self, op: Operation) -> Loop | None:
+        found = super().loop(op)
+        return found and replace(found, beyond=self._found(op).beyond.get(op, 0))
 
     # -- asynchronous operations -----------------------------------------------------------------------------
 
