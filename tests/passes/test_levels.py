@@ -169,8 +169,8 @@ def pipelined_loop(distance, prefetched):
     ("distance", "prefetched"), [(0, False), (1, False), (2, False), (3, False), (2, True)]
 )
 def test_copies_meet_their_waits(distance, prefetched, n):
-    """Each copy from its issue to the first wait for it, also when the loop is shorter than the pipeline. For iterations
-    that the loop does not have it is masked off: no copy, and a wait of no iteration."""
+    """Each copy from its issue to the first wait for it, also when the loop is shorter than the pipeline. For
+    iterations that the loop does not have it is masked off: no copy, and a wait of no iteration."""
     exact, decoded = pipelined(pipelined_loop(distance, prefetched), n)
     waited = [(region, k if k < n else -1, *when) for region, k, *when in exact.intervals]
     copied = [row for row in exact.asynchronous if row[1] < n]

@@ -24,8 +24,8 @@ from tileprobe.ir.tokens import WAIT, End, Tokens, is_copy
 
 @dataclass(frozen=True)
 class Loop:
-    """A loop: its body; for a counted one its bounds and induction variable; `trip` when it is constant. `beyond` of its
-    iterations were peeled off its end."""
+    """A loop: its body; for a counted one its bounds and induction variable; `trip` when it is constant.
+    `beyond` of its iterations were peeled off its end."""
 
     body: Region
     lower: SSAValue | None = None
