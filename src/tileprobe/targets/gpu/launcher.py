@@ -10,12 +10,13 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tileprobe.errors import TileProbeError
 from tileprobe.ir.sampling import BUFFER, LAUNCH_EPOCH
 from tileprobe.targets.base import Watch, launches
 from tileprobe.targets.gpu.arguments import teller
@@ -29,6 +30,19 @@ _CAPTURED = (
     "launched while a graph was captured: what a graph runs later passes no profiler, so it has no probes; profile the "
     "same without graphs"
 )
+_REFUSED = (TileProbeError, MemoryError)  # a call of the driver's that a profiler makes, and its user does not
+
+
+class _Made:
+    """How far the user's launch got: what a driver refuses before or after it is no error of the user's."""
+
+    done = failed = False
+
+    @contextlib.contextmanager
+    def launching(self) -> Iterator[None]:
+        self.done, self.failed = False, True
+        yield
+        self.done, self.failed = True, False
 
 
 class GpuLauncher:
@@ -64,10 +78,14 @@ class GpuLauncher:
             self.run(*plain)
             return
         device, memory = self.target.device(), self.target.memory
-        device.number()
-        if device.capturing(stream):
-            launches.say(self.shown.name, _CAPTURED)
-            self.run(*plain)
+        try:
+            device.number()
+            captured = device.capturing(stream)
+        except _REFUSED as error:
+            self._without(str(error), plain)
+            return
+        if captured:
+            self._without(_CAPTURED, plain)
             return
         with memory.on(stream) as taken:
             watch = observer(self.shown, (gx, gy, gz), 0, self._tell(args))
@@ -78,14 +96,24 @@ class GpuLauncher:
             watch.abort()
             self.run(*plain)
             return
+        made = _Made()
         try:
-            self._timed(watch, taken, plain)
+            self._timed(watch, taken, plain, made)
             watch.stop()
-        except BaseException:
+        except BaseException as error:
             with contextlib.suppress(Exception):  # what was started may still write to its blocks
                 device.synchronise(stream)
             watch.abort()
-            raise
+            if made.failed or not isinstance(error, _REFUSED):
+                raise
+            if made.done:
+                launches.say(self.shown.name, f"a launch is not in the trace: {error}")
+            else:
+                self._without(str(error), plain)
+
+    def _without(self, why: str, plain: tuple[Any, ...]) -> None:
+        launches.say(self.shown.name, why)
+        self.run(*plain)
 
     def _loads(self, watch: Watch) -> bool:
         """Whether the kernel with probes can be put on the GPU; if not, the user's own launch goes on without."""
@@ -98,12 +126,13 @@ class GpuLauncher:
             return False
         return True
 
-    def _timed(self, watch: Watch, taken: list[Any], plain: tuple[Any, ...]) -> None:
+    def _timed(self, watch: Watch, taken: list[Any], plain: tuple[Any, ...], made: _Made) -> None:
         device, stream = self.target.device(), plain[3]
         variant = watch.variant
         if variant is None or variant.layout is None:
             run = self._events(watch, stream)
-            self.run(*plain)
+            with made.launching():
+                self.run(*plain)
             run()
             return
         from tileprobe.targets.gpu.scratch import provided
@@ -123,7 +152,7 @@ class GpuLauncher:
         device.write(piece.address, table, stream)
 
         def launch(hooks: tuple[Any, Any] = plain[7:9]) -> None:
-            with provided(piece.address):
+            with provided(piece.address), made.launching():
                 launcher(*plain[:4], kernel.function, kernel.packed_metadata, plain[6], *hooks, *plain[9:])
 
         self._probed(watch, taken, plain, launch)

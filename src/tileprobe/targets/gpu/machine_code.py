@@ -27,7 +27,7 @@ _RECORDS = (RECORD_FILE, SHARED_RECORD_FILE)
 _CLOCKS = ("SR_CLOCKLO", "s_memtime", "HW_REG_SHADER_CYCLES", "s_getreg_b32")
 # Padding, and hints to the scheduler of RDNA which do nothing themselves.
 _NOTHING = ("NOP", "s_nop", "s_code_end", "s_delay_alu", "s_clause")
-_FROM_VECTOR = re.compile(r"v\S+, v")
+_FROM_ELSEWHERE = re.compile(r"v\S+, (?:v|0$)")
 
 
 @dataclass(frozen=True)
@@ -43,8 +43,8 @@ class Instruction:
     @property
     def ours(self) -> bool:
         """Whether records brought it. Compilers give lines to neighbours, so what a record cannot need is not."""
-        if self.opcode.startswith("v_mov") and _FROM_VECTOR.match(self.operands):
-            return False  # clocks and addresses come from scalar registers
+        if self.opcode.startswith("v_mov") and _FROM_ELSEWHERE.match(self.operands):
+            return False  # clocks and addresses come from scalar registers; zeros stand in for what a mask leaves out
         if self.file in _IN_SHARED and self.opcode.startswith(SHARED_OPCODES):
             return True
         return self.file in OUR_FILES and self.opcode.startswith(RECORD_OPCODES)
