@@ -30,7 +30,10 @@ _CAPTURED = (
     "launched while a graph was captured: what a graph runs later passes no profiler, so it has no probes; profile the "
     "same without graphs"
 )
-_REFUSED = (TileProbeError, MemoryError)  # a call of the driver's that a profiler makes, and its user does not
+_REFUSED = (
+    TileProbeError,
+    MemoryError,
+)  # a call of the driver's that a profiler makes, and its user does not
 
 
 class _Made:
