@@ -36,10 +36,13 @@ _REFUSED = (
 )  # a call of the driver's that a profiler makes, and its user does not
 
 
-class _Made:
-    """How far the user's launch got: what a driver refuses before or after it is no error of the user's."""
+class _Made(threading.local):
+    """How far the thread's launch got: what a driver refuses before or after it is no error of the user's."""
 
     done = failed = False
+
+    def begin(self) -> None:
+        self.done = self.failed = False
 
     @contextlib.contextmanager
     def launching(self) -> Iterator[None]:
@@ -48,11 +51,19 @@ class _Made:
         self.done, self.failed = True, False
 
 
+_made = _Made()
+
+
 class GpuLauncher:
     """Called as Triton's own: `(gx, gy, gz, stream, function, packed, launch_metadata, enter, exit, *args)`."""
 
     def __init__(self, compiled: Any, run: Any, target: GpuTarget) -> None:
-        self.compiled, self.run, self.target = compiled, run, target
+        self.compiled, self._run, self.target = compiled, run, target
+
+    def run(self, *plain: Any) -> None:
+        """Triton's own launch."""
+        with _made.launching():
+            self._run(*plain)
 
     @cached_property
     def shown(self) -> GpuKernel:
@@ -99,17 +110,17 @@ class GpuLauncher:
             watch.abort()
             self.run(*plain)
             return
-        made = _Made()
+        _made.begin()
         try:
-            self._timed(watch, taken, plain, made)
+            self._timed(watch, taken, plain)
             watch.stop()
         except BaseException as error:
             with contextlib.suppress(Exception):  # what was started may still write to its blocks
                 device.synchronise(stream)
             watch.abort()
-            if made.failed or not isinstance(error, _REFUSED):
+            if _made.failed or not isinstance(error, _REFUSED):
                 raise
-            if made.done:
+            if _made.done:
                 launches.say(self.shown.name, f"a launch is not in the trace: {error}")
             else:
                 self._without(str(error), plain)
@@ -129,13 +140,12 @@ class GpuLauncher:
             return False
         return True
 
-    def _timed(self, watch: Watch, taken: list[Any], plain: tuple[Any, ...], made: _Made) -> None:
+    def _timed(self, watch: Watch, taken: list[Any], plain: tuple[Any, ...]) -> None:
         device, stream = self.target.device(), plain[3]
         variant = watch.variant
         if variant is None or variant.layout is None:
             run = self._events(watch, stream)
-            with made.launching():
-                self.run(*plain)
+            self.run(*plain)
             run()
             return
         from tileprobe.targets.gpu.scratch import provided
@@ -155,7 +165,7 @@ class GpuLauncher:
         device.write(piece.address, table, stream)
 
         def launch(hooks: tuple[Any, Any] = plain[7:9]) -> None:
-            with provided(piece.address), made.launching():
+            with provided(piece.address), _made.launching():
                 launcher(*plain[:4], kernel.function, kernel.packed_metadata, plain[6], *hooks, *plain[9:])
 
         self._probed(watch, taken, plain, launch)
