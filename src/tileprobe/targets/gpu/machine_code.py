@@ -27,7 +27,7 @@ _RECORDS = (RECORD_FILE, SHARED_RECORD_FILE)
 _CLOCKS = ("SR_CLOCKLO", "s_memtime", "HW_REG_SHADER_CYCLES", "s_getreg_b32")
 # Padding, and hints to the scheduler of RDNA which do nothing themselves.
 _NOTHING = ("NOP", "s_nop", "s_code_end", "s_delay_alu", "s_clause")
-_FROM_ELSEWHERE = re.compile(r"v\S+, (?:v|0$)")
+_FROM_ELSEWHERE = re.compile(r"v\S+, (?:v|0$)|s\S+, s")
 
 
 @dataclass(frozen=True)
@@ -43,8 +43,9 @@ class Instruction:
     @property
     def ours(self) -> bool:
         """Whether records brought it. Compilers give lines to neighbours, so what a record cannot need is not."""
-        if self.opcode.startswith("v_mov") and _FROM_ELSEWHERE.match(self.operands):
-            return False  # clocks and addresses come from scalar registers; zeros stand in for what a mask leaves out
+        # Clocks and addresses go from scalar to vector registers; zeros stand in for what a mask leaves out.
+        if self.opcode.startswith(("v_mov", "s_mov")) and _FROM_ELSEWHERE.match(self.operands):
+            return False
         if self.file in _IN_SHARED and self.opcode.startswith(SHARED_OPCODES):
             return True
         return self.file in OUR_FILES and self.opcode.startswith(RECORD_OPCODES)
