@@ -32,7 +32,7 @@ _DIFFERS = {  # tests of what the CPU target promises and GPUs do not
     "test_order_of_reductions.py::test_order": "Triton's reductions on GPUs take lanes in no order",
     "test_ops_elementwise.py::test_floats[float16]": "the sign of a remainder of zero is Triton's own on GPUs",
     "test_ops_elementwise.py::test_floats[bfloat16]": "the sign of a remainder of zero is Triton's own on GPUs",
-    "test_ops_elementwise.py::test_math[float32]": "Triton's functions for GPUs approximate and flush subnormal numbers",
+    "test_ops_elementwise.py::test_math[float32]": "Triton's functions for GPUs approximate, and flush",
     "test_ops_dot.py::test_types[float8e4nv": "H100's tensor cores add fp8 products with 13 bits",
     "test_same_tensor.py::test_elementwise_in_place": "how many stages the CPU target makes",
     "test_errors.py": "texts of errors, and what the CPU target refuses",
