@@ -192,6 +192,8 @@ def test_a_simulated_launch_is_taken_as_it_is():
     ]  # fmt: skip
     assert trace.intervals["stop_ns"].to_list() == [10.0, 10.0]  # 20 ticks at 2 GHz
     assert trace.intervals.select("weight", "fit", "taken_ns").unique().rows() == [(1.0, 1.0, 0.0)]
+    rest = trace.intervals.select("program", "stream", "unit", "kind", "iteration", "outer")
+    assert rest.unique().rows() == [(0, 0, 0, "region", -1, 0)]
     assert (trace.launches[0].losses.kept, trace.launches[0].losses.lost) == (4, 1)
     assert trace.works[0].ran == 2
     assert trace.meta["notes"] == ["k: odd"]

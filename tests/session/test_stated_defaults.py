@@ -10,7 +10,9 @@ from session_parts import kernel_of, recorded
 from tileprobe.errors import TileProbeError
 from tileprobe.ir.machine import Clock
 from tileprobe.passes.assign_slots import AssignSlotsPass
+from tileprobe.passes.probe_to_record import ProbeToRecordPass
 from tileprobe.passes.sample import SamplePass
+from tileprobe.passes.select import SelectPass
 from tileprobe.session import arguments
 from tileprobe.session.choices import check_numbers
 from tileprobe.session.collect import Collected
@@ -18,7 +20,7 @@ from tileprobe.session.progress import Progress
 from tileprobe.session.session import Session
 from tileprobe.targets.base import Variant
 from tileprobe.tools.plan import Plan
-from tileprobe.trace import Launch
+from tileprobe.trace import Kernel, Launch, Region, Trace, Work
 
 ROOM = 256  # docs/profiling.md, docs/sampling.md
 
@@ -31,6 +33,25 @@ def test_loops_have_room_for_256_iterations():
 
 def test_a_block_has_room_for_as_many_words_as_a_slot_can_name():
     assert AssignSlotsPass().max_words == 1 << 14
+
+
+def test_what_passes_do_where_nobody_says_otherwise():
+    assert AssignSlotsPass().shared_words == 2048
+    assert ProbeToRecordPass().copies == 1  # each record is written once
+    assert SelectPass().min_cost == 0.0  # every stage
+
+
+def test_a_million_intervals_of_a_simulated_launch_are_kept():
+    assert inspect.signature(Session).parameters["intervals"].default == 1_000_000
+
+
+def test_intervals_of_which_little_is_said():
+    rows = {"region": [0], "start": [0], "stop": [5]}
+    kernel = Kernel(0, "k", "cpu", Clock(1e9))
+    trace = Trace.build(rows, kernels=[kernel], launches=[Launch(0)], regions=[Region(0, "k", "kernel")])
+    said = trace.intervals.select("launch", "program", "stream", "unit", "iteration", "outer").row(0)
+    assert said == (0, 0, 0, 0, -1, 0)
+    assert (kernel.first_line, Work(3).kernel) == (0, 0)
 
 
 def test_a_clock_has_64_bits():
