@@ -456,3 +456,23 @@ def test_a_cost_that_is_not_told_from_nothing_is_the_least(error, cost):
     seen = SimpleNamespace(kernel=kernel_of(), variant=variant)
     row = _kernel_row(3, seen, Calibration(10.0, error, {}, (1, 3)))  # type: ignore[arg-type]
     assert (row.id, row.calibration["cost_ticks"], row.calibration["floor_ticks"]) == (3, cost, 20.0)
+
+
+@triton.jit
+def nest_kernel(x, out, n, m, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    total = tl.zeros((BLOCK,), tl.float32)
+    for i in range(n):
+        for j in range(m):
+            total += tl.exp(tl.load(x + at) * 0.001) * (i + j)
+    tl.store(out + at, total)
+
+
+def test_loops_within_loops_that_got_less_room_than_was_asked_for_say_so():
+    x, out = K.arrays(1)
+    for trips, said in ((300, True), (2, False)):
+        with tileprobe.profile(capacity=256, **ALL) as session:
+            nest_kernel[(1,)](x, out, trips, trips, BLOCK=K.BLOCK)
+        notes = [note for note in session.trace.meta.get("notes", ()) if "a loop has room for" in note]
+        assert bool(notes) == said
+        assert all("and not for 256 (--capacity)" in note for note in notes)

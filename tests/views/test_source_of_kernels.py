@@ -79,6 +79,9 @@ def test_time_in_functions_is_at_their_own_lines_and_at_the_call():
     assert 0 < hot["share"] < other
     called = line_times(trace, kernel).filter(called_ns=0).height
     assert called == line_times(trace, kernel).height - 2
+    own = line_times(trace, kernel)["line"]  # no line of a function, though `inside` stands in the same file
+    assert own.min() == kernel.first_line
+    assert own.to_list() == list(range(kernel.first_line, kernel.first_line + len(own)))
 
 
 def test_a_function_that_is_not_inlined_is_shown_too():
