@@ -21,6 +21,7 @@ from tileprobe.session.session import Session
 from tileprobe.targets.base import Variant
 from tileprobe.tools.plan import Plan
 from tileprobe.trace import Kernel, Launch, Region, Trace, Work
+from tileprobe.trace.domains import align
 
 ROOM = 256  # docs/profiling.md, docs/sampling.md
 
@@ -52,6 +53,10 @@ def test_intervals_of_which_little_is_said():
     said = trace.intervals.select("launch", "program", "stream", "unit", "iteration", "outer").row(0)
     assert said == (0, 0, 0, 0, -1, 0)
     assert (kernel.first_line, Work(3).kernel) == (0, 0)
+
+
+def test_a_shared_clock_is_read_together_with_a_streams_own():
+    assert inspect.signature(align).parameters["slack_ns"].default == 0.0
 
 
 def test_a_clock_has_64_bits():

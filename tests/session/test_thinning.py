@@ -107,3 +107,12 @@ def test_no_record_costs_less_than_the_least():
         thinning.probed(0.9 * PLAIN_NS, 30, PROGRAMS)
     assert thinning.cost_ns() == LEAST * 10.0 * (8 + HEADER)
     assert thinning.stride == 8
+
+
+def test_a_recorded_launch_is_held_against_the_middle_one_of_three_before_it():
+    """Plain launches of 10, 20 and 30 us: one with records that takes 24 costs 4 more."""
+    thinning = Thinning(ALLOWED, guess_ns=100.0)
+    for duration in (10_000, 20_000, 30_000):
+        thinning.plain(duration)
+    thinning.probed(24_000, 8, 8)
+    assert list(thinning._more[8]) == [4_000]

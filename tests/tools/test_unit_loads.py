@@ -341,3 +341,16 @@ def test_one_launch_that_had_to_wait_does_not_put_its_kernel_first():
     one, zero = kernels_of([*calm, *struck], [Work(0, 0, ran=6), Work(1, 1, ran=6)])
     assert (one["name"], zero["name"]) == ("k1", "k0")
     assert zero["total_ns"] == pytest.approx(610.0)
+
+
+def test_a_total_is_an_estimate_as_soon_as_one_launch_was_not_timed():
+    kernel = Kernel(0, "k", "cpu", Clock(1e9))
+    for ran, estimate in ((2, False), (3, True)):
+        trace = Trace.build(
+            {"launch": [0, 1], "region": [0, 0], "start": [0, 0], "stop": [100, 100]},
+            kernels=[kernel],
+            launches=[Launch(n, duration_ns=100.0, preempted_ns=0.0) for n in range(2)],
+            regions=[Region(0, "k", "kernel")],
+        )
+        trace.works = [Work(0, 0, ran=ran, probed=2)]
+        assert kernel_totals(trace)["estimate"].to_list() == [estimate]
