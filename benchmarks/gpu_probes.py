@@ -21,7 +21,7 @@ from benchmarks._common import RESULTS
 from benchmarks._gpu_kernels import KERNELS, Kernel
 from tileprobe.targets.gpu.compile import add_probes, gpu_target
 from tileprobe.targets.gpu.evidence import read_code, side, synchronous
-from tileprobe.targets.gpu.machine_code import lost_records, record_cost
+from tileprobe.targets.gpu.machine_code import a_record_in_a_loop, lost_records
 from tileprobe.targets.gpu.proton import with_proton
 from tileprobe.tools.plan import Plan
 
@@ -38,8 +38,7 @@ def measure(kernel: Kernel, machine: str) -> dict[str, Any]:
     ours = add_probes(plain, pipeline)
     assert ours is not None
     code = read_code(ours.kernel)
-    cost = record_cost(code)
-    looped = [cost[slot.id] for slot in ours.layout.slots if slot.loops and slot.id in cost]
+    looped = {slot.id for slot in ours.layout.slots if slot.loops}
     sides: dict[str, Any] = {"plain": before, "ours": {**side(ours.kernel), "records": len(ours.records)}}
     for buffer in ("shared", "global"):
         try:
@@ -57,7 +56,7 @@ def measure(kernel: Kernel, machine: str) -> dict[str, Any]:
         "sides": sides,
         "added": added,
         "own": len(code.own),
-        "a_record_in_a_loop": sum(looped) / len(looped) if looped else None,
+        "a_record_in_a_loop": a_record_in_a_loop(code, read_code(plain), looped),
         "lost": lost_records(code, ours.records),
         "of_proton": added["ours"] / added["proton shared"] if added.get("proton shared") else None,
     }

@@ -10,7 +10,13 @@ from tileprobe.ir.bridge import from_xdsl
 from tileprobe.targets.gpu.amdgcn import read_amdgcn
 from tileprobe.targets.gpu.compile import Site, _compiled, add_probes, gpu_target
 from tileprobe.targets.gpu.evidence import read_code
-from tileprobe.targets.gpu.machine_code import Code, Instruction, lost_records, placed, record_cost
+from tileprobe.targets.gpu.machine_code import (
+    Code,
+    Instruction,
+    a_record_in_a_loop,
+    lost_records,
+    placed,
+)
 
 NAMES = ["matmul", "softmax", "attention_forward", "layer_norm", "early_return"]
 EACH = [(name, arch) for name in NAMES for arch in ("gfx942", "gfx950", "gfx1100")]
@@ -69,12 +75,37 @@ def test_a_record_in_a_loop_takes_three_instructions_and_no_branch(arch):
     """Read the clock, move it; one wait and four stores are for eight."""
     made = probed("matmul", arch)
     code = read_code(made.kernel)
-    cost = record_cost(code)
-    looped = [cost[slot.id] for slot in made.layout.slots if slot.loops and slot.id in cost]
-    assert looped
-    assert sum(looped) / len(looped) <= 3
+    each = a_record_in_a_loop(
+        code, read_code(plain("matmul", arch)), {slot.id for slot in made.layout.slots if slot.loops}
+    )
+    assert each is not None
+    assert each <= 3
     assert not [op for op in code.own if op.slot >= 0 and "exec" in f"{op.opcode} {op.operands}"]
     assert "buffer_store_dwordx4" in {op.opcode for op in code.own if op.slot >= 0}
+
+
+def test_copies_that_records_bring_into_a_loop_are_theirs():
+    """Whatever line they have. Copies that the loop has without probes are not, nor are those outside of it."""
+
+    def code(inside, outside, record=True):
+        clock = [Instruction(0, "s_memtime", "s[2:3]", "", "tileprobe.record", 1)] * record
+        turn = [Instruction(0, "s_mov_b32", "s4, s5", "", name, 1) for name in inside]
+        ops = [*clock, *turn, Instruction(0, "s_cbranch_scc1")]
+        last = len(ops) - 1
+        ops += [Instruction(0, "s_mov_b32", "s4, s5")] * outside
+        steps = [(n + 1,) if n + 1 < len(ops) else () for n in range(len(ops))]
+        steps[last] = (*steps[last], 0)
+        return Code(tuple(ops), 8, 0, following=tuple(steps))
+
+    plain = code(["kernel.py"], 0, record=False)
+    for inside, outside, each in (
+        (["tileprobe.record"], 3, 1.0),
+        (["kernel.py", "tileprobe.record"], 0, 2.0),
+        (["kernel.py"] * 3, 0, 3.0),
+        ([], 0, 1.0),
+    ):
+        assert a_record_in_a_loop(code(inside, outside), plain, {0}) == each
+    assert a_record_in_a_loop(code([], 0), plain, set()) is None
 
 
 def test_all_doses_of_a_slot_are_stored_together():

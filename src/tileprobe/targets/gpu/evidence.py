@@ -13,7 +13,7 @@ from typing import Any
 from tileprobe.errors import TileProbeError
 from tileprobe.targets.gpu.bank_conflicts import MATRICES, bank_conflicts
 from tileprobe.targets.gpu.compile import Probed, Site, bridged
-from tileprobe.targets.gpu.machine_code import Code, Placed, lost_records, placed, record_cost
+from tileprobe.targets.gpu.machine_code import Code, Placed, a_record_in_a_loop, lost_records, placed
 from tileprobe.targets.gpu.occupancy import amd_occupancy, occupancy
 from tileprobe.targets.gpu.stages import pipeline_stages
 from tileprobe.targets.gpu.units import access_bytes, unit_of
@@ -40,7 +40,7 @@ def evidence(plain: Any, pipeline: str, *, proton: bool = True) -> dict[str, Any
         "name": plain.metadata.name,
         "target": f"{target.backend}:{target.arch}",
         "plain": before | _more(plain),
-        "probed": None if made is None else _probed(made, before) | {"thinned": thinned},
+        "probed": None if made is None else _probed(made, before, read_code(plain)) | {"thinned": thinned},
         "proton": theirs,
         "notes": [] if made is None else [*made.notes, *said],
     }
@@ -119,17 +119,16 @@ def _more(kernel: Any) -> Side:
     }
 
 
-def _probed(made: Probed, before: Side) -> Side:
+def _probed(made: Probed, before: Side, plain: Code) -> Side:
     code = read_code(made.kernel)
-    cost = record_cost(code)
-    looped = [cost[slot.id] for slot in made.layout.slots if slot.loops and slot.id in cost]
+    looped = {slot.id for slot in made.layout.slots if slot.loops}
     found = side(made.kernel)
     moved = [each for each in placed(code, made.sites) if each.moved > 0]
     return found | {
         "records": len(made.records),
         "own_instructions": len(code.own),
         "added_instructions": found["instructions"] - before["instructions"],
-        "instructions_a_record_in_a_loop": sum(looped) / len(looped) if looped else None,
+        "instructions_a_record_in_a_loop": a_record_in_a_loop(code, plain, looped),
         "lost_records": lost_records(code, made.records),
         "moved": [dict(row) for row in dict.fromkeys(_row(each) for each in moved)],
     }

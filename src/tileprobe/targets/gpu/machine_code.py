@@ -41,10 +41,15 @@ class Instruction:
     block: int = 0  # basic blocks are numbered in the order of addresses
 
     @property
+    def copies(self) -> bool:
+        """Whether it is one of AMD's copies that no record is made of: clocks and addresses go from scalar to vector
+        registers, zeros stand in for what a mask leaves out."""
+        return self.opcode.startswith(("v_mov", "s_mov")) and bool(_FROM_ELSEWHERE.match(self.operands))
+
+    @property
     def ours(self) -> bool:
         """Whether records brought it. Compilers give lines to neighbours, so what a record cannot need is not."""
-        # Clocks and addresses go from scalar to vector registers; zeros stand in for what a mask leaves out.
-        if self.opcode.startswith(("v_mov", "s_mov")) and _FROM_ELSEWHERE.match(self.operands):
+        if self.copies:
             return False
         if self.file in _IN_SHARED and self.opcode.startswith(SHARED_OPCODES):
             return True
@@ -118,6 +123,29 @@ def record_cost(code: Code) -> dict[int, int]:
     clocks = Counter(op.slot for op in code.own if op.slot >= 0 and op.reads_clock)
     whole = Counter(op.slot for op in code.own if op.slot >= 0)
     return {slot: -(-whole[slot] // clocks[slot]) for slot in whole if clocks[slot]}
+
+
+def a_record_in_a_loop(code: Code, plain: Code, looped: Container[int]) -> float | None:
+    """How many instructions a record takes on average, of the slots in loops. Copies that no record is made of may have
+    its line; whoever they belong to, those that loops have more of than without probes are records' as well."""
+    costs = [cost for slot, cost in record_cost(code).items() if slot in looped]
+    more = max(0, _copies_in_loops(code) - _copies_in_loops(plain))
+    return (sum(costs) + more) / len(costs) if costs else None
+
+
+def _copies_in_loops(code: Code) -> int:
+    return sum(op.copies and _comes_back(code, n) for n, op in enumerate(code.instructions))
+
+
+def _comes_back(code: Code, start: int) -> bool:
+    """Whether an instruction may be run again after itself."""
+    seen: set[int] = set()
+    left = [start] if code.following else []
+    while left:
+        new = set(code.following[left.pop()]) - seen
+        seen |= new
+        left += new
+    return start in seen
 
 
 def placed(code: Code, sites: Sequence[Site]) -> list[Placed]:
