@@ -137,3 +137,23 @@ def test_probes_and_truth_are_for_simulated_gpus_with_time(words, tmp_path, caps
 def test_other_words_for_probes_are_refused():
     with pytest.raises(TileProbeError, match="free or real"):
         tileprobe.use("sim:a100", timed=True, probes="cheap")
+
+
+def test_lines_of_assembly_that_are_mended_keep_their_numbers():
+    from tileprobe.targets.simgpu.lines import mended
+
+    ptx = "a\n// begin inline asm\n.loc 1 5\nx\n.loc 1 6\ny\n// end inline asm\n.loc 1 9\nb"
+    made = mended(ptx).split("\n")
+    assert len(made) == len(ptx.split("\n"))
+    assert [line for line in made if line.startswith(".loc")] == [".loc 1 5", ".loc 1 9"]
+    assert made[5] == "y" and made[-1] == "b"
+
+
+def test_no_record_is_missed_where_assembly_has_many_lines(monkeypatch):
+    """Which instructions are records is known by lines of the PTX."""
+    from benchmarks._gpu_kernels import attention
+
+    held = [tileprobe.array(np.zeros((128, 64), np.float16)) for _ in range(4)]
+    with tileprobe.use("sim:a100", timed=True, probes="free", check=False), tileprobe.profile() as session:
+        attention[(1,)](*held, 128, 0.125, D=64, BM=128, BN=64)
+    assert not [note for note in session.trace.meta.get("notes", ()) if "took out" in note]

@@ -224,3 +224,21 @@ def test_inspect_shows_the_levels_of_the_target(script):
     wrong = run("inspect", "--level", "ptx", script)
     assert wrong.returncode == 2
     assert "has no level 'ptx'; its levels are ttir, tile, probe, record, llir, asm" in wrong.stderr
+
+
+def test_a_program_that_used_a_simulated_gpu_for_a_while_ends_without_a_word(tmp_path):
+    import subprocess
+    import sys
+
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import numpy as np\nimport tileprobe, triton, triton.language as tl\n"
+        "@triton.jit\ndef one(x):\n    tl.store(x, 1.0)\n"
+        "with tileprobe.use('sim:a100'):\n    x = tileprobe.array(np.zeros(1, np.float32))\n    one[(1,)](x)\n"
+        "print(x.numpy()[0])\n"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-W", "ignore", script], capture_output=True, text=True, check=False
+    )
+    assert (ran.returncode, ran.stdout.strip()) == (0, "1.0")
+    assert "Exception ignored" not in ran.stderr

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
 from collections.abc import Callable
+from contextlib import suppress
+from functools import cache
 from typing import Any
 
 from tileprobe.errors import TileProbeError
@@ -17,6 +20,7 @@ class Chosen:
 
         self._before, self._restore = triton_driver._active, restore
         triton_driver.set_active(driver)
+        _end_quietly()
 
     def __enter__(self) -> Chosen:
         return self
@@ -27,6 +31,20 @@ class Chosen:
         triton_driver._active = self._before
         if self._restore is not None:
             self._restore()
+
+
+@cache
+def _end_quietly() -> None:
+    """Kernels that are still there at the end ask Triton for a driver, to be unloaded. Made then it would fail, with an
+    error on the screen: nothing can be imported any more."""
+
+    def have_one() -> None:
+        from triton.runtime import driver as triton_driver
+
+        with suppress(Exception):  # none is to be had: then nothing was loaded
+            _ = triton_driver.active
+
+    atexit.register(have_one)
 
 
 def driver_of(backend: str, *, must_answer: bool) -> Any:

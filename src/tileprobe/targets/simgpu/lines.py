@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-_KEY = "tileprobe-lines-1"  # part of the name under which Triton keeps what was compiled
+_KEY = "tileprobe-lines-2"  # part of the name under which Triton keeps what was compiled
 
 
 def mended(ptx: str) -> str:
@@ -25,8 +25,9 @@ def mended(ptx: str) -> str:
             within = False
         elif within and text.startswith(".loc"):
             if place:
-                continue
-            place = line
+                line = "//"  # lines keep their numbers: who reads the cubin knows the PTX by them
+            else:
+                place = line
         out.append(line)
     return "\n".join(out)
 
