@@ -1,6 +1,7 @@
 """Everyday parts of the language on both machines: casts between all types, atomics on many numbers at once, slow ways
 of a division, extremes of integers; and what is said of a script that goes wrong."""
 
+import math
 import subprocess
 import sys
 
@@ -9,6 +10,7 @@ import pytest
 import triton
 import triton.language as tl
 from simgpu_harness import MACHINES
+from triton.language.extra import libdevice
 
 import tileprobe
 
@@ -287,3 +289,19 @@ def test_sums_of_halves_by_several_programs_are_no_race(machine):
         summed[(4,)](x, out, N)
     wanted = torch.zeros(13).index_add_(0, torch.arange(4 * N) % 13, x.float())
     assert torch.equal(out.float(), wanted)
+
+
+@triton.jit
+def log_gamma(x, out, N: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(out + i, libdevice.lgamma(tl.load(x + i)))
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_parted_lanes_keep_their_constants(machine):
+    """On sm_90 constants of doubles are in uniform registers, which all lanes of a warp share, wherever they are."""
+    x = np.random.default_rng(1).uniform(0.1, 50, 1024)
+    out = torch.zeros(1024, dtype=torch.float64)
+    with tileprobe.use(machine):
+        log_gamma[(1,)](torch.from_numpy(x), out, N=1024, num_warps=1)
+    assert np.allclose(out.numpy(), [math.lgamma(v) for v in x], rtol=1e-12, atol=1e-15)

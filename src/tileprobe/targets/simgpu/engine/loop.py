@@ -39,12 +39,16 @@ def guard_of(uop, warp, active):
 
 @part
 def _turn(cta, warp, constants, budget):
-    """Issues instructions of one warp until it waits, fails, exits, or has used its budget. How many, and why."""
+    """Issues instructions of one warp until it waits, fails, exits, or goes back after its budget is used. Why.
+
+    It ends at a jump backward alone (every loop has one): lanes that parted share uniform registers, which ptxas fills
+    right before their use, so that other lanes of the warp must not come in between.
+    """
     uops, table, scratch = raw.i64(cta + at.CTA_UOPS), raw.i64(cta + _TABLE), raw.i64(cta + at.CTA_SCRATCH)
     count = raw.i64(cta + at.CTA_UOP_COUNT)
     pc, active = raw.i32(warp + _PC), raw.u32(warp + _ACTIVE)
     issued, why, begun = 0, at.OK, raw.i64(warp + at.W_CYCLE)
-    while issued < budget:
+    while True:
         if pc < 0 or pc >= count:
             why = at.BAD_PC
             break
@@ -63,11 +67,12 @@ def _turn(cta, warp, constants, budget):
         if why == at.OK:
             pc += 1
             continue
-        pc, active = raw.i32(warp + _PC), raw.u32(warp + _ACTIVE)
-        if why == LEAVE:
-            why = at.OK
-            continue
-        break
+        before, pc, active = pc, raw.i32(warp + _PC), raw.u32(warp + _ACTIVE)
+        if why != LEAVE:
+            break
+        why = at.OK
+        if issued >= budget and pc <= before:
+            break
     raw.put32(warp + _PC, pc)
     raw.put64(warp + at.W_STEPS, raw.i64(warp + at.W_STEPS) + issued)
     raw.put64(warp + at.W_CYCLE, begun + issued)
