@@ -297,11 +297,12 @@ def log_gamma(x, out, N: tl.constexpr):
     tl.store(out + i, libdevice.lgamma(tl.load(x + i)))
 
 
+@pytest.mark.parametrize("timed", [False, True])
 @pytest.mark.parametrize("machine", MACHINES)
-def test_parted_lanes_keep_their_constants(machine):
+def test_parted_lanes_keep_their_constants(machine, timed):
     """On sm_90 constants of doubles are in uniform registers, which all lanes of a warp share, wherever they are."""
     x = np.random.default_rng(1).uniform(0.1, 50, 1024)
     out = torch.zeros(1024, dtype=torch.float64)
-    with tileprobe.use(machine):
+    with tileprobe.use(machine, timed=timed):
         log_gamma[(1,)](torch.from_numpy(x), out, N=1024, num_warps=1)
     assert np.allclose(out.numpy(), [math.lgamma(v) for v in x], rtol=1e-12, atol=1e-15)

@@ -25,7 +25,7 @@ from tileprobe.targets.simgpu.engine.timed_units import DUE, cost, how, queue_op
 
 _SM = at.W_SPECIAL + at.ROW * at.SPECIAL.index("SR_VIRTID")
 _STUCK = 128  # no warp can ever issue again
-_ROTATE = 1024  # instructions of a warp after which lanes that have parted have a turn
+_ROTATE = 1024  # instructions of a warp after which, at a jump backward, lanes that have parted have a turn
 
 
 @part
@@ -268,7 +268,8 @@ def _issue(chip, sm, sub, n, now):
     else:
         if how(row, tl.KIND) == tl.BARRIER:
             ready = max(ready, now + number(chip, tl.M_LAT_BARRIER))
-        if issued % _ROTATE == 0:
+        if issued >= _ROTATE and why == LEAVE and raw.i32(program + at.W_PC) <= pc:  # as in loop.py
+            raw.put64(warp + tl.T_ISSUED, 0)
             rotate(program)
         set_ready(chip, warp, ready, tl.WAIT)
     if raw.i64(cta + at.CTA_PROGRESS) != before or status == at.EXITED:
