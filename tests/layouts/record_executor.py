@@ -194,7 +194,7 @@ class Instance:
             self.clock = max(self.clock, end)
             last = self._stamp(node.region, roles[1], indices, iterations, live, free=True)
             around = iterations[: len(self.layout.loops[node.loop].loops)]
-            self._add(first, last, node.wait_region, "wait", n, around)
+            self._add(first, last, node.wait_region, "wait", max(n, -1), around)  # below 0: of no iteration
             self._add(issued, last, node.region, "async", n, around)
 
         for n in range(node.before):
@@ -223,7 +223,7 @@ class Instance:
 
         def note(n, record):
             key = (self.program, node.region, (iterations[0] if iterations else 0, n))
-            if record is not None:
+            if record is not None and not (sends and n >= node.trip):  # the loop has no such iteration
                 notes.setdefault(key, []).append((self.number, record))
 
         for n in range(node.copies if sends else 0):

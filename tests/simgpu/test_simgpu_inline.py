@@ -76,6 +76,18 @@ def test_the_search_for_a_tensor_passes_what_is_gone():
     del dead
 
 
+def test_a_tensor_that_only_says_that_it_has_memory_is_none():
+    class Says:
+        nbytes = 1 << 40
+
+        def data_ptr(self):
+            return 0
+
+    held = Says()
+    assert memory.find(4096) is None
+    del held
+
+
 @triton.jit
 def matched(x, out, N: tl.constexpr):
     i = tl.arange(0, N)

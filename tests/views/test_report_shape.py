@@ -304,7 +304,7 @@ def test_what_does_not_add_up_is_told():
 
 def test_the_python_cost_of_a_launch_is_shown():
     shown = report(kernel_of([("load @ 2", "load", 100)], ran=9, session_us=47.5))
-    assert "and 47.5 µs of Python a recorded launch" in shown
+    assert "\n47.5 µs of Python a recorded launch" in shown
 
 
 @pytest.mark.parametrize("width", [20, 40, 60, 80, 100, 200])

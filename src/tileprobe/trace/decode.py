@@ -222,7 +222,7 @@ def _iterations(rows: Rows, span: Span, slot: Slot, pick: _Pick) -> tuple[np.nda
     loop = span.start_peeled
     if span.start_ahead >= 0:
         return _known(np.full(pick.size, span.start_ahead), pick(rows.whole_trips(loop))), outer
-    return pick(rows.trips(loop)) + from_end(span.start_ahead), outer
+    return np.maximum(pick(rows.trips(loop)) + from_end(span.start_ahead), -1), outer
 
 
 def _known(iteration: np.ndarray, trips: np.ndarray | int) -> np.ndarray:
@@ -293,7 +293,7 @@ def _pushed(stream: _Weighed, span: Span) -> _Ends:
     taken = np.zeros(len(row))
     if pushed.taken is not None:
         taken = pushed.taken[pairs.end] - pushed.taken[pairs.begin]
-    numbers = pairs.iteration, pairs.outer
+    numbers = np.maximum(pairs.iteration, -1), pairs.outer  # a wait before anything was issued is of none
     return _Ends(rows, rows, row, row, start, stop, *numbers, value, delays, weight, fit, taken)
 
 

@@ -89,12 +89,12 @@ def memory(value: Any, sized: bool = False) -> tuple[int, int] | None:
     if hasattr(value, "data_ptr"):
         start, size = int(value.data_ptr()), _size(value)
         if size is None:
-            return None if sized else _mapping(start)
+            return None if sized else mapping(start)
         return start, start + size
     return None
 
 
-def _mapping(address: int) -> tuple[int, int] | None:
+def mapping(address: int) -> tuple[int, int] | None:
     """The memory around an address, as the system has it: all that is known of what gives an address alone."""
     with suppress(OSError), open("/proc/self/maps") as file:
         for line in file:

@@ -15,8 +15,9 @@ _FIRST_DEVICE = 2000  # numbers of devices: Triton keeps kernels by them
 
 
 class SimDriver(DriverBase):
-    def __init__(self, name: str, machine: Machine) -> None:
-        self.name, self.machine = name, machine
+    def __init__(self, name: str, machine: Machine, target: Any = None) -> None:
+        """`target` is the one that it was made for: another may be made of the same parts."""
+        self.name, self.machine, self.target = name, machine, target
         self.utils = _Utilities(machine)
 
     @cached_property

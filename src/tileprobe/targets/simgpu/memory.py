@@ -31,6 +31,7 @@ def find(address: int) -> tuple[int, int] | None:
             span = arguments.memory(thing, sized=True)
         except Exception:  # a tensor without memory of its own
             continue
-        if span is not None and span[0] <= address < span[1]:
+        # Tensors that have no memory (meta, fake) may name an address all the same.
+        if span is not None and span[0] <= address < span[1] and arguments.mapping(address) is not None:
             return span
     return None

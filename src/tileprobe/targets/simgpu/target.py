@@ -52,7 +52,7 @@ class SimTarget(GpuTarget):
     def owns(self, driver: Any) -> bool:
         from tileprobe.targets.simgpu.driver import SimDriver
 
-        return isinstance(driver, SimDriver)
+        return isinstance(driver, SimDriver) and driver.target in (None, self)
 
     def called(self, kernel: Any) -> str:
         from triton.runtime import driver
@@ -106,7 +106,7 @@ class SimTarget(GpuTarget):
         asked = {name: value for name, value in given.items() if value is not None}
         vars(settings).update(vars(Settings()) | asked)  # what was said before is over
         name = machine or _DEFAULT
-        driver = SimDriver(name, load(name))
+        driver = SimDriver(name, load(name), self)
         end = lines.begin()
 
         def restore() -> None:
