@@ -105,7 +105,8 @@ def test_lines_are_summed_with_their_source(kernel):
     assert load["issued"] == sum(op["issued"] for op in same)
 
 
-def test_the_listing_has_all_of_it(capsys, script):
+def test_the_listing_has_all_of_it(capsys, script, monkeypatch):
+    monkeypatch.delenv("COLUMNS", raising=False)  # a file, whose width nobody says
     code, out, err = inspected(capsys, "--kernel", "ch*", script)
     assert code == 0 and "said by the script" in err and "said by the script" not in out
     assert "chain (STEPS=3) on sim:h100: 2 launches of 3 programs of 1 warp" in out
