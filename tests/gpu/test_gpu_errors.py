@@ -1,10 +1,14 @@
 """What cannot be done on a GPU is said, in one message."""
 
+import os
+from types import SimpleNamespace
+
 import pytest
 from gpu_cases import DENSE, bridged
 
 from tileprobe.errors import TileProbeError
 from tileprobe.targets.catalog import find
+from tileprobe.targets.gpu.compile import gpu_target, options_of
 from tileprobe.targets.gpu.instrument import instrument
 
 
@@ -32,3 +36,18 @@ def test_a_machine_that_is_not_known(name):
 def test_a_machine_that_is_not_here():
     with pytest.raises(TileProbeError, match="no GPU for 'nvidia' answers"):
         find("cuda")[0].use("90")
+
+
+@pytest.mark.parametrize(
+    ("backend", "machine", "name"), [("cuda", "80", "libdevice"), ("hip", "gfx942", "ocml")]
+)
+def test_libraries_of_a_python_that_is_gone_are_those_of_this_one(backend, machine, name, tmp_path):
+    """Triton's cache names files of whoever compiled a kernel first; a library of the user's stays what it is."""
+    target, own = gpu_target(backend, machine), tmp_path / "own.bc"
+    own.write_bytes(b"")
+    kept = [[name, "/gone/lib.bc"], ["own", str(own)], ["lost", "/gone/lost.bc"]]  # as JSON has them
+    found = dict(
+        options_of(SimpleNamespace(metadata=SimpleNamespace(target=target, extern_libs=kept)))["extern_libs"]
+    )
+    assert os.path.exists(found[name])
+    assert (found["own"], found["lost"]) == (str(own), "/gone/lost.bc")

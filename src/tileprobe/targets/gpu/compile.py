@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -131,9 +132,18 @@ def _compiled(plain: Any, ttgir: str) -> Any:
 def options_of(plain: Any) -> dict[str, Any]:
     from triton.compiler.compiler import make_backend
 
-    kind: Any = type(make_backend(plain.metadata.target).parse_options({}))
-    known = {field.name: getattr(plain.metadata, field.name, None) for field in fields(kind) if field.init}
-    return {name: _hashable(value) for name, value in known.items() if value is not None}
+    usual: Any = make_backend(plain.metadata.target).parse_options({})
+    known = {field.name: getattr(plain.metadata, field.name, None) for field in fields(usual) if field.init}
+    found = {name: _hashable(value) for name, value in known.items() if value is not None}
+    if "extern_libs" in found:
+        found["extern_libs"] = _libraries(found["extern_libs"], dict(usual.extern_libs or ()))
+    return found
+
+
+def _libraries(given: Sequence[tuple[str, str]], usual: dict[str, str]) -> tuple[tuple[str, str], ...]:
+    """Libraries with the places they have now: Triton keeps kernels by what is in these files, and with them the place
+    of whoever compiled first, whose Python may be gone."""
+    return tuple((name, path if os.path.exists(path) else usual.get(name, path)) for name, path in given)
 
 
 def _hashable(value: Any) -> Any:
