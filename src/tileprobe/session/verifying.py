@@ -61,7 +61,6 @@ class Verifying:
         """Regions by their number within the kernel. Nothing where nothing was verified."""
         if not self.launches:
             return {}
-        plain, free, probed = self._ns.values()
         to_ns = 1e9 / hz
         rows = [
             {
@@ -70,7 +69,6 @@ class Verifying:
                 "true_ns": row["true"] * to_ns,
                 "raw_ns": row["raw"] * to_ns,
                 "corrected_ns": row["recorded"] * to_ns,
-                "error_percent": 100 * (row["recorded"] / row["true"] - 1) if row["true"] else None,
             }
             for number, row in sorted(self._regions.items())
             if row.get("true_count") and row.get("true_count") == row.get("recorded_count")
@@ -78,9 +76,6 @@ class Verifying:
         return {
             "launches": self.launches,
             **self._ns,
-            "overhead_percent": 100 * (probed / plain - 1),
-            "records_percent": 100 * (probed - free) / plain,
-            "code_percent": 100 * (free / plain - 1),
             "regions": rows,
             "not_compared": len(self._regions) - len(rows),
         }

@@ -14,7 +14,6 @@ from typing import Any
 
 from tileprobe.targets.base import Target, Variant
 from tileprobe.targets.gpu.arguments import told
-from tileprobe.targets.gpu.compile import Probed
 from tileprobe.targets.specialised import signature_of, source_of
 
 _COPIES = re.compile(r" copies=\d+")
@@ -51,7 +50,7 @@ class GpuKernel:
         self._steps[once] = step
         if made is None:
             return Variant(self.compiled.hash, None)
-        launchable(made, self.compiled)
+        launchable(made.kernel, self.compiled)
         notes = (*made.notes, *said, *remarks(made))
         levels = {"ttir": self.compiled.asm.get("ttir", ""), "ttgir": self.compiled.asm["ttgir"], **made.ir}
         for level in ("ptx", "amdgcn"):
@@ -62,10 +61,9 @@ class GpuKernel:
         return Variant(made.kernel.hash, made, made.layout, regions, levels, notes)
 
 
-def launchable(made: Probed, plain: Any) -> None:
+def launchable(kernel: Any, plain: Any) -> None:
     """Arguments are bound as for the plain kernel: what was compiled from IR knows neither constants nor
     descriptors."""
-    kernel = made.kernel
     kernel.src = plain.src
     held = kernel.metadata._asdict() | {"tensordesc_meta": getattr(plain.metadata, "tensordesc_meta", None)}
     kernel.metadata = namedtuple("KernelMetadata", held)(**held)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from xdsl.passes import ModulePass
 
     from tileprobe.ir.structure import Structure
+    from tileprobe.targets.gpu.launcher import GpuLauncher
     from tileprobe.targets.gpu.static import Static
 
 _OURS = (
@@ -95,9 +96,12 @@ class GpuTarget(CommonTarget):
         kernel does not run here."""
         from triton.runtime import driver
 
+        return self.launcher_class()(kernel, run, self) if self.owns(driver.active) else None
+
+    def launcher_class(self) -> type[GpuLauncher]:
         from tileprobe.targets.gpu.launcher import GpuLauncher
 
-        return GpuLauncher(kernel, run, self) if self.owns(driver.active) else None
+        return GpuLauncher
 
     def machines(self) -> tuple[str, ...]:
         return self.architectures

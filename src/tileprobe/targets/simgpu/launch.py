@@ -105,7 +105,8 @@ class Launcher:
             made.watch.names = made.names
             if made.watch.skipped:
                 tell_unwatched(program.name, "races on global memory", made.watch.skipped)
-        made.given = [span for span in given if span not in [arguments.memory(held) for held in scratch]]
+        own = [arguments.memory(held) for held in scratch]
+        made.given = [span for span in given if span not in own]
         issued, ns = self._run(made, grid, level)
         Counter.add(issued, ns)
         launched.tell(self.kernel, self.file, self.constants, made, grid, issued)

@@ -17,6 +17,7 @@ from tileprobe.targets.simgpu.engine import layout as at
 from tileprobe.targets.simgpu.engine import timed_layout as tl
 from tileprobe.targets.simgpu.launched import Launched, observing
 from tileprobe.targets.simgpu.listing import BYTES, Control
+from tileprobe.targets.simgpu.timing.chip import by_line
 
 _LARGEST = 8 << 20  # bytes of a source that is read
 SCHEDULERS = 4  # of a multiprocessor: each issues one instruction a cycle
@@ -133,9 +134,6 @@ def _control(bits: int) -> dict[str, Any]:
 def _lines(launch: Launched, statistics: np.ndarray) -> list[dict[str, Any]]:
     """Source lines, those first that took the most."""
     program, total = launch.program, statistics.sum()
-    rows: dict[tuple[str, int], Any] = defaultdict(lambda: np.zeros(statistics.shape[1], np.int64))
-    for n, row in enumerate(statistics):
-        rows[program.file_names[program.files[n]], int(program.lines[n])] += row
     source = _Sources(launch.file)
     found = [
         {
@@ -146,7 +144,7 @@ def _lines(launch: Launched, statistics: np.ndarray) -> list[dict[str, Any]]:
             "stalls": _stalls(row),
             "time_share": float(row.sum() / total) if total else 0.0,
         }
-        for (file, line), row in rows.items()
+        for (file, line), row in by_line(program, statistics).items()
         if row.any()
     ]
     return sorted(found, key=lambda each: (-each["time_share"], each["file"], each["line"]))

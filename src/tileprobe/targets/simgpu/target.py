@@ -12,6 +12,7 @@ from tileprobe.targets.simgpu.chip_clock import ChipClock
 if TYPE_CHECKING:
     from tileprobe.targets.gpu.static import Static
     from tileprobe.targets.simgpu.sass import TimedLaunches
+    from tileprobe.targets.simgpu.session_launcher import SimLauncher
 
 _DEFAULT = "a100"
 
@@ -60,12 +61,10 @@ class SimTarget(GpuTarget):
         active: Any = driver.active
         return f"{self.name}:{active.name}"
 
-    def launcher(self, kernel: Any, run: Any) -> Any:
-        from triton.runtime import driver
-
+    def launcher_class(self) -> type[SimLauncher]:
         from tileprobe.targets.simgpu.session_launcher import SimLauncher
 
-        return SimLauncher(kernel, run, self) if self.owns(driver.active) else None
+        return SimLauncher
 
     def make_device(self) -> Any:
         from tileprobe.targets.simgpu.session_device import SimDevice

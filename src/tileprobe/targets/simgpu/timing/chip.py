@@ -18,6 +18,7 @@ from tileprobe.targets.simgpu.engine import layout as at
 from tileprobe.targets.simgpu.engine import timed_layout as tl
 from tileprobe.targets.simgpu.engine.timed import run_timed
 from tileprobe.targets.simgpu.machine import Machine
+from tileprobe.targets.simgpu.program import Program
 from tileprobe.targets.simgpu.settings import settings
 from tileprobe.targets.simgpu.timing.instructions import rows
 from tileprobe.targets.simgpu.timing.log import Log, Logged
@@ -59,6 +60,15 @@ class Timed:
 
     def reasons(self) -> dict[str, int]:
         return dict(zip(tl.REASONS, self.statistics[:, 1:].sum(0).tolist()))
+
+
+def by_line(program: Program, statistics: np.ndarray) -> dict[tuple[str, int], np.ndarray]:
+    """Rows of instructions, summed for each source line."""
+    rows: dict[tuple[str, int], np.ndarray] = {}
+    for n, row in enumerate(statistics):
+        key = program.file_names[program.files[n]], int(program.lines[n])
+        rows[key] = rows[key] + row if key in rows else row
+    return rows
 
 
 class Chip:

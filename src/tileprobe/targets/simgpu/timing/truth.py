@@ -17,7 +17,7 @@ from tileprobe.targets.base import Exact
 from tileprobe.targets.gpu.units import unit_of
 from tileprobe.targets.simgpu.engine import timed_layout as tl
 from tileprobe.targets.simgpu.program import Program
-from tileprobe.targets.simgpu.timing.chip import Timed
+from tileprobe.targets.simgpu.timing.chip import Timed, by_line
 from tileprobe.targets.simgpu.timing.loops import Loop, loops_of, opcode_of
 
 # What a line mostly does, by the units that its instructions go to; the first that is there counts.
@@ -177,13 +177,12 @@ def _runs(
 def _counters(program: Program, took: Timed, unit: int) -> dict[str, list]:
     """Issued instructions and stall cycles by source line and reason, and what was counted of the whole launch."""
     names = ("issued", *(f"stall {reason}" for reason in tl.REASONS))
-    sums: dict[tuple[int, int, str], int] = {}
-    for n, row in enumerate(took.statistics.tolist()):
-        for name, value in zip(names, row):
-            if value:
-                key = int(program.files[n]), int(program.lines[n]), name
-                sums[key] = sums.get(key, 0) + value
-    rows = [(program.file_names[file], line, name, value) for (file, line, name), value in sums.items()]
+    rows = [
+        (file, line, name, value)
+        for (file, line), row in by_line(program, took.statistics).items()
+        for name, value in zip(names, row.tolist())
+        if value
+    ]
     rows += [("", 0, name, value) for name, value in took.counters.items()]
     return {
         "unit": [unit] * len(rows), "file": [row[0] for row in rows], "line": [row[1] for row in rows],
