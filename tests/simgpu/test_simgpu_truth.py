@@ -7,6 +7,7 @@ import triton
 import triton.language as tl
 
 import tileprobe
+from tileprobe.language import scope
 from tileprobe.targets.simgpu.launched import observing
 from tileprobe.targets.simgpu.timing import log as logs
 
@@ -142,3 +143,20 @@ def test_it_is_the_default_and_reports_say_that_it_is_exact(tmp_path, capsys):
     assert main(["run", "--target", "sim:h100", "--timed", str(script)]) == 0
     said = capsys.readouterr().out
     assert "intervals, exact" in said and "the times are a model's" in said
+
+
+@triton.jit
+def scoped(out):
+    i = tl.arange(0, 32)
+    with scope("inside"):
+        y = i * 2.0 + 1.0
+    tl.store(out + i, y)
+
+
+def test_scopes_that_need_probes_are_not_passed_over_in_silence():
+    out = tileprobe.array(np.zeros(32, np.float32))
+    trace, _ = profiled(lambda: scoped[(1,)](out, num_warps=1))
+    (note,) = [note for note in trace.meta["notes"] if "scopes need probes" in note]
+    assert "inside" in note and "--probes free" in note
+    plain, _ = run_rows()  # has none, in the same file
+    assert not plain.meta.get("notes")

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from tileprobe.ir.scopes import scopes_in
 from tileprobe.targets.base import Variant, Verified, Watch
 from tileprobe.targets.gpu.evidence import read_code
 from tileprobe.targets.gpu.kernel import GpuKernel
@@ -41,7 +42,16 @@ class SimKernel(GpuKernel):
             for level in ("ttir", "ttgir", "ptx")
             if level in self.compiled.asm
         }
-        return Variant(self.compiled.hash, None, ir=levels)
+        return Variant(self.compiled.hash, None, ir=levels, notes=self._unseen())
+
+    def _unseen(self) -> tuple[str, ...]:
+        """What a user wrote into the kernel that needs probes to be seen."""
+        first = self.source.first_line
+        lines = range(first, first + len(self.source.text.splitlines()))
+        names = [scope.name for scope in scopes_in(self.source.file) if scope.first in lines]
+        if not names:
+            return ()
+        return (f'scopes need probes, --probes free (probes="free") shows them: {", ".join(names)}',)
 
 
 class SimLauncher(GpuLauncher):
