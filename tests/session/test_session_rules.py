@@ -192,6 +192,7 @@ def test_a_trace_says_how_it_came_to_be():
         ),
         ({"records": {"buffer": "x"}}, "the buffer of records is one of private, shared, global, not 'x'"),
         ({"records": {"clock_bits": "x"}}, "64 bits or up to 32, not clock_bits=x"),
+        ({"records": {"strategy": "flush", "buffer": "global"}}, "records with buffer=global have no window"),
     ],
 )
 def test_what_a_session_cannot_be_made_of(options, text):
@@ -201,6 +202,7 @@ def test_what_a_session_cannot_be_made_of(options, text):
 
 def test_what_a_session_is_made_of():
     assert check_records({"clock_bits": 32, "strategy": "exact"}) == {"clock_bits": 32, "strategy": "exact"}
+    assert check_records({"strategy": "flush"}) == {"strategy": "flush", "buffer": "shared"}
     plan = Plan(loops=True, kinds=("dot",))
     assert Session(tools=[], plan=plan).plan is plan
     one, same, other = Session(), Session(), Session(capacity=8)

@@ -326,7 +326,17 @@ def check_records(records: Mapping[str, str | int]) -> dict[str, str | int]:
             raise TileProbeError(f"records have no {name!r}; they have {', '.join([*known, *checks])}")
         elif value not in known[name]:
             raise TileProbeError(f"the {name} of records is one of {', '.join(known[name])}, not {value!r}")
-    return dict(records)
+    return _flushed(dict(records))
+
+
+def _flushed(records: dict[str, str | int]) -> dict[str, str | int]:
+    """Records that are flushed are collected in shared memory, which need not be said."""
+    if records.get("strategy") == "flush" and records.setdefault("buffer", "shared") != "shared":
+        raise TileProbeError(
+            "strategy=flush copies full windows of shared memory to global memory; records with "
+            f"buffer={records['buffer']} have no window: take buffer=shared, or strategy=exact or circular"
+        )
+    return records
 
 
 def matches(name: str, patterns: Sequence[str]) -> bool:
