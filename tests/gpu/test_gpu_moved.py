@@ -1,5 +1,6 @@
 """A region whose instructions the compiler moved is marked with the share that moved, in every report."""
 
+import csv
 import io
 import json
 from dataclasses import replace
@@ -15,9 +16,13 @@ from tileprobe.targets.gpu.machine_code import placed
 from tileprobe.tools.regions import Regions, region_tree
 from tileprobe.trace import Trace
 from tileprobe.views.chrome import write_chrome
+from tileprobe.views.collapsed import Collapsed
+from tileprobe.views.csv_table import Csv
+from tileprobe.views.hatchet import Hatchet
 from tileprobe.views.html import page
 from tileprobe.views.json_report import trace_to_json
 from tileprobe.views.screen import make_console
+from tileprobe.views.speedscope import Speedscope
 from tileprobe.views.terminal import print_report
 
 
@@ -40,6 +45,18 @@ def test_an_instruction_behind_its_clock_marks_its_region(monkeypatch):
     shares = {made.regions[number].kind: share for number, share in evidence.moved_regions(made).items()}
     assert set(shares) == {"dot"}
     assert 0 < shares["dot"] <= 2 / there
+    # Inspect's JSON has a share for each product of the line, the remark of a session the largest.
+    found = [at for at in placed(evidence.read_code(made.kernel), made.sites) if at.moved > 0]
+    assert {at.site.op for at in found} == {"tt.dot"}
+    (lost,) = [at for at in found if at.site == site]
+    assert lost.moved == pytest.approx(1 - (there - 1) / lost.expected)
+    rows = evidence._probed(made, evidence.side(made.kernel), whole)["moved"]
+    assert {(row["op"], row["line"], row["share"]) for row in rows} == {
+        ("tt.dot", at.site.line, round(at.moved, 3)) for at in found
+    }
+    assert evidence.remarks(made) == [
+        f"line {site.line}: the compiler moved {lost.moved:.0%} of tt.dot out of its region"
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -96,6 +113,27 @@ def test_on_the_page_and_in_exports(trace, tmp_path):
     said = {e["args"].get("source", "") for e in events if e.get("cat") == "store"}
     assert all("25% moved out by the compiler" in source for source in said)
     assert said
+
+
+def test_in_formats_without_timelines(trace, tmp_path):
+    for view, suffix in (
+        (Csv(), "csv"),
+        (Hatchet(), "hatchet"),
+        (Collapsed(), "folded"),
+        (Speedscope(), "json"),
+    ):
+        view.write(trace, tmp_path / f"t.{suffix}")
+    rows = list(csv.DictReader((tmp_path / "t.csv").open()))
+    assert {(row["region_kind"], row["moved"]) for row in rows} >= {("store", "0.25"), ("kernel", "")}
+    (root,) = json.loads((tmp_path / "t.hatchet").read_text())
+    nodes = [root]
+    for node in nodes:
+        nodes += node["children"]
+    said = {node["frame"]["type"]: node["frame"].get("moved") for node in nodes}
+    assert (said["store"], said["kernel"]) == (0.25, None)
+    marked = "store @ 11 (25% moved out by the compiler)"
+    assert marked in (tmp_path / "t.folded").read_text()
+    assert marked in {f["name"] for f in json.loads((tmp_path / "t.json").read_text())["shared"]["frames"]}
 
 
 def test_copies_of_a_stage_keep_the_mark(trace):

@@ -53,8 +53,12 @@ class Region:
     @property
     def remark(self) -> str:
         """Its source, and what is to be known of its times."""
-        moved = f"{self.moved:.0%} moved out by the compiler" if self.moved else ""
-        return "; ".join(filter(None, (self.source, moved)))
+        return "; ".join(filter(None, (self.source, moved_out(self.moved))))
+
+
+def moved_out(share: float | None) -> str:
+    """That so much of a region's instructions is not in its times; nothing where all are."""
+    return f"{share:.0%} moved out by the compiler" if share else ""
 
 
 def regions_of(kernel: Operation, kernel_id: int = 0, first_id: int = 0) -> list[Region]:

@@ -9,6 +9,7 @@ import os
 from collections.abc import Iterator
 
 from tileprobe.files import write_file
+from tileprobe.ir.regions import moved_out
 from tileprobe.tools.regions import region_times, region_tree
 from tileprobe.tools.signatures import labels
 from tileprobe.trace import Trace
@@ -32,6 +33,8 @@ def collapsed(trace: Trace) -> Iterator[str]:
         stack: list[str] = []
         for row in region_tree(trace, kernel, times).iter_rows(named=True):
             name = names[kernel.id] if row["kind"] == "kernel" else row["name"]
+            if row["moved"]:
+                name = f"{name} ({moved_out(row['moved'])})"
             stack[row["depth"] :] = [_frame(name)]
             if row["region"] is not None and row["self_ns"] >= 0.5:
                 yield f"{';'.join(stack)} {row['self_ns']:.0f}\n"

@@ -27,7 +27,7 @@ COLUMNS = (
         "kind",
         "iteration",
     ),
-    *("outer", "start_ns", "stop_ns", "duration_ns", "value", "weight", "taken_ns"),
+    *("outer", "start_ns", "stop_ns", "duration_ns", "value", "weight", "taken_ns", "moved"),
 )
 
 
@@ -57,6 +57,10 @@ def table(trace: Trace) -> pl.LazyFrame:
             named("unit", {unit.id: unit.name for unit in trace.units}),
             named("region", {region.id: region.kind for region in trace.regions}).alias("region_kind"),
             named("region", {region.id: region.source for region in trace.regions}).alias("source"),
+            pl.col("region")
+            .replace_strict({region.id: region.moved or None for region in trace.regions}, default=None)
+            .cast(pl.Float64)
+            .alias("moved"),
             named("region", {region.id: region.name for region in trace.regions}),
             (pl.col("stop_ns") - pl.col("start_ns")).alias("duration_ns"),
         )

@@ -48,6 +48,8 @@ def _trees(trace: Trace, kernel: Kernel, times: Any, label: str) -> list[dict[st
         node["frame"]["type"] = row["kind"]
         if row["source"]:
             node["frame"]["source"] = row["source"]
+        if row["moved"]:
+            node["frame"]["moved"] = row["moved"]
         del open_[row["depth"] :]
         (open_[-1]["children"] if open_ else tops).append(node)
         open_.append(node)

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 import polars as pl
 
 from tileprobe.files import write_file
+from tileprobe.ir.regions import moved_out
 from tileprobe.tools.signatures import labels
 from tileprobe.trace import Trace
 from tileprobe.views.brackets import brackets
@@ -37,7 +38,8 @@ def speedscope(trace: Trace) -> Iterator[str]:
     """The file in pieces of text."""
     trace = encodable(trace)
     frames = [
-        {"name": r.name} | ({"file": r.file, "line": r.first_line} if r.first_line else {})
+        {"name": f"{r.name} ({moved_out(r.moved)})" if r.moved else r.name}
+        | ({"file": r.file, "line": r.first_line} if r.first_line else {})
         for r in trace.regions
     ]
     head = {"$schema": SCHEMA, "exporter": "tileprobe", "shared": {"frames": frames}, "profiles": []}

@@ -167,7 +167,11 @@ def remarks(made: Probed) -> list[str]:
     lost = lost_records(code, made.records)
     if lost:
         found.append(f"the compiler took out {len(lost)} of {len(made.records)} records")
-    shares = {(at.site.op, at.site.line): at.moved for at in placed(code, made.sites) if at.moved > 0}
+    shares: dict[tuple[str, int], float] = {}  # of several ops on a line that of which most was moved
+    for at in placed(code, made.sites):
+        if at.moved > 0:
+            op, line = at.site.op, at.site.line
+            shares[op, line] = max(at.moved, shares.get((op, line), 0.0))
     found += [
         f"line {line}: the compiler moved {share:.0%} of {op} out of its region"
         for (op, line), share in shares.items()
