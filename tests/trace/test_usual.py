@@ -217,6 +217,40 @@ def test_a_slot_with_too_few_gaps_does_not_hide_the_next():
     assert found.slots == {2: pytest.approx(30.0)}
 
 
+TURNS = 2  # of a `while` loop between slots 0 and 3
+
+
+def looping(dose, lost=0):
+    """Three programs: each record takes 30 ticks, the work before it 100. A segment has every copy of a record."""
+    layout = allocate(
+        [Stamp(0), Body(0, 1, (Stamp(1), Stamp(2)), counted=False), Stamp(3)],
+        spans=[],
+        cursor_capacity=2 * TURNS * dose,
+        copies=dose,
+    )
+    words = np.zeros((3, layout.block_words), np.uint64)
+    words[:, EPOCH], words[:, PUSHED] = 1, 2 * TURNS * dose + lost
+    step, at = 100 + 30 * dose, layout.streams[0].cursor_base
+    words[:, layout.slots[0].base] = 1000
+    for n in range(2 * TURNS * dose):
+        record, copy = divmod(n, dose)
+        words[:, at + 2 * n] = (1 + record % 2) | (record // 2) << 32
+        words[:, at + 2 * n + 1] = 1000 + (record + 1) * step - 30 * (dose - 1 - copy)
+    words[:, layout.slots[3].base] = 1000 + (2 * TURNS + 1 + lost) * step
+    return read_rows(words, layout, epochs=[1], programs=3)[0]
+
+
+def test_records_of_a_while_loop_are_not_the_cost_of_the_one_behind_it():
+    found = calibrate({dose: looping(dose) for dose in (1, 3)})
+    assert found.slots == {slot: pytest.approx(30.0) for slot in (1, 2, 3)}
+
+
+def test_records_that_a_segment_lost_are_nobodys_cost():
+    """Behind a segment that is full lie records that are gone; those in it are still next to each other."""
+    found = calibrate({dose: looping(dose, lost=6) for dose in (1, 3)})
+    assert found.slots == {slot: pytest.approx(30.0) for slot in (1, 2)}
+
+
 def test_the_error_of_a_median_is_that_of_its_deviation():
     """Gaps 90, 100, 110, 100, 130: a median deviation of 10, which is 14.8 of a normal sample."""
     gaps = [(n, 500) for n in (90, 100, 110, 100, 130)]

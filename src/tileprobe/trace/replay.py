@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ import numpy as np
 from tileprobe.errors import TileProbeError
 from tileprobe.ir.layout import Layout
 from tileprobe.trace.blocks import Rows, fixed_loops, frames, strided
-from tileprobe.trace.cursor import Pushed
+from tileprobe.trace.cursor import Pushed, in_sequence, read
 from tileprobe.trace.ends import meet
 
 
@@ -176,12 +176,30 @@ def _steps(sums: np.ndarray, row: np.ndarray) -> np.ndarray:
 
 
 def gaps(rows: Rows) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Ticks from each record to the next in its stream instance, the slot of the later one, and the launch."""
-    words = rows.slot_words
-    row, at = np.nonzero((rows.clocks >= 0) & (words >= 0))
-    clock = rows.clocks[row, at]
-    same = row[1:] == row[:-1]
-    return np.diff(clock)[same], words[at[1:]][same], rows.launch[row[1:]][same]
+    """Ticks from each record to the next in its stream instance, the slot of the later one, and the launch. Records of
+    the cursor's segment count as all others do: a gap across a `while` loop would be taken for the cost of the one
+    record behind it. Where a segment has lost some, nobody knows between which records with places they were."""
+    pushed = _last_copies(read(rows), rows.layout.copies)
+    records = in_sequence(rows, pushed)
+    placed = records.order < len(records.order) - len(pushed.row)
+    whole = (pushed.lost == 0)[records.row[1:]] | ~(placed[1:] | placed[:-1])
+    same = (records.row[1:] == records.row[:-1]) & whole
+    return np.diff(records.clock)[same], records.slot[1:][same], rows.launch[records.row[1:][same]]
+
+
+def _last_copies(pushed: Pushed, copies: int) -> Pushed:
+    """A record that is written several times has one place and keeps the last; a segment has them all."""
+    if copies == 1 or not len(pushed.row):
+        return pushed
+    tags = (pushed.row, pushed.slot, pushed.iteration)
+    fresh = np.r_[True, np.any([np.diff(tag) != 0 for tag in tags], axis=0)]
+    first = np.flatnonzero(fresh)
+    number = np.arange(len(fresh)) - np.repeat(first, np.diff(np.r_[first, len(fresh)]))
+    last = number % copies == copies - 1
+    kept = {
+        name: getattr(pushed, name)[last] for name in ("row", "slot", "iteration", "clock", "value", "valued")
+    }
+    return replace(pushed, **kept)
 
 
 def calibrate(doses: Mapping[int, Sequence[Rows]]) -> Calibration:
