@@ -119,10 +119,23 @@ def test_the_doubt_about_a_records_cost_is_one_for_all_launches():
     )
     dot = region_tree(trace, trace.kernels[0]).row(1, named=True)
     assert dot["high_ns"] - dot["total_ns"] == pytest.approx(NORMAL * 0.25 * 4 * 50)
+    assert dot["share_error"] == pytest.approx(
+        NORMAL * 0.25 * 4 * 50 / 2000
+    )  # nothing was taken out of the whole
     for change, doubt in (({"error_ticks": 90.0}, 1.0), ({"doses": []}, 0.0), ({"cost_ticks": 0.0}, 0.0)):
         trace.kernels[0] = replace(trace.kernels[0], calibration=known | change)
         dot = region_tree(trace, trace.kernels[0]).row(1, named=True)
         assert dot["high_ns"] - dot["total_ns"] == pytest.approx(NORMAL * doubt * 4 * 50)
+
+
+def test_a_doubt_that_is_everywhere_as_large_moves_no_share():
+    """Replay took a fifth out of the whole and of the dot."""
+    known = {"cost_ticks": 40.0, "error_ticks": 10.0, "doses": [1, 3]}
+    trace = made([(1000, 400)] * 4, calibration=known)
+    trace.frame = trace.intervals.with_columns(pl.col("stop_ns") * 0.8)
+    whole, dot = region_tree(trace, trace.kernels[0]).to_dicts()
+    assert dot["high_ns"] - dot["total_ns"] == pytest.approx(NORMAL * 0.25 * 4 * 80)
+    assert (whole["share_error"], dot["share_error"]) == (pytest.approx(0.0), pytest.approx(0.0))
 
 
 def test_what_was_taken_is_no_correction():

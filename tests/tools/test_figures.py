@@ -292,8 +292,11 @@ def struck(taken, known=True):
     hit = (pl.col("launch") == 0) & (pl.col("program") == 3)
     inside = pl.col("region").is_in([0, 2]) | (pl.col("region").is_in([3, 4]) & (pl.col("iteration") == 0))
     lost = pl.when(hit & inside).then(4e6).otherwise(0.0)
+    ticks = lost * trace.kernels[0].clock.hz / 1e9
     trace.frame = trace.intervals.with_columns(
-        pl.col("stop_ns") + lost, (lost * taken).cast(pl.Float32).alias("taken_ns")
+        pl.col("stop") + ticks.cast(pl.Int64),
+        pl.col("stop_ns") + lost,
+        (lost * taken).cast(pl.Float32).alias("taken_ns"),
     )
     waited = 4e6 if known else None
     first = replace(trace.launches[0], preempted_ns=waited)

@@ -155,9 +155,13 @@ def how_sure(trace: Trace, kernel: Kernel, times: Times, keys: Sequence[Key], to
         shares.append(spread_of_total(rest, in_order=several))
     basis = PROGRAMS if any(len(launches) == 1 for launches in works.values()) else LAUNCHES
     known = all(np.isfinite(part.variance).all() for part in parts)
-    systematic = NORMAL * _correction(kernel, times, keys) * _doubt(kernel)
-    width = np.hypot(together(parts).half_width(), systematic)
-    of_whole = together(shares).half_width() / whole if whole else np.full(len(keys), math.inf)
+    corrected, doubt = _correction(kernel, times, keys), NORMAL * _doubt(kernel)
+    width = np.hypot(together(parts).half_width(), doubt * corrected)
+    if not whole:
+        return Sure(width, np.full(len(keys), math.inf), basis if known else "")
+    moved = doubt * (corrected - share * corrected[np.asarray(top, bool)].sum())
+    of_whole = np.hypot(together(shares).half_width(), moved) / whole
+    of_whole[np.isfinite(of_whole)] = of_whole[np.isfinite(of_whole)].clip(max=1.0)  # no share is off by more
     return Sure(width, of_whole, basis if known else "")
 
 
