@@ -352,14 +352,17 @@ def test_launches_on_amd(monkeypatch):
 # -- the command --------------------------------------------------------------------------------------------------
 
 
-def test_programs_of_several_ctas_run_without_probes_and_it_is_said(gpu, tensors):
-    with Session(min_cost=0.0) as session:
-        for _ in range(3):
-            add[(3,)](*tensors, N, BLOCK=BLOCK, num_ctas=2)
-    assert len(gpu.launches) == 3
-    assert not any(one.probed for one in gpu.launches)
-    (said,) = session.problems.values()
-    assert "programs of several CTAs (num_ctas=2)" in said
+def test_every_cta_of_a_program_finds_blocks_of_its_own(gpu, tensors):
+    with Session(min_cost=0.0, alternate=False) as session:
+        add[(3,)](*tensors, N, BLOCK=BLOCK, num_ctas=2)
+    assert not session.problems
+    (launch,) = gpu.launches
+    assert launch.probed
+    words = session.trace.kernels[0].layout["streams"][0]["words"]
+    size = ctypes.c_uint64 * (3 * 2 * 4)
+    table = np.frombuffer(size.from_address(launch.profile_scratch), np.uint64).reshape(3, 2, -1)
+    assert (table[..., 1] > 0).all()
+    assert np.diff(table[..., 0].ravel().astype(np.int64)).tolist() == [8 * words] * 5
 
 
 SCRIPT = """

@@ -42,7 +42,8 @@ CURSOR_WORDS = 2
 @dataclass(frozen=True)
 class Stream:
     """Something that runs in order: a program, a warp, a warp group, a partition of a warp-specialised kernel.
-    `instances` of it run in every program (the warps of a partition), each with a block of its own."""
+    `instances` of it run in every program (the warps of a partition), each with a block of its own. Where several
+    `ctas` run a program, each has as many of them, those of the first one first."""
 
     id: int
     name: str = ""  # "" for the whole program; "warp", "partition 1", "default"
@@ -51,6 +52,12 @@ class Stream:
     words: int = 0  # of one instance's block, header included
     cursor_base: int = 0  # in the instance's block
     cursor_capacity: int = 0  # records
+    ctas: int = 1
+
+    @property
+    def in_a_cta(self) -> int:
+        """Its instances in one CTA."""
+        return self.instances // self.ctas
 
 
 @dataclass(frozen=True)
@@ -190,8 +197,11 @@ class Layout:
         if stream.instances == 1:
             return stream.name
         part = {"warp": "warp", "warp_group": "warp group"}.get(self.granularity, "instance")
-        own = f"{part} {number}"
-        return own if stream.name in ("", part) else f"{stream.name} / {own}"
+        cta, number = divmod(number, stream.in_a_cta)
+        parts = [] if stream.name in ("", part) else [stream.name]
+        parts += [f"CTA {cta}"] if stream.ctas > 1 else []
+        parts += [f"{part} {number}"] if stream.in_a_cta > 1 else []
+        return " / ".join(parts)
 
     def to_json(self) -> dict[str, Any]:
         """What differs from the defaults."""
@@ -277,6 +287,7 @@ class StreamItems:
     name: str = ""
     instances: int = 1
     all_cursor: bool = False
+    ctas: int = 1
 
 
 def allocate(
@@ -307,7 +318,7 @@ def allocate(
         mine = [slot for slot in allocator.slots.values() if slot.stream == number]
         capacity = cursor_capacity if any(slot.cursor for slot in mine) else 0
         words = -(-(end + CURSOR_WORDS * capacity) // LINE_WORDS) * LINE_WORDS
-        made.append(Stream(number, part.name, part.instances, base, words, end, capacity))
+        made.append(Stream(number, part.name, part.instances, base, words, end, capacity, part.ctas))
         base += part.instances * words
     return Layout(
         block_words=base,

@@ -94,11 +94,13 @@ class Pair:
 
 @dataclass(frozen=True)
 class Strand:
-    """A region that runs in order, beside others: a kernel, or a partition of one, on so many warps."""
+    """A region that runs in order, beside others: a kernel, or a partition of one, on so many warps of each of a
+    program's CTAs."""
 
     body: Region
     name: str = ""
     warps: int = 1
+    ctas: int = 1
 
 
 class Structure(Protocol):
@@ -285,11 +287,11 @@ class ScfStructure(Structure):
         above = op.parent_op()
         if isinstance(above, ModuleOp):
             warps = attr_value(op, "warps") or attr_value(above, "ttg.num-warps") or 1
-            return tuple(Strand(region, warps=warps) for region in op.regions[:1])
+            return tuple(Strand(region, warps=warps, ctas=_ctas(above)) for region in op.regions[:1])
         if above is not None and op_name(op) == _PARTITIONS:
             counts = attr_value(above, "partitionNumWarps")
             return tuple(
-                Strand(region, f"partition {n}", warps)
+                Strand(region, f"partition {n}", warps, _ctas(op))
                 for n, (region, warps) in enumerate(zip(op.regions, counts, strict=True))
             )
         written = attr_value(op, "streams")
@@ -300,6 +302,13 @@ class ScfStructure(Structure):
             name, _, warps = text.partition(":")
             found += [Strand(region, name, int(warps or 1))] if name else []
         return tuple(found)
+
+
+def _ctas(op: Operation) -> int:
+    """The CTAs that run a program together (`num_ctas`)."""
+    while (above := op.parent_op()) is not None:
+        op = above
+    return attr_value(op, "ttg.num-ctas") or 1
 
 
 def constant(value: SSAValue) -> int | None:

@@ -73,8 +73,8 @@ def _may_flush(loop: Loop) -> bool:
 
 
 def _pace(layout: Layout, loop: int) -> int:
-    """Words that one iteration takes in a program."""
-    return layout.loops[loop].stride * layout.streams[layout.loops[loop].stream].instances
+    """Words that one iteration takes in a program's shared memory, of which each CTA has its own."""
+    return layout.loops[loop].stride * layout.streams[layout.loops[loop].stream].in_a_cta
 
 
 def _end(layout: Layout, stream: int) -> int:
@@ -83,4 +83,4 @@ def _end(layout: Layout, stream: int) -> int:
 
 
 def _taken(layout: Layout) -> int:
-    return sum(stream.instances * shared_words(layout, stream.id) for stream in layout.streams)
+    return sum(stream.in_a_cta * shared_words(layout, stream.id) for stream in layout.streams)

@@ -92,7 +92,7 @@ class AssignSlotsPass(ModulePass):
             _pushed(part.items, part.all_cursor, self.capacity if part.all_cursor else 1) for part in streams
         )
         # Blocks of global memory were sized for one instance; in shared memory several have to share.
-        parts = sum(part.instances for part in streams) if self.buffer == "shared" else 1
+        parts = sum(part.instances // part.ctas for part in streams) if self.buffer == "shared" else 1
         while True:
             while self._least_words(streams) > most_words and (largest := _largest(streams)) > 1:
                 streams = _shrunk(
@@ -212,7 +212,8 @@ class _Walker:
         parts = {"program": 1, "warp": strand.warps, "warp_group": -(-strand.warps // _WARP_GROUP)}
         if self.granularity not in parts:
             raise TileProbeError(f"records have no granularity {self.granularity!r}: {', '.join(parts)}")
-        empty = StreamItems((), strand.name, parts[self.granularity], has_cycle(strand.body))
+        instances = parts[self.granularity] * strand.ctas
+        empty = StreamItems((), strand.name, instances, has_cycle(strand.body), strand.ctas)
         self.streams.append(empty)
         items = self.region(strand.body, _Place(number, cursor=empty.all_cursor))
         self.streams[number] = replace(empty, items=items)

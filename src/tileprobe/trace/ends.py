@@ -114,7 +114,7 @@ def _look_up(end: _End, row: np.ndarray, numbers: list[np.ndarray]) -> tuple[np.
 def _other_rows(start: Rows, stop: Rows, row: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """For each record each row of the other stream that it may meet: the records' numbers and the rows.
 
-    Instances meet one to one, or one meets all."""
+    Instances of a CTA meet one to one, or one meets all."""
     width = int(max(start.program.max(initial=0), stop.program.max(initial=0))) + 1
     start_key = start.launch * width + start.program
     stop_key = stop.launch * width + stop.program
@@ -125,9 +125,11 @@ def _other_rows(start: Rows, stop: Rows, row: np.ndarray) -> tuple[np.ndarray, n
     found = np.repeat(np.arange(len(row)), count)
     nth = np.arange(len(found)) - np.repeat(np.cumsum(count) - count, count)
     to_row = order[np.repeat(low, count) + nth]
-    if start.stream.instances > 1 and stop.stream.instances > 1:
-        base = start.layout.first_instance
-        one, other = base(start.stream.id), base(stop.stream.id)
-        alike = start.instance[row[found]] - one == stop.instance[to_row] - other
-        found, to_row = found[alike], to_row[alike]
+    base = start.layout.first_instance
+    one = start.instance[row[found]] - base(start.stream.id)
+    other = stop.instance[to_row] - base(stop.stream.id)
+    alike = one // start.stream.in_a_cta == other // stop.stream.in_a_cta
+    if start.stream.in_a_cta > 1 and stop.stream.in_a_cta > 1:
+        alike &= one == other
+    found, to_row = found[alike], to_row[alike]
     return found, to_row

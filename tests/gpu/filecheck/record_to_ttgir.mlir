@@ -75,10 +75,12 @@ module attributes {"ttg.num-warps" = 4 : i32, "ttg.threads-per-warp" = 32 : i32,
 }
 // -----
 // PASSES: record-to-ttgir
-// ERROR: records are not written for programs of several CTAs
-module attributes {"ttg.num-warps" = 4 : i32, "ttg.num-ctas" = 2 : i32, "ttg.target" = "cuda:90"} {
+// Each CTA of a program has all the threads of a stream, and finds its own blocks in its own scratch.
+// CHECK:     "tt.make_range"() <{start = 0 : i32, end = 128 : i32}>
+// CHECK-SAME: CGALayout = {{\[\[}}0], [0{{\]\]}}
+module attributes {"ttg.num-warps" = 4 : i32, "ttg.threads-per-warp" = 32 : i32, "ttg.num-ctas" = 4 : i32, "ttg.target" = "cuda:90"} {
   func.func @k() {
-    %b = record.open program global exact 64 bits 8 words layout "{\"block_words\":8}"
+    %b = record.open program global exact 64 bits 32 words layout "{\"block_words\":32,\"streams\":[{\"id\":0,\"instances\":4,\"words\":8,\"ctas\":4}]}"
     record.flush %b
     func.return
   }

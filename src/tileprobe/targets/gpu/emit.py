@@ -26,6 +26,7 @@ class Threads:
 
     warps: int
     warp_size: int
+    ctas: int = 1  # each of which has all of them
 
     @property
     def count(self) -> int:
@@ -34,14 +35,23 @@ class Threads:
     def of(self, element: str) -> Attribute:
         """The type of a tensor with one element of a type for each thread."""
         parts = f"sizePerThread = [1], threadsPerWarp = [{self.warp_size}], warpsPerCTA = [{self.warps}]"
-        return parse_type(f"tensor<{self.count}x{element}, #ttg.blocked<{{{parts}, order = [0]}}>>")
+        return parse_type(
+            f"tensor<{self.count}x{element}, #ttg.blocked<{{{parts}, order = [0]{self.alike()}}}>>"
+        )
+
+    def alike(self, rank: int = 1) -> str:
+        """That all CTAs of a program have the same: a zero for each bit of a CTA's number, if there are several."""
+        zeros = ", ".join([f"[{', '.join(['0'] * rank)}]"] * (self.ctas.bit_length() - 1))
+        return f", CGALayout = [{zeros}]" if zeros else ""
 
     def pairs_of(self, element: str) -> Attribute:
         """The same with two elements for each thread."""
         parts = (
             f"sizePerThread = [1, 2], threadsPerWarp = [{self.warp_size}, 1], warpsPerCTA = [{self.warps}, 1]"
         )
-        return parse_type(f"tensor<{self.count}x2x{element}, #ttg.blocked<{{{parts}, order = [1, 0]}}>>")
+        return parse_type(
+            f"tensor<{self.count}x2x{element}, #ttg.blocked<{{{parts}, order = [1, 0]{self.alike(2)}}}>>"
+        )
 
 
 def location(file: str, line: int = 1, column: int = 1) -> LocationAttr:
@@ -188,7 +198,8 @@ class Emitter:
 
     def shared(self, words: int) -> tuple[SSAValue, SSAValue]:
         """Shared memory of the program: itself, for `release`, and its address, an i32."""
-        layout = "#ttg.swizzled_shared<{vec = 1, perPhase = 1, maxPhase = 1, order = [0]}>"
+        alike = self.threads.alike()
+        layout = f"#ttg.swizzled_shared<{{vec = 1, perPhase = 1, maxPhase = 1, order = [0]{alike}}}>"
         # A buffer has a power of two of elements, but there may be any number of buffers.
         pieces = -(-words // _PIECE)
         kind = parse_type(f"!ttg.memdesc<{pieces}x{_PIECE}xi64, {layout}, #ttg.shared_memory, mutable>")

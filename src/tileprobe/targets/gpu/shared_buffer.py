@@ -37,7 +37,7 @@ class SharedBuffer:
     def made(
         emit: Emitter, isa: Isa, layout: Layout, stream: int, part: int, entry: SSAValue
     ) -> SharedBuffer:
-        words = shared_words(layout, stream) * layout.streams[stream].instances
+        words = shared_words(layout, stream) * layout.streams[stream].in_a_cta
         held, address = emit.shared(words + 1)  # one for threads that have nothing to store
         bin = emit.add(address, emit.constant(WORD * words))
         return SharedBuffer(isa, layout, stream, part, entry, held, address, bin)
@@ -48,7 +48,7 @@ class SharedBuffer:
 
     def far(self, emit: Emitter, words: int) -> SSAValue | None:
         """Bytes to the memory of each thread's instance, which has so many words."""
-        if self.layout.streams[self.stream].instances == 1:
+        if self.layout.streams[self.stream].in_a_cta == 1:
             return None
         instance = emit.binary("arith.divui", emit.thread(), emit.constant(self.part))
         return emit.mul(instance, emit.constant(WORD * words))

@@ -35,24 +35,27 @@ def entry_words(layout: Layout, stream: int) -> int:
 
 
 def table_words(layout: Layout) -> int:
-    """What one program has in its scratch."""
+    """What one CTA of a program has in its scratch."""
     return sum(entry_words(layout, stream.id) for stream in layout.streams)
 
 
 def make_table(
     layout: Layout, sampling: Sampling, *, buffer: int, epoch: int, programs: int, blocks: int
 ) -> np.ndarray:
-    """The scratch of all programs of a launch, (programs, words)."""
-    table = np.zeros((programs, table_words(layout)), np.uint64)
+    """The scratch of all programs of a launch, (programs, CTAs, words). Each CTA finds the blocks of its instances."""
+    ctas = max(stream.ctas for stream in layout.streams)
+    table = np.zeros((programs, ctas, table_words(layout)), np.uint64)
     chosen = sampling.recorded(programs, blocks)
     at = buffer + np.arange(len(chosen), dtype=np.uint64) * np.uint64(layout.block_bytes)
     first = 0
     for stream in layout.streams:
-        table[chosen, first + BLOCK] = at + np.uint64(WORD * stream.base)
-        table[chosen, first + EPOCH_WORD] = epoch
+        for cta in range(ctas):
+            words = stream.base + cta * stream.in_a_cta * stream.words
+            table[chosen, cta, first + BLOCK] = at + np.uint64(WORD * words)
+        table[chosen, :, first + EPOCH_WORD] = epoch
         for n, loop in enumerate(loops_of(layout, stream.id)):
             word = first + FIRST_LOOP + LOOP_WORDS * n
-            table[:, word : word + LOOP_WORDS] = _loop(layout, sampling, loop)
+            table[..., word : word + LOOP_WORDS] = _loop(layout, sampling, loop)
         first += entry_words(layout, stream.id)
     return table
 

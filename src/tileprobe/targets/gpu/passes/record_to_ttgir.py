@@ -17,7 +17,6 @@ from xdsl.dialects.builtin import LocationAttr, ModuleOp, f64, i64
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
-from tileprobe.errors import UnsupportedError
 from tileprobe.ir.accessors import attr_value, op_name
 from tileprobe.ir.blocks import in_order
 from tileprobe.ir.layout import CURSOR_WORDS, PAYLOAD_BIT, PUSHED, Layout
@@ -70,7 +69,6 @@ class RecordToTtgirPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         opened = [inner for inner in op.walk() if isinstance(inner, OpenOp)]
         if opened:
-            _refuse_clusters(op)
             whole = next(inner.layout for inner in opened if inner.layout is not None)
             layout = Layout.from_json(json.loads(whole.data))
             isa = isa_of(str(attr_value(op, "ttg.target")))
@@ -89,15 +87,6 @@ def drop(ops: list[Operation]) -> None:
     for op in reversed(ops):
         op.detach()
         op.erase()
-
-
-def _refuse_clusters(module: ModuleOp) -> None:
-    count = attr_value(module, "ttg.num-ctas") or 1
-    if count > 1:
-        raise UnsupportedError(
-            f"records are not written for programs of several CTAs (num_ctas={count}): each would write over the "
-            "others'; profile it with num_ctas=1"
-        )
 
 
 def behind_barriers(module: ModuleOp) -> None:
@@ -127,7 +116,8 @@ def _last_waits(module: ModuleOp) -> None:
             after = after.next_op
         if block is None or after is None or after is wait.next_op or op_name(after) != "ttg.warp_return":
             continue
-        emit = Emitter(block, wait, Threads(_warps_of(block), 32), wait.location)
+        threads = Threads(_warps_of(block), 32, attr_value(module, "ttg.num-ctas") or 1)
+        emit = Emitter(block, wait, threads, wait.location)
         zero = [emit.constant(0)]
         read = ".read" if attr_value(wait, "read_only") else ""
         text = f"mov.b32 $0, $1; cp.async.bulk.wait_group{read} {attr_value(wait, 'pendings')};"
@@ -216,7 +206,7 @@ class _Lowering:
     def _open(self, block: Block, op: OpenOp) -> None:
         stream = self.layout.streams[op.stream.data]
         warps, size = _warps_of(block), attr_value(self.module, "ttg.threads-per-warp") or 32
-        threads = Threads(warps, size)
+        threads = Threads(warps, size, attr_value(self.module, "ttg.num-ctas") or 1)
         emit = Emitter(block, op, threads, _OTHER)
         entry = emit.scratch(WORD * entry_words(self.layout, stream.id))
         words = self.isa.table(emit, entry, 0)
@@ -226,7 +216,7 @@ class _Lowering:
         speaks = emit.compare("eq", emit.binary("arith.remui", thread, emit.constant(part)), emit.constant(0))
         by = emit.both(speaks, emit.compare("ne", epoch, emit.constant(0)))
         far = None
-        if stream.instances > 1:
+        if stream.in_a_cta > 1:
             instance = emit.binary("arith.divui", thread, emit.constant(part))
             far = emit.mul(instance, emit.constant(WORD * stream.words))
         frame = self.isa.block(emit, address, by, far)
