@@ -44,7 +44,7 @@ def run(
     blocks = max(1, sampling.wanted(programs))
     buffer = np.zeros((blocks, layout.block_words), np.uint64)
     table = make_table(layout, sampling, buffer=BUFFER, epoch=EPOCH_NUMBER, programs=programs, blocks=blocks)
-    gpu = Gpu(table, buffer, sizes).launch(TtgirStructure().kernels(module)[0])
+    gpu = Gpu(table[:, 0], buffer, sizes).launch(TtgirStructure().kernels(module)[0])
     return made, gpu
 
 
