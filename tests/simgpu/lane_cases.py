@@ -83,6 +83,10 @@ def _sources(kind, random):
         rows[1] = random.choice(
             np.array([0, 1, 5, 31, 32, 33, 63, 64, 65, 200, 0xFFFFFFFF], np.uint32), (4, 32)
         )
+    if kind == "small":  # about the ends of numbers of 2, 4, 8 and 16 bits
+        ends = [s * 2**bits + d for bits in (1, 2, 3, 4, 7, 8, 15, 16) for s in (-1, 1) for d in (-1, 0, 1)]
+        for row in rows[:2]:
+            row[0, :24] = random.choice(np.array(ends, np.int64), 24).astype(np.uint32)
     if kind == "both_amounts":
         rows[0] = random.choice(np.array([0, 1, 7, 31, 32, 33, 1000], np.uint32), (4, 32))
     return rows
@@ -143,7 +147,7 @@ def _fields(kind, random):
     pick = random.choice
     signs = int(random.integers(0, 8))
     sizes = int(random.integers(0, 8)) << at.ABSOLUTE
-    if kind in ("integers", "amounts", "both_amounts"):
+    if kind in ("integers", "amounts", "both_amounts", "small"):
         return {}
     if kind == "negated":
         return {"mods": int(pick([0, signs, signs << at.INVERT]))}

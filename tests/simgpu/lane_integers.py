@@ -142,8 +142,60 @@ known("prmt")(each(lambda g, n: permuted(int(g.a[0, n]), int(g.c[0, n]), int(g.b
 known("prmt_immediate", "selector")(each(lambda g, n: permuted(int(g.a[0, n]), int(g.c[0, n]), g.i0)))
 
 
-def extended(g, n, is_signed):
+_BYTES = {  # of the eight, from the lowest of the result on: the table of the PTX ISA, by the selector
+    "f4e": ["0123", "1234", "2345", "3456"],
+    "b4e": ["0765", "1076", "2107", "3210"],
+    "rc8": ["0000", "1111", "2222", "3333"],
+    "ecl": ["0123", "1123", "2223", "3333"],
+    "ecr": ["0000", "0111", "0122", "0123"],
+    "rc16": ["0101", "2323", "0101", "2323"],
+}
+for _mode, _table in _BYTES.items():
+
+    def by_mode(g, n, table=_table):
+        eight = [(int(g.c[0, n]) << 32 | int(g.a[0, n])) >> 8 * k & 255 for k in range(8)]
+        return sum(eight[int(c)] << 8 * k for k, c in enumerate(table[int(g.b[0, n]) % 4]))
+
+    known(f"prmt_{_mode}", "amounts")(each(by_mode))
+
+
+def bytes_of(word, is_signed):
+    return [
+        signed(word >> place & 0xFF, 8) if is_signed else word >> place & 0xFF for place in (0, 8, 16, 24)
+    ]
+
+
+def distance(g, n, is_signed):
+    x, y = (signed(int(s[0, n])) if is_signed else int(s[0, n]) for s in (g.a, g.b))
+    return abs(x - y) + int(g.c[0, n]) & M32
+
+
+def distances(g, n, is_signed, added):
+    x, y = bytes_of(int(g.a[0, n]), is_signed), bytes_of(int(g.b[0, n]), is_signed)
+    each_ = [abs(p - q) for p, q in zip(x, y)]
+    return sum(each_) + int(g.c[0, n]) & M32 if added else sum(d << 8 * k for k, d in enumerate(each_))
+
+
+for _kind, _signed in (("u", False), ("s", True)):
+    known(f"absdiff_{_kind}")(each(partial(distance, is_signed=_signed)))
+    for _added in (False, True):
+        known(f"absdiff4_{_kind}{'_acc' * _added}")(each(partial(distances, is_signed=_signed, added=_added)))
+
+
+def packed(g, n, bits, is_signed):
+    low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if is_signed else (0, (1 << bits) - 1)
+    x, y = (min(max(signed(int(s[0, n])), low), high) & (1 << bits) - 1 for s in (g.a, g.b))
+    return (x << bits | y | (int(g.c[0, n]) << 2 * bits if bits < 16 else 0)) & M32
+
+
+for _bits in (2, 4, 8, 16):
+    for _kind, _signed in (("u", False), ("s", True)):
+        known(f"pack_{_kind}{_bits}", "small")(each(partial(packed, bits=_bits, is_signed=_signed)))
+
+
+def extended(g, n, is_signed, wrap=False):
     value, count = int(g.a[0, n]), int(g.b[0, n])
+    count = count % 32 if wrap else count
     if count >= 32:
         return value
     value &= (1 << count) - 1
@@ -152,6 +204,11 @@ def extended(g, n, is_signed):
 
 known("sgxt", "amounts")(each(partial(extended, is_signed=True)))
 known("sgxt_u", "amounts")(each(partial(extended, is_signed=False)))
+known("sgxt_w", "amounts")(each(partial(extended, is_signed=True, wrap=True)))
+known("sgxt_u_w", "amounts")(each(partial(extended, is_signed=False, wrap=True)))
+known("bmsk_w", "both_amounts")(
+    each(lambda g, n: ((1 << int(g.b[0, n]) % 32) - 1 << int(g.a[0, n]) % 32) & M32)
+)
 known("bmsk", "both_amounts")(
     each(lambda g, n: ((1 << min(int(g.b[0, n]), 32)) - 1 << min(int(g.a[0, n]), 32)) & M32)
 )
@@ -223,12 +280,6 @@ for _kind, _signed in (("u", False), ("s", True)):
 def two_sums(g, n):
     x, y = int(g.a[0, n]), int(g.b[0, n])
     return (x + y) & 0xFFFF | ((x >> 16) + (y >> 16) & 0xFFFF) << 16
-
-
-def bytes_of(word, is_signed):
-    return [
-        signed(word >> place & 0xFF, 8) if is_signed else word >> place & 0xFF for place in (0, 8, 16, 24)
-    ]
 
 
 def products_of_bytes(g, n, first, second):

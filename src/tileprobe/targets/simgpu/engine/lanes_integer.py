@@ -242,8 +242,12 @@ handler("ashr", partial(_immediate_shift, op="ashr", source=C))
 def prmt(k: Lanes) -> None:
     """Each byte of the result is one of the eight of {C:A}; B says which, in four bits each. The highest of these
     repeats the byte's sign instead."""
+    k.out(permuted(k, k.row(B)))
+
+
+def permuted(k: Lanes, selector: Any) -> Any:
     b = k.b
-    a, c, selector = k.row(A), k.row(C), k.row(B)
+    a, c = k.row(A), k.row(C)
     result = k.splat(0, I32)
     for n in range(4):
         code = b.lshr(selector, k.splat(4 * n, I32))
@@ -254,7 +258,7 @@ def prmt(k: Lanes) -> None:
         signs = b.ashr(b.shl(byte, k.splat(24, I32)), k.splat(31, I32))
         byte = b.select(sign, b.and_(signs, k.splat(0xFF, I32)), byte)
         result = b.or_(result, b.shl(byte, k.splat(8 * n, I32)))
-    k.out(result)
+    return result
 
 
 @named("prmt_immediate")
@@ -274,10 +278,14 @@ def prmt_immediate(k: Lanes) -> None:
     k.out(result)
 
 
-def _extend(k: Lanes, signed: bool) -> None:
-    """The low B bits of A, extended. 32 and more keep all."""
+def _count(k: Lanes, source: int, wrap: bool) -> Any:
+    return k.b.and_(k.row(source), k.splat(31, I32)) if wrap else k.row(source)
+
+
+def _extend(k: Lanes, signed: bool, wrap: bool) -> None:
+    """The low B bits of A, extended. 32 and more keep all, or count from 0 on again (`wrap`)."""
     b = k.b
-    count = k.row(B)
+    count = _count(k, B, wrap)
     large = b.icmp_unsigned(">=", count, k.splat(32, I32))
     none = b.icmp_unsigned("==", count, k.splat(0, I32))
     rest = b.and_(b.sub(k.splat(32, I32), count), k.splat(31, I32))
@@ -286,25 +294,23 @@ def _extend(k: Lanes, signed: bool) -> None:
     k.out(b.select(none, k.splat(0, I32), b.select(large, k.row(A), value)))
 
 
-handler("sgxt", partial(_extend, signed=True))
-handler("sgxt_u", partial(_extend, signed=False))
-
-
-@named("bmsk")
-def bmsk(k: Lanes) -> None:
-    """B ones from bit A on; both clamp at 32."""
+def _ones(k: Lanes, wrap: bool) -> None:
+    """B ones from bit A on; both end at 32, or count from 0 on again (`wrap`)."""
     b = k.b
 
-    def ones(count: Any) -> Any:
-        count = b.zext(count, vector(I64))
+    def clamped(source: int) -> Any:
+        count = b.zext(_count(k, source, wrap), vector(I64))
         large = b.icmp_unsigned(">", count, k.splat(32, I64))
-        count = b.select(large, k.splat(32, I64), count)
-        return b.sub(b.shl(k.splat(1, I64), count), k.splat(1, I64))
+        return b.select(large, k.splat(32, I64), count)
 
-    start = b.zext(k.row(A), vector(I64))
-    beyond = b.icmp_unsigned(">", start, k.splat(32, I64))
-    value = b.shl(ones(k.row(B)), b.select(beyond, k.splat(32, I64), start))
-    k.out(b.trunc(value, vector(I32)))
+    ones = b.sub(b.shl(k.splat(1, I64), clamped(B)), k.splat(1, I64))
+    k.out(b.trunc(b.shl(ones, clamped(A)), vector(I32)))
+
+
+for _wrap in (False, True):
+    handler(f"sgxt{'_w' * _wrap}", partial(_extend, signed=True, wrap=_wrap))
+    handler(f"sgxt_u{'_w' * _wrap}", partial(_extend, signed=False, wrap=_wrap))
+    handler(f"bmsk{'_w' * _wrap}", partial(_ones, wrap=_wrap))
 
 
 @named("popc")

@@ -20,6 +20,7 @@ from llvmlite import ir
 from tileprobe.targets.jit import cache_folder
 from tileprobe.targets.simgpu.engine import (  # noqa: F401  they register their handlers
     lanes_address,
+    lanes_bytes,
     lanes_choices,
     lanes_float,
     lanes_half,

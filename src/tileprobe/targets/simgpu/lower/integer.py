@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tileprobe.targets.simgpu.engine import layout as at
+from tileprobe.targets.simgpu.engine.lanes_bytes import MODES, PACKED
 from tileprobe.targets.simgpu.engine.lanes_integer import COMBINE, COMPARE, UNSIGNED, shift_name
 from tileprobe.targets.simgpu.lower.case import ZERO, Case, lowers
 from tileprobe.targets.simgpu.operands import read
@@ -159,7 +160,9 @@ def prmt(x: Case) -> None:
     x.source(at.A, "bits")
     selector = x.source(at.B, "bits")
     x.source(at.C, "bits")
-    if selector.kind == "hex" and not selector.number & 0x8888:
+    if mode := x.one_of(*MODES, default=""):
+        x.emit(f"prmt_{mode.lower()}")
+    elif selector.kind == "hex" and not selector.number & 0x8888:
         x.set(at.I0, selector.number)
         x.emit("prmt_immediate")
     else:
@@ -177,19 +180,49 @@ def sel(x: Case) -> None:
 
 @lowers("SGXT", "USGXT")
 def sgxt(x: Case) -> None:
-    unsigned = x.has("U32")
+    unsigned, wrap = x.has("U32"), x.has("W")
     x.result()
     x.source(at.A, "bits")
     x.source(at.B, "bits")
-    x.emit("sgxt_u" if unsigned else "sgxt")
+    x.emit("sgxt" + "_u" * unsigned + "_w" * wrap)
 
 
 @lowers("BMSK", "UBMSK")
 def bmsk(x: Case) -> None:
+    wrap = x.has("W")
     x.result()
     x.source(at.A, "bits")
     x.source(at.B, "bits")
-    x.emit("bmsk")
+    x.emit("bmsk" + "_w" * wrap)
+
+
+@lowers("VABSDIFF", "VABSDIFF4")
+def difference(x: Case) -> None:
+    """Of words, or of four bytes; added to C, or (bytes) side by side."""
+    bytes_ = x.instruction.root == "VABSDIFF4"
+    kind = "u" if x.has("U8" if bytes_ else "U32") else "s"
+    added = x.has("ACC") if bytes_ else True
+    x.result()
+    for source in (at.A, at.B, at.C):
+        x.source(source, "bits")
+    x.emit(f"absdiff{4 * bytes_ or ''}_{kind}{'_acc' * (bytes_ and added)}")
+
+
+@lowers("I2IP")
+def packed(x: Case) -> None:
+    """`cvt.pack`: `R4.28` are the low 28 bits of R4, which stand above the two numbers."""
+    form = x.one_of(*PACKED)
+    if x.one_of("S32") != "S32" or not x.has("SAT"):
+        raise x.refuse("this conversion")
+    x.result()
+    x.source(at.A, "bits")
+    x.source(at.B, "bits")
+    rest = x.take().text.partition(".")
+    if rest[2] not in ("", str(32 - 2 * int(form[1:]))):
+        raise x.refuse("these bits")
+    x.operands.insert(0, read(rest[0]))
+    x.source(at.C, "bits")
+    x.emit(f"pack_{form.lower()}")
 
 
 @lowers("IABS", "POPC", "UPOPC", "BREV", "UBREV")
