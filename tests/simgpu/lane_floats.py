@@ -110,6 +110,12 @@ for _flush in (False, True):
     known("fsetp" + "_ftz" * _flush, "float_comparisons")(
         each(lambda g, n, f=_flush: compared(g, n, *(order(number(g, k, n, flush=f)) for k in (0, 1))))
     )
+    known("fset" + "_ftz" * _flush, "float_comparisons")(
+        each(
+            lambda g, n, f=_flush: g.i2
+            * combine(g.i0, outcome(g.i1, *(order(number(g, k, n, flush=f)) for k in (0, 1))), bool(g.p0[n]))
+        )
+    )
 known("dsetp", "double_comparisons")(
     each(lambda g, n: compared(g, n, *(order(number(g, k, n, F64)) for k in (0, 1))))
 )

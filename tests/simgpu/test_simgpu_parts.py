@@ -128,3 +128,22 @@ def test_sums_of_distances_of_the_language(machine):
     assert "VABSDIFF" in made.asm["sass"]
     want = [signed(abs(int(a) - int(b)) + int(c)) for a, b, c in given.T]
     np.testing.assert_array_equal(out.numpy(), want)
+
+
+@triton.jit
+def asked(X, OUT, N: tl.constexpr):
+    i = tl.arange(0, N)
+    x = tl.load(X + i)
+    tl.store(OUT + i, libdevice.isnan(x).to(tl.float32))
+    tl.store(OUT + N + i, libdevice.isinf(x).to(tl.float32))
+    tl.store(OUT + 2 * N + i, libdevice.finitef(x).to(tl.float32))
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_comparisons_whose_results_are_floats(machine):
+    x = np.array([0.0, -0.0, 1.5, np.nan, np.inf, -np.inf, 1e-40, -3e38] * 16, np.float32)
+    with tileprobe.use(machine):
+        out = tileprobe.array(np.full((3, N), -1, np.float32))
+        made = asked[(1,)](tileprobe.array(x), out, N)
+    assert "FSET.BF" in made.asm["sass"]
+    np.testing.assert_array_equal(out.numpy(), [np.isnan(x), np.isinf(x), np.isfinite(x)])

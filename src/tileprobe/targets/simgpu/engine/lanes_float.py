@@ -16,6 +16,7 @@ from tileprobe.targets.simgpu.engine.lanes_integer import (
     GREATER,
     LESS,
     UNORDERED,
+    combined,
     out_comparison,
     wanted,
 )
@@ -196,8 +197,15 @@ def _fsetp(k: Lanes, flush: bool) -> None:
     out_comparison(k, compared(k, *(k.float(source, True, flush) for source in (A, B))))
 
 
-handler("fsetp", partial(_fsetp, flush=False))
-handler("fsetp_ftz", partial(_fsetp, flush=True))
+def _fset(k: Lanes, flush: bool) -> None:
+    """I2 where it holds (one, or all bits), else zero."""
+    bits = combined(k, compared(k, *(k.float(source, True, flush) for source in (A, B))))
+    k.out(k.b.and_(k.b.sext(k.vector_of(bits), vector(I32)), k.splat(k.field(at.I2))))
+
+
+for _flush in (False, True):
+    handler("fsetp" + "_ftz" * _flush, partial(_fsetp, flush=_flush))
+    handler("fset" + "_ftz" * _flush, partial(_fset, flush=_flush))
 
 
 @named("dsetp")

@@ -95,6 +95,20 @@ def fsetp(x: Case) -> None:
     x.emit("dsetp" if wide else "fsetp" + "_ftz" * flush)
 
 
+@lowers("FSET")
+def fset(x: Case) -> None:
+    """A comparison whose result is a number: 1.0 (.BF) or all bits where it holds."""
+    flush = x.has("FTZ")
+    x.set(at.I2, 0x3F800000 if x.has("BF") else 0xFFFFFFFF)
+    x.set(at.I1, FLOAT_COMPARE[x.one_of(*FLOAT_COMPARE)])
+    x.set(at.I0, COMBINE[x.one_of(*COMBINE)])
+    x.result()
+    for source in _SOURCES[:2]:
+        x.source(source, "float")
+    x.predicate(0)
+    x.emit("fset" + "_ftz" * flush)
+
+
 @lowers("FCHK")
 def fchk(x: Case) -> None:
     x.has("DIVIDE")
