@@ -9,9 +9,14 @@ from tileprobe.targets.simgpu.engine import clocks, shadow
 from tileprobe.targets.simgpu.engine import groups as g
 from tileprobe.targets.simgpu.engine import layout as at
 
-_SIZE = {"f16": 2, "bf16": 2, "tf32": 4, "e4m3": 1, "e5m2": 1, "s8": 1, "u8": 1}
+_SIZE = {"e4m3e5m2": 1, "e5m2e4m3": 1, "f16": 2, "bf16": 2, "tf32": 4, "e4m3": 1, "e5m2": 1, "s8": 1, "u8": 1}
 _E4M3 = {0: 0, 1: 0x38, 2: 0x40, 3: 0x44, 4: 0x48, 5: 0x4A, 6: 0x4C, 7: 0x4E}
 _E5M2 = {0: 0, 1: 0x3C, 2: 0x40, 3: 0x42, 4: 0x44, 6: 0x46, 8: 0x48}
+
+
+def parts(form):
+    """Of A and of B: `e4m3e5m2` is one of each."""
+    return (form[:4], form[4:]) if len(form) == 8 else (form, form)
 
 
 def encoded(value, form):
@@ -39,10 +44,13 @@ def numbers(b, form, shape):
 
 
 def place(line, k, size, mode, exchanged, leading, stride):
-    """Bytes from the start to an element, before swizzling: PTX ISA, "Strides" of `wgmma`."""
+    """Bytes from the start to an element, before swizzling: PTX ISA, "Strides" of `wgmma`, and CUTLASS's canonical
+    layouts (`((1,n),(8,k)):((X,SBO),(1,LBO))` without swizzling, else `((w,n),(8,k)):((1,LBO),(w,SBO))`)."""
     width = {0: 16, 1: 128, 2: 64, 3: 32}[mode]
     if exchanged:
         big, small = divmod(line, width // size)
+        if mode == 0:
+            return big * stride + k // 8 * leading + k % 8 * 16 + small * size
         return big * leading + k // 8 * stride + k % 8 * width + small * size
     eight, row = divmod(line, 8)
     if mode:
@@ -110,6 +118,8 @@ CASES = (
     ("tf32", 1, 1, False, False, False, False, 8), ("tf32", 0, 3, False, False, True, False, 8),
     ("e4m3", 2, 2, False, False, False, False, 16),
     ("e5m2", 0, 0, False, False, True, False, 8), ("e4m3", 0, 3, False, False, True, True, 8),
+    ("e4m3e5m2", 0, 2, False, False, True, False, 8), ("e5m2e4m3", 1, 0, False, False, False, False, 8),
+    ("e5m2e4m3", 0, 3, False, False, True, True, 16), ("f16", 0, 0, False, True, True, False, 24),
     ("s8", 3, 0, False, False, False, False, 8),
     ("u8", 0, 1, False, False, True, False, 24), ("s8", 0, 0, False, False, True, False, 8),
 )  # fmt: skip
@@ -122,7 +132,8 @@ def strides(lines, size, mode, exchanged):
         depth = 32 // size
         stride = 8 * width
         leading = stride * (-(-depth // 8))
-        return leading, stride, leading * -(-lines * size // width)
+        room = leading * -(-lines * size // width)
+        return (leading, stride, room) if mode else (stride, leading, room)
     if mode:
         return 16, 8 * width, 8 * width * -(-lines // 8)
     return 128, 256, 256 * -(-lines // 8)
@@ -133,24 +144,25 @@ def prepared(case, keep, warp, checks=False, races=False, used=64):
     b = Bench(90, seed=columns + keep, checks=checks, races=races)
     size = _SIZE[form]
     whole = form in ("s8", "u8")
-    a, w = numbers(b, form, (64, 32 // size)), numbers(b, form, (columns, 32 // size))
+    form_a, form_b = parts(form)
+    a, w = numbers(b, form_a, (64, 32 // size)), numbers(b, form_b, (columns, 32 // size))
     b.set(CTA_SHARED_BYTES=SHARED)
     first = b.base
     leading, stride, room = strides(64, size, mode_a, turned_a)
     left = 0
     if not registers and room <= SHARED:
-        left = laid_out(b, a, form, first, mode_a, turned_a, leading, stride)
+        left = laid_out(b, a, form_a, first, mode_a, turned_a, leading, stride)
         first += -(-room // 1024) * 1024
     elif not registers:  # only this warp's rows fit
         return None
     leading, stride, room = strides(columns, size, mode_b, turned_b)
     if first - b.base + room > SHARED:
         return None
-    right = laid_out(b, w, form, first, mode_b, turned_b, leading, stride)
+    right = laid_out(b, w, form_b, first, mode_b, turned_b, leading, stride)
     b.warp(warp)[: at.W_SPECIAL] = b.warp(0)[: at.W_SPECIAL]
     b.put(warp, W_NUMBER=warp + 4)  # the second warp group
     mine = a[16 * (warp % 4) : 16 * (warp % 4) + 16]
-    fragment(b, R(0), mine, form, warp)
+    fragment(b, R(0), mine, form_a, warp)
     for n, word in enumerate((left & 0xFFFFFFFF, left >> 32, right & 0xFFFFFFFF, right >> 32)):
         b.rows(UR(8 + n), 1, warp)[:] = word
     shape = (16, columns, whole)
@@ -158,7 +170,8 @@ def prepared(case, keep, warp, checks=False, races=False, used=64):
     accumulated(b, R(8), shape, half, warp, start)
     b.predicate(2, 0xFFFFFFFF if keep else 0xFFFFFFFE, warp)
     how = (
-        g.FORMS.index(form)
+        g.FORMS.index(form_a)
+        | g.OTHER_B * (form_a != form_b)
         | g.EXCHANGED_A * turned_a
         | g.EXCHANGED_B * turned_b
         | g.REGISTERS * registers

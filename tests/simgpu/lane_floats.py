@@ -112,8 +112,12 @@ for _flush in (False, True):
     )
     known("fset" + "_ftz" * _flush, "float_comparisons")(
         each(
-            lambda g, n, f=_flush: g.i2
-            * combine(g.i0, outcome(g.i1, *(order(number(g, k, n, flush=f)) for k in (0, 1))), bool(g.p0[n]))
+            lambda g, n, f=_flush: (
+                g.i2
+                * combine(
+                    g.i0, outcome(g.i1, *(order(number(g, k, n, flush=f)) for k in (0, 1))), bool(g.p0[n])
+                )
+            )
         )
     )
 known("dsetp", "double_comparisons")(

@@ -170,6 +170,38 @@ def test_blocks_of_warp_groups(form):
                 assert found[i, j] == write(summed(products, z[i][j], 25), 0, F32)
 
 
+def numbers_of(words):
+    return [[read(int(w), F32)[1] for w in row] for row in words]
+
+
+LOWEST = {"e4m3": (-6, -6), "e5m2": (-14, -14), "e4m3e5m2": (-6, -14), "e5m2e4m3": (-14, -6)}
+
+
+@pytest.mark.parametrize("form", LOWEST)
+def test_sums_of_eight_bits_are_cut_off(form):
+    """Aligned to the largest exponent, 13 bits kept, results of 13 bits; subnormal numbers have their format's exponent."""
+    _, table = vectors.handlers()
+    random = np.random.default_rng(5)
+    a, b, c = (numbers_of(m) for m in blocks("e4m3", 9))
+    for row in (a[0], a[1]):
+        row[:] = [
+            Fraction(int(n), 2**9) for n in random.integers(-7, 8, 32)
+        ]  # subnormal as e4m3, and small sums
+    for column in (0, 1):
+        for k in range(32):
+            b[k][column] = Fraction(int(random.integers(-3, 4)), 2**16)  # subnormal as e5m2
+        c[0][column] = c[1][column] = Fraction(3, 2**20)
+    words = [np.array([[write(v, 0, F32) for v in row] for row in m], np.uint32) for m in (a, b, c)]
+    found = run_block(int(table[vectors.NUMBERS[f"block_{form}_h100"]]), *words)
+    first, second = LOWEST[form]
+    for i in range(16):
+        for j in range(8):
+            products = [
+                (a[i][k] * b[k][j], exponent(a[i][k], first) + exponent(b[k][j], second)) for k in range(32)
+            ]
+            assert found[i, j] == write(summed(products, c[i][j], 13), 0, F32) & 0xFFFFFC00, (i, j)
+
+
 @pytest.mark.parametrize("form", ["e4m3", "e5m2", "s8"])
 def test_blocks_of_eight_bits(form):
     """fp8 keeps 13 bits below the largest exponent; whole numbers are exact."""

@@ -23,7 +23,9 @@ def asm(A, B, C, OUT, TEXT: tl.constexpr, N: tl.constexpr):
 @triton.jit
 def distances(A, B, C, OUT, N: tl.constexpr):
     i = tl.arange(0, N)
-    tl.store(OUT + i, libdevice.sad(tl.load(A + i), tl.load(B + i), tl.load(C + i).to(tl.uint32, bitcast=True)))
+    tl.store(
+        OUT + i, libdevice.sad(tl.load(A + i), tl.load(B + i), tl.load(C + i).to(tl.uint32, bitcast=True))
+    )
 
 
 def numbers(seed):
@@ -84,7 +86,9 @@ CASES = {
     "prmt.b32.rc16 $0, $1, $2, $3;": chosen(["0101", "2323", "0101", "2323"]),
     "sad.s32 $0, $1, $2, $3;": lambda a, b, c: abs(a - b) + c,
     "sad.u32 $0, $1, $2, $3;": lambda a, b, c: abs((a & M32) - (b & M32)) + c,
-    "vabsdiff4.u32.u32.u32 $0, $1, $2, $3;": lambda a, b, c: int.from_bytes(bytes(far(a, b, False)), "little"),
+    "vabsdiff4.u32.u32.u32 $0, $1, $2, $3;": lambda a, b, c: int.from_bytes(
+        bytes(far(a, b, False)), "little"
+    ),
     "vabsdiff4.u32.u32.u32.add $0, $1, $2, $3;": lambda a, b, c: sum(far(a, b, False)) + c,
     "vabsdiff4.u32.s32.s32.add $0, $1, $2, $3;": lambda a, b, c: sum(far(a, b, True)) + c,
     "szext.clamp.s32 $0, $1, $2;": lambda a, b, c: extended(a, b & M32, True),

@@ -2,7 +2,8 @@
 come from shared memory, where a descriptor of 64 bits says how they lie.
 
 The descriptor: start >> 4 (bits 0 to 13), a stride along the major dimension's groups >> 4 (16 to 29), one between
-groups of eight rows >> 4 (32 to 45), and swizzling within 128, 64 or 32 bytes (bits 62, 63: 1, 2, 3).
+groups of eight rows >> 4 (32 to 45), and swizzling within 128, 64 or 32 bytes (bits 62, 63: 1, 2, 3). Of exchanged
+matrices without swizzling the two mean each other (CUTLASS, canonical layouts of `mma_sm90_desc.hpp`).
 """
 
 from __future__ import annotations
@@ -38,12 +39,16 @@ _FAST = tuple(
     )
 )  # fmt: skip
 FAST_SUMS = 512  # in I1
+OTHER_B = 1024  # B is of the other format of 8 bits
+_MIXED = 8 * HANDLERS["block_e4m3e5m2_h100"], 8 * HANDLERS["block_e5m2e4m3_h100"]
 _NONE, _ROW = at.BAD_DESCRIPTOR, at.ROW
 _WAIT = NUMBERS["WARPGROUP"]
 
 
 @part
-def _entry(form):
+def _entry(form, other):
+    if form != other:
+        return _MIXED[0] if form == _E4M3 else _MIXED[1]
     if form == _F16:
         return _ENTRIES[0]
     if form == _BF16:
@@ -91,6 +96,8 @@ def _place(descriptor, line, along, size, exchanged):
         width = 256 >> mode
     if exchanged:
         each = width // size
+        if mode == 0:
+            leading, stride = stride, leading
         place = start + (line // each) * leading + (along // 8) * stride + (along % 8) * width
         place += (line % each) * size
     elif mode:
@@ -139,6 +146,8 @@ def _fits(cta, descriptor, lines, depth, size, exchanged):
     width = 256 >> mode if mode else 16
     if exchanged:
         each = width // size
+        if mode == 0:
+            leading, stride = stride, leading
         last = low + ((lines - 1) // each) * leading + ((depth - 1) // 8) * stride + 7 * width
     else:
         pieces = 0 if mode else (depth * size + 15) // 16 - 1
@@ -235,6 +244,7 @@ def group_product(op, uop, warp, cta, constants, mask, pc):
         return at.OK
     columns, how = field(uop, at.I0), field(uop, at.I1)
     form = how & 15
+    other = _E4M3 + _E5M2 - form if how & OTHER_B else form
     size = _size(form)
     depth = 32 // size
     scratch = raw.i64(cta + at.CTA_SCRATCH)
@@ -255,10 +265,10 @@ def group_product(op, uop, warp, cta, constants, mask, pc):
         return wrong
     if how & LAST_OF_GROUP:
         clocks.close_group(cta, warp, clocks.PRODUCTS)
-    entry = raw.i64(cta + at.CTA_TABLE) + (_fast_entry(form) if how & FAST_SUMS else _entry(form))
+    entry = raw.i64(cta + at.CTA_TABLE) + (_fast_entry(form) if how & FAST_SUMS else _entry(form, other))
     sums, results = row(uop, at.C, warp, constants), row(uop, at.D, warp, constants)
     for block in range(columns // 8):
-        _put_b(cta, scratch, descriptor, 8 * block, form, size, depth, how)
+        _put_b(cta, scratch, descriptor, 8 * block, other, size, depth, how)
         _put_c(scratch, sums + each * block * _ROW, half, keep)
         execute(entry, uop, warp, constants, mask, scratch)
         _get_c(scratch, results + each * block * _ROW, half)

@@ -155,9 +155,12 @@ def _group(
     return b.select(special, plain, result)
 
 
-def _exact(b: Any, scratch: Any, depth: int, size: int, fraction: int, lowest: int, bits: int) -> None:
-    _exponents(b, b.add(scratch, I64(M_A)), b.add(scratch, I64(M_EA)), ROWS * depth, lowest)
-    _exponents(b, b.add(scratch, I64(M_B)), b.add(scratch, I64(M_EB)), COLUMNS * depth, lowest)
+def _exact(
+    b: Any, scratch: Any, depth: int, size: int, fraction: int, lowest: tuple[int, int], bits: int
+) -> None:
+    """`lowest`: of A's and of B's format."""
+    _exponents(b, b.add(scratch, I64(M_A)), b.add(scratch, I64(M_EA)), ROWS * depth, lowest[0])
+    _exponents(b, b.add(scratch, I64(M_B)), b.add(scratch, I64(M_EB)), COLUMNS * depth, lowest[1])
     with loop(b, ROWS) as row:
         place = b.add(b.add(scratch, I64(M_C)), b.mul(row, I64(4 * COLUMNS)))
         value = _load(b, place, NARROW)
@@ -261,7 +264,7 @@ def _hmma(k: Lanes, form: str, half: bool, machine: str) -> None:
         _chained(k.b, k.scratch, depth)
     else:
         size, fraction = {"a100": (width, 24), "h100": (2 * width, 25)}[machine]
-        _exact(k.b, k.scratch, depth, size, fraction, kind.lowest, 23)
+        _exact(k.b, k.scratch, depth, size, fraction, (kind.lowest, kind.lowest), 23)
     (_get_half_sums if half else get_sums)(k)
 
 
@@ -272,21 +275,27 @@ for _machine in MACHINES:
     handler(f"hmma_f16_half_{_machine}", partial(_hmma, form="f16", half=True, machine=_machine))
 
 
+_EIGHT_BITS = {"e4m3": (-6, -6), "e5m2": (-14, -14), "e4m3e5m2": (-6, -14), "e5m2e4m3": (-14, -6)}
+
+
 def _block(k: Lanes, depth: int, machine: str, form: str) -> None:
     """For warp groups: A, B and C are in the scratch memory already."""
     if machine == "fast":
         _chained(k.b, k.scratch, depth)
         return
-    if form in ("e4m3", "e5m2"):
-        _exact(k.b, k.scratch, depth, 32, 13, {"e4m3": -6, "e5m2": -14}[form], 13)
+    if form in _EIGHT_BITS:
+        _exact(k.b, k.scratch, depth, 32, 13, _EIGHT_BITS[form], 13)
         return
-    _exact(k.b, k.scratch, depth, depth, 25, FORMS[form].lowest, 23)
+    lowest = FORMS[form].lowest
+    _exact(k.b, k.scratch, depth, depth, 25, (lowest, lowest), 23)
 
 
 DEPTHS = {"f16": 16, "bf16": 16, "tf32": 8, "e4m3": 32, "e5m2": 32}
 for _form, _depth in DEPTHS.items():
     for _machine in ("fast", "h100"):
         handler(f"block_{_form}_{_machine}", partial(_block, depth=_depth, machine=_machine, form=_form))
+for _form in ("e4m3e5m2", "e5m2e4m3"):
+    handler(f"block_{_form}_h100", partial(_block, depth=32, machine="h100", form=_form))
 
 
 # -- integers and doubles ------------------------------------------------------------------------------------------

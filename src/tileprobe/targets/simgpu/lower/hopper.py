@@ -12,6 +12,7 @@ from tileprobe.targets.simgpu.engine.groups import (
     FORMS,
     HALF_SUMS,
     LAST_OF_GROUP,
+    OTHER_B,
     REGISTERS,
 )
 from tileprobe.targets.simgpu.lower.case import Case, lowers
@@ -121,10 +122,12 @@ def product(x: Case) -> None:
         how |= HALF_SUMS
     kinds = [mod for mod in x.mods if mod in _TYPES[root]]
     x.mods = [mod for mod in x.mods if mod not in _TYPES[root]]
-    if len(set(kinds)) > 1 or (root == "HGMMA" and len(kinds) > 1):
-        raise x.refuse("A and B of different types")
+    if len(set(kinds)) > 1:
+        if root != "QGMMA" or len(kinds) != 2:
+            raise x.refuse("A and B of different types")
+        how |= OTHER_B
     form = (kinds[0] if kinds else "F16").lower()
-    if how & HALF_SUMS and form != "f16":
+    if how & HALF_SUMS and form not in ("f16", "e4m3", "e5m2"):
         raise x.refuse("sums in half precision")
     columns, depth = int(shape[1]), int(shape[2])
     if depth != {"f16": 16, "bf16": 16, "tf32": 8}.get(form, 32) or columns % 8 or not 8 <= columns <= 256:
