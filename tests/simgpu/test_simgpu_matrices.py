@@ -179,7 +179,7 @@ LOWEST = {"e4m3": (-6, -6), "e5m2": (-14, -14), "e4m3e5m2": (-6, -14), "e5m2e4m3
 
 @pytest.mark.parametrize("form", LOWEST)
 def test_sums_of_eight_bits_are_cut_off(form):
-    """Aligned to the largest exponent, 13 bits kept, results of 13 bits; subnormal numbers have their format's exponent."""
+    """Aligned to the largest exponent, 13 bits kept; subnormal numbers have the exponent of their format."""
     _, table = vectors.handlers()
     random = np.random.default_rng(5)
     a, b, c = (numbers_of(m) for m in blocks("e4m3", 9))
