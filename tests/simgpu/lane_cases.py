@@ -39,10 +39,12 @@ def _pairs(random, shape):
     return low.astype(np.uint32) | high.astype(np.uint32) << 16
 
 
-def _doubles(random):
+def _doubles(random, special=False):
     values = random.standard_normal((2, 32)) * 2.0 ** random.integers(-40, 40, (2, 32))
     values[0, :6] = [0.0, -0.0, np.inf, -np.inf, 1e-310, 1.0]
     values[1, :6] = [-0.0, 1.0, np.inf, 2.0, -1e-310, 1.0]
+    if special:
+        values[:, 6:24] = random.choice([0.0, -0.0, np.nan, np.inf, 3.0, -3.0], (2, 18))
     rows = np.zeros((4, 32), np.uint32)
     bits = values.view(np.uint64)
     rows[0], rows[1] = bits[0] & 0xFFFFFFFF, bits[0] >> np.uint64(32)
@@ -68,7 +70,7 @@ _HALF_EDGES = [
 
 def _sources(kind, random):
     if "double" in kind:
-        return [_doubles(random) for _ in range(3)]
+        return [_doubles(random, kind == "double_extremes") for _ in range(3)]
     if "half" in kind or kind == "halves":
         return [_mixed(random, _HALF_EDGES, _pairs) for _ in range(3)]
     if kind == "finite":

@@ -126,14 +126,18 @@ known("dsetp", "double_comparisons")(
 
 
 def dsetp_extreme(g, n, larger):
-    x, y = (order(number(g, k, n, F64)) for k in (0, 1))
-    none = NAN in (x, y)
-    takes = (y == NAN) or (not none and (x > y if larger else x < y))
-    return {"P0": bool(takes and g.p0[n]), "P1": bool(none and g.p0[n])}
+    """PTX ISA, `max.f64`: the other one where one is NaN, NaN where both are; +0.0 > -0.0."""
+    given = [number(g, k, n, F64) for k in (0, 1)]
+    none = [v == NAN for _, v in given]
+    x, y = ((order(v), -v[0]) for v in given)
+    takes = none[1] or (not none[0] and (x > y if larger else x < y))
+    if not any(none) and x == y:
+        takes = given[0][0] == (not larger)  # either would do
+    return {"P0": bool(takes and g.p0[n]), "P1": bool(all(none) and g.p0[n])}
 
 
-known("dsetp_max", "doubles")(each(partial(dsetp_extreme, larger=True)))
-known("dsetp_min", "doubles")(each(partial(dsetp_extreme, larger=False)))
+known("dsetp_max", "double_extremes")(each(partial(dsetp_extreme, larger=True)))
+known("dsetp_min", "double_extremes")(each(partial(dsetp_extreme, larger=False)))
 
 
 @known("fchk", "floats")

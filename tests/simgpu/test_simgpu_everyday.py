@@ -306,3 +306,27 @@ def test_parted_lanes_keep_their_constants(machine, timed):
     with tileprobe.use(machine, timed=timed):
         log_gamma[(1,)](torch.from_numpy(x), out, N=1024, num_warps=1)
     assert np.allclose(out.numpy(), [math.lgamma(v) for v in x], rtol=1e-12, atol=1e-15)
+
+
+@triton.jit
+def extremes_of_pairs(x, y, out, N: tl.constexpr):
+    i = tl.arange(0, N)
+    a, b = tl.load(x + i), tl.load(y + i)
+    tl.store(out + i, tl.maximum(a, b))
+    tl.store(out + N + i, tl.minimum(a, b))
+    tl.store(out + 2 * N + i, tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL))
+    tl.store(out + 3 * N + i, tl.minimum(a, b, propagate_nan=tl.PropagateNan.ALL))
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("machine", MACHINES)
+def test_extremes_with_what_is_no_number(machine, dtype):
+    """The other one comes out, unless it is asked for otherwise."""
+    some = torch.tensor([0.0, -0.0, 1.0, -2.0, math.nan, math.inf, -math.inf, 0.5]).to(dtype)
+    x, y = some.repeat_interleave(8), some.repeat(8)
+    out = torch.zeros(4, 64, dtype=dtype)
+    with tileprobe.use(machine):
+        extremes_of_pairs[(1,)](x, y, out, N=64)
+    left, right = x.double().numpy(), y.double().numpy()
+    wants = [f(left, right) for f in (np.fmax, np.fmin, np.maximum, np.minimum)]
+    np.testing.assert_array_equal(out.double().numpy(), wants)

@@ -326,3 +326,21 @@ def test_options_that_do_not_fit_are_one_message(capsys, often, words, said):
         status = ended.code
     assert status
     assert said in capsys.readouterr().err
+
+
+@triton.jit
+def doubles_kernel(x, y, out, N: tl.constexpr):
+    i = tl.arange(0, N)
+    places = i[:, None] * N + i[None, :]
+    tl.store(out + places, tl.dot(tl.load(x + places), tl.load(y + places)))
+
+
+@pytest.mark.parametrize("machine", ["sim:a100", "sim:h100"])
+def test_products_of_doubles_take_time(machine):
+    """sm_90 writes their shape otherwise than sm_80."""
+    x, y = (np.arange(1024, dtype=np.float64).reshape(32, 32) + n for n in range(2))
+    with tileprobe.use(machine, timed=True):
+        out = tileprobe.array(np.zeros((32, 32)))
+        made = doubles_kernel[(1,)](tileprobe.array(x), tileprobe.array(y), out, 32)
+    assert "DMMA" in made.asm["sass"]
+    np.testing.assert_array_equal(out.numpy(), x @ y)

@@ -214,14 +214,17 @@ def dsetp(k: Lanes) -> None:
 
 
 def _dsetp_extreme(k: Lanes, larger: bool) -> None:
-    """First result: A is the larger (or smaller) one, or B is NaN. Second: one of them is NaN. The code around it
-    chooses A by the first and makes the result quiet by the second."""
+    """First result: A is the larger (or smaller) one, or B is NaN; +0 is larger than -0. Second: both are NaN. The code
+    around it chooses A by the first and makes NaN of B by the second, and the PTX ISA says what comes out."""
     b = k.b
     x, y = k.double(A), k.double(B)
     takes_x = b.fcmp_ordered(">" if larger else "<", x, y)
-    first = k.bits_of(b.or_(takes_x, b.fcmp_unordered("uno", y, y)))
+    sign = b.icmp_signed("<", b.bitcast(x, vector(I64)), k.splat(0, I64))
+    equal = b.and_(b.fcmp_ordered("==", x, y), b.not_(sign) if larger else sign)
+    none_x, none_y = b.fcmp_unordered("uno", x, x), b.fcmp_unordered("uno", y, y)
+    first = k.bits_of(b.or_(b.or_(takes_x, equal), none_y))
     k.out_predicate(0, b.and_(first, k.predicate(0)))
-    k.out_predicate(1, b.and_(k.bits_of(b.fcmp_unordered("uno", x, y)), k.predicate(0)))
+    k.out_predicate(1, b.and_(k.bits_of(b.and_(none_x, none_y)), k.predicate(0)))
 
 
 handler("dsetp_max", partial(_dsetp_extreme, larger=True))
