@@ -150,7 +150,8 @@ def test_what_is_left_alone_is_noted_on_the_kernel():
         laid_out(program("probe.done 3"))
 
 
-def test_partitions_that_are_started_again_are_refused():
+def test_partitions_that_are_started_in_a_loop():
+    """They have a loop of their own around them, with as much room; in two loops it is not known which time it is."""
     specialised = (
         '"my.specialize"() ({\nprobe.mark 0\n"my.end"() : () -> ()\n}, {\nprobe.mark 1\n"my.end"() : () -> ()\n})'
         ' {streams = ":0,load:2"} : () -> ()'
@@ -158,8 +159,18 @@ def test_partitions_that_are_started_again_are_refused():
     layout, _ = laid_out(program(specialised), "granularity=warp")
     assert [(stream.name, stream.instances) for stream in layout.streams] == [("", 1), ("load", 2)]
     assert [slot.stream for slot in layout.slots] == [0, 1]
-    with pytest.raises(UnsupportedError, match="load is started in a loop or by another partition"):
-        laid_out(program(loop(specialised)), "granularity=warp")
+    layout, _ = laid_out(program(loop(specialised)), "granularity=warp capacity=5")
+    outer, again = layout.loops
+    assert (outer.stream, outer.again) == (0, False)
+    assert (again.stream, again.again, again.capacity, again.loops) == (1, True, 5, ())
+    assert [slot.loops for slot in layout.slots] == [(outer.id,), (again.id,)]
+    assert layout.streams[1].words >= again.trip_base + 1 + 5 * again.stride
+    assert (layout.started_again(0), layout.started_again(1)) == (None, again)
+    with pytest.raises(UnsupportedError, match="load is started in several loops"):
+        laid_out(program(loop(loop(specialised).replace("%i ", "%j "))), "granularity=warp")
+    for records in ("buffer=shared", "strategy=circular"):
+        with pytest.raises(UnsupportedError, match="buffer=global and strategy=exact alone"):
+            laid_out(program(loop(specialised)), records)
 
 
 # -- records ------------------------------------------------------------------------------------------------------

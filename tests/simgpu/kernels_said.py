@@ -80,5 +80,40 @@ def gluon_hand_off(x, out, N: gl.constexpr, LAYOUT: gl.constexpr, ONE_WARP: gl.c
     mbarrier.invalidate(ready)
 
 
+@gluon.jit
+def _consume_rows(buffer, out, ready, tile, rows, N: gl.constexpr, LAYOUT: gl.constexpr):
+    for row in range(rows):
+        mbarrier.wait(ready.index(row), tile & 1)
+        gl.store(
+            out + (tile * rows + row) * N + gl.arange(0, N, layout=LAYOUT), buffer.index(row).load(LAYOUT)
+        )
+
+
+@gluon.jit
+def _produce_rows(buffer, x, ready, tile, rows, N: gl.constexpr, LAYOUT: gl.constexpr):
+    for row in range(rows):
+        buffer.index(row).store(gl.load(x + (tile * rows + row) * N + gl.arange(0, N, layout=LAYOUT)))
+        mbarrier.arrive(ready.index(row), count=1)
+
+
+@gluon.jit
+def gluon_hand_offs(x, out, tiles, rows, N: gl.constexpr, LAYOUT: gl.constexpr, ONE_WARP: gl.constexpr):
+    """Partitions are started anew for every tile."""
+    shared: gl.constexpr = gl.SwizzledSharedLayout(vec=1, per_phase=1, max_phase=1, order=[0])
+    buffer = gl.allocate_shared_memory(gl.float32, [4, N], shared)
+    ready = gl.allocate_shared_memory(gl.int64, [4, 1], mbarrier.MBarrierLayout())
+    for row in gl.static_range(4):
+        mbarrier.init(ready.index(row), count=1)
+    for tile in range(tiles):
+        gl.warp_specialize(
+            [
+                (_consume_rows, (buffer, out, ready, tile, rows, N, LAYOUT)),
+                (_produce_rows, (buffer, x, ready, tile, rows, N, ONE_WARP)),
+            ],
+            [1],
+            [64],
+        )
+
+
 def blocked(warps):
     return gl.BlockedLayout([1], [32], [warps], [0])

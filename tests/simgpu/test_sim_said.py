@@ -3,10 +3,11 @@ simulated one."""
 
 import numpy as np
 import pytest
-from kernels_said import blocked, gluon_hand_off, gluon_scan, proton_scoped, talking
+from kernels_said import blocked, gluon_hand_off, gluon_hand_offs, gluon_scan, proton_scoped, talking
 
 import tileprobe
 from tileprobe.session.session import Session
+from tileprobe.trace import Trace
 
 
 def session(machine, launch, **options):
@@ -115,3 +116,39 @@ def test_partitions_of_a_gluon_kernel_are_streams(records):
     assert set(ends) == {"async", "wait"}  # who arrived, who waited
     assert ends["async"]["stream"] != ends["wait"]["stream"]
     assert ends["async"]["start"] <= ends["wait"]["stop"]
+
+
+@pytest.mark.parametrize(
+    ("granularity", "iterations", "kept"),
+    [("program", "all", range(5)), ("warp", "all", range(5)), ("program", "every:2", range(0, 5, 2))],
+)
+def test_partitions_that_are_started_in_a_loop(granularity, iterations, kept, tmp_path):
+    """Each start is an iteration of the loop around it; who arrived and who waited agree on it."""
+    x = np.arange(5 * 3 * 128, dtype=np.float32)
+    with tileprobe.use("sim:h100"):
+        held, out = tileprobe.array(x), tileprobe.array(np.zeros_like(x))
+    trace = session(
+        "sim:h100",
+        lambda: gluon_hand_offs[(2,)](
+            held, out, 5, 3, N=128, LAYOUT=blocked(4), ONE_WARP=blocked(1), num_warps=4
+        ),
+        records={"granularity": granularity},
+        iterations=iterations,
+    )
+    assert np.array_equal(out.numpy(), x)
+    trace.save(tmp_path / "t.parquet")
+    trace = Trace.open(tmp_path / "t.parquet")
+    rows = rows_of(trace, "load @ 105", "load")
+    turns = range(3) if iterations == "all" else (0, 2)
+    wanted = [(tile, row) for tile in kept for row in turns]
+    streams = rows.partition_by(["program", "stream"])
+    assert len(streams) == 2
+    for one in streams:
+        assert list(zip(one["outer"].to_list(), one["iteration"].to_list())) == wanted
+        assert (one["start"].to_numpy()[1:] >= one["stop"].to_numpy()[:-1]).all()
+    handed = rows_of(trace, "release @ 105", "async")
+    for kind, instances in (("async", 1), ("wait", 4 if granularity == "warp" else 1)):
+        found = handed.filter(handed["kind"] == kind).select("program", "outer", "iteration").rows()
+        assert set(found) == {(program, *place) for program in (0, 1) for place in wanted}
+        assert len(found) % (2 * len(wanted)) == 0
+        assert len(found) >= 2 * len(wanted) * instances

@@ -75,6 +75,9 @@ class Loop:
     stream: int = 0
     window: int = 0  # kept iterations that are in shared memory at a time, if not all are (ir/windows.py)
     beyond: int = 0  # iterations that were peeled off its end: they count on from the last
+    again: bool = (
+        False  # it stands around its stream: an iteration is what was recorded since the stream was started
+    )
 
 
 @dataclass(frozen=True)
@@ -182,6 +185,10 @@ class Layout:
             mask[stream.base : stream.base + stream.instances * stream.words] = np.tile(one, stream.instances)
         return mask
 
+    def started_again(self, stream: int) -> Loop | None:
+        """The loop that stands around a stream, if it is started in one."""
+        return next((loop for loop in self.loops if loop.stream == stream and loop.again), None)
+
     def first_instance(self, stream: int) -> int:
         """The number of a stream's first instance among all instances of a program."""
         return sum(other.instances for other in self.streams[:stream])
@@ -277,6 +284,7 @@ class Body:
     counted: bool = True
     branch: bool = False
     beyond: int = 0
+    again: bool = False  # the stream itself, started in a loop of another one
 
 
 @dataclass(frozen=True)
@@ -382,7 +390,15 @@ class _Allocator:
         # A frame's size does not depend on its stride: measure it with a throw-away allocator.
         stride = _Allocator(self.circular).frame(body.items, 0, inner, (*strides, 0), False)
         self.loops[body.loop] = Loop(
-            body.loop, body.capacity, loops, base, strides, stride, stream=self.stream, beyond=body.beyond
+            body.loop,
+            body.capacity,
+            loops,
+            base,
+            strides,
+            stride,
+            stream=self.stream,
+            beyond=body.beyond,
+            again=body.again,
         )
         self.frame(body.items, first, inner, (*strides, stride), False)
         return first + stride * body.capacity

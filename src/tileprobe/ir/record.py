@@ -50,7 +50,7 @@ from xdsl.traits import MemoryWriteEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from tileprobe.ir.layout_check import BUFFERS, GRANULARITIES, STRATEGIES
-from tileprobe.ir.record_loops import EnterOp, IndexOp, NextOp, TripOp
+from tileprobe.ir.record_loops import AgainOp, EnterOp, IndexOp, NextOp, TripOp
 from tileprobe.ir.record_types import BUFFER, EFFECTS, SLOT, BufferType, SlotType, check_place
 from tileprobe.ir.syntax import (
     operand,
@@ -306,6 +306,6 @@ def next_value(op: Operation) -> OpResult | None:
 
 Record = Dialect(
     "record",
-    [OpenOp, TripOp, IndexOp, EnterOp, NextOp, SlotOp, ClockOp, StoreOp, CursorOp, PushOp, FlushOp],
+    [OpenOp, AgainOp, TripOp, IndexOp, EnterOp, NextOp, SlotOp, ClockOp, StoreOp, CursorOp, PushOp, FlushOp],
     [BufferType, SlotType],
 )

@@ -156,6 +156,36 @@ class EnterOp(IRDLOperation):
 
 
 @irdl_op_definition
+class AgainOp(IRDLOperation):
+    """Where a stream starts that is started in a loop: how often it was before, or -1 if this time is not recorded. The
+    count is kept where the decoder looks for a trip count, since nothing else outlives the stream's end."""
+
+    name = "record.again"
+    block = operand_def(BufferType)
+    loop = prop_def(IntAttr)
+    base = prop_def(IntAttr)
+    index = result_def(i64)
+    traits = traits_def(*EFFECTS)
+
+    def print(self, printer: Printer) -> None:
+        print_values(printer, " ", self.block, f", {self.loop.data} at {self.base.data}")
+        printer.print_op_attributes(self.attributes)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> AgainOp:
+        block = operand(parser, BUFFER)
+        parser.parse_punctuation(",")
+        loop = IntAttr(parser.parse_integer())
+        parser.parse_keyword("at")
+        return AgainOp(
+            operands=[block],
+            properties={"loop": loop, "base": IntAttr(parser.parse_integer())},
+            result_types=[i64],
+            attributes=parser.parse_optional_attr_dict(),
+        )
+
+
+@irdl_op_definition
 class NextOp(IRDLOperation):
     """An iteration of a loop without a trip count: takes its number, gives it or -1 if it is not recorded, and
     the number of the next one."""

@@ -69,7 +69,7 @@ def with_windows(layout: Layout, most_words: int) -> Layout:
 
 
 def _may_flush(loop: Loop) -> bool:
-    return not loop.loops and not loop.cursor and loop.stride > 0
+    return not loop.loops and not loop.cursor and not loop.again and loop.stride > 0
 
 
 def _pace(layout: Layout, loop: int) -> int:

@@ -79,6 +79,12 @@ class AssignSlotsPass(ModulePass):
 
     def _layout(self, streams: list[StreamItems], spans: list[Span]) -> Layout:
         shared, flushed = self.buffer == "shared", self.strategy == "flush"
+        if (shared or self.strategy == "circular") and any(
+            isinstance(item, Body) and item.again for part in streams for item in part.items
+        ):
+            raise UnsupportedError(
+                "partitions that are started in a loop have records with buffer=global and strategy=exact alone"
+            )
         if flushed and not shared:
             raise UnsupportedError(
                 f"records with strategy flush collect in shared memory: they take buffer=shared, not {self.buffer}"
@@ -198,6 +204,7 @@ class _Walker:
     streams: list[StreamItems] = field(default_factory=list)
     slots: int = 0
     loops: int = 0
+    rooms: dict[int, int] = field(default_factory=dict)  # loop -> iterations that are kept
     around: dict[int, tuple[int, ...]] = field(default_factory=dict)  # loop -> the loops around it
     numbered: dict[int, int] = field(default_factory=dict)  # `probe.loop` -> loop
     tags: dict[tuple[int, ...], int] = field(default_factory=dict)  # in the cursor's segment
@@ -206,8 +213,9 @@ class _Walker:
     waits: dict[int, list[tuple[_Record, _Record]]] = field(default_factory=dict)
     waiting: dict[tuple[int, ...], _Record] = field(default_factory=dict)
 
-    def strand(self, strand: Strand) -> int:
-        """Walks a region that runs in order by itself; returns the number of its stream."""
+    def strand(self, strand: Strand, started: int = 0) -> int:
+        """Walks a region that runs in order by itself; returns the number of its stream. One that is `started` in each
+        iteration of a loop of which so many are kept has such a loop of its own around it."""
         number = len(self.streams)
         parts = {"program": 1, "warp": strand.warps, "warp_group": -(-strand.warps // _WARP_GROUP)}
         if self.granularity not in parts:
@@ -215,7 +223,19 @@ class _Walker:
         instances = parts[self.granularity] * strand.ctas
         empty = StreamItems((), strand.name, instances, has_cycle(strand.body), strand.ctas)
         self.streams.append(empty)
-        items = self.region(strand.body, _Place(number, cursor=empty.all_cursor))
+        place = _Place(number, cursor=empty.all_cursor)
+        if not started:
+            items = self.region(strand.body, place)
+        else:
+            again, self.loops = self.loops, self.loops + 1
+            self.around[again] = ()
+            inside = tuple(self.region(strand.body, replace(place, loops=(again,))))
+            if _pushed(inside, empty.all_cursor, 1):
+                raise UnsupportedError(
+                    f"{strand.name} is started in a loop and has a `while` loop or branches back: where its records "
+                    "begin is not known; select nothing in it"
+                )
+            items = [Body(again, started, inside, again=True)]
         self.streams[number] = replace(empty, items=items)
         return number
 
@@ -275,6 +295,7 @@ class _Walker:
             self.numbered[named.data] = number
         room = op.attributes.get(CAPACITY)
         capacity = room.data if isinstance(room, IntAttr) else min(self.capacity, loop.trip or self.capacity)
+        self.rooms[number] = capacity
         cursor = place.cursor or not loop.counted or has_cycle(loop.body)
         inside = replace(place, loops=(*place.loops, number), cursor=cursor, branch=False)
         items = tuple(self.region(loop.body, inside))
@@ -289,8 +310,8 @@ class _Walker:
         for region in op.regions:
             probed = any(isinstance(inner, ProbeOp) for inner in region.walk())
             if region in strands and probed:
-                self._refuse_repeated(strands[region], place)
-                numbers.append(IntAttr(self.strand(strands[region])))
+                started = self._started(strands[region], place)
+                numbers.append(IntAttr(self.strand(strands[region], started)))
                 continue
             numbers.append(IntAttr(-1))
             if probed:
@@ -299,12 +320,17 @@ class _Walker:
             op.attributes[STREAMS] = ArrayAttr(numbers)
         return items
 
-    def _refuse_repeated(self, strand: Strand, place: _Place) -> None:
-        if place.loops or place.stream or self.streams[0].all_cursor:
+    def _started(self, strand: Strand, place: _Place) -> int:
+        """For how many of its starts a strand has room; 0 for one that is started once."""
+        around = [self.rooms[loop] for loop in place.loops]
+        if not around and not place.stream and not place.cursor:
+            return 0
+        if len(around) != 1 or place.stream or place.cursor or place.branch:
             raise UnsupportedError(
-                f"{strand.name} is started in a loop or by another partition: it would write its records over "
-                "those of the time before; select nothing in it"
+                f"{strand.name} is started in several loops, in a `while` loop, in a branch, or by another partition: "
+                "which time it is would not be known; select nothing in it"
             )
+        return around[0]
 
     # -- spans -----------------------------------------------------------------------------------------------
 

@@ -23,6 +23,7 @@ from tileprobe.ir.layout import Layout
 from tileprobe.ir.probe import ProbeOp, RegionOp, ValueOp
 from tileprobe.ir.record import (
     SLOT,
+    AgainOp,
     ClockOp,
     CursorOp,
     EnterOp,
@@ -87,8 +88,15 @@ class _Lowering:
             started.count.name_hint = "cursor"
             body.blocks[0].insert_op_after(started, opened)
             self.cursor = started.count
+        indices: tuple[SSAValue, ...] = ()
+        if (loop := self.layout.started_again(number)) is not None:
+            where: dict[str, Attribute] = {"loop": IntAttr(loop.id), "base": IntAttr(loop.trip_base)}
+            again = AgainOp(operands=[opened.block], properties=where, result_types=[i64])
+            again.index.name_hint = "k"
+            body.blocks[0].insert_op_after(again, opened)
+            indices = (again.index,)
         for block in body.blocks:
-            self._block(block, ())
+            self._block(block, indices)
         for last in exits(body):
             assert last.parent is not None
             last.parent.insert_op_before(FlushOp(operands=[opened.block, self.cursor]), last)

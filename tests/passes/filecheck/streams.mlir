@@ -46,12 +46,17 @@ func.func @k(%n: i32, %one: i32, %c: i1) attributes {warps = 4 : i64} {
   func.return
 }
 // -----
-// PASSES: select,instrument,assign-slots
-// ERROR: load is started in a loop or by another partition
+// PASSES: select,instrument,assign-slots,probe-to-record
+// What is started in a loop counts its starts where a trip count stands, and they are iterations.
 func.func @k(%n: i32, %one: i32) {
+  // CHECK:      "my.partitions"() ({
+  // CHECK-NEXT:   %[[B:.*]] = record.open {{.*}} stream 1
+  // CHECK-NEXT:   %[[K:.*]] = record.again %[[B]], 1 at 8
+  // CHECK-NEXT:   record.slot %[[B]], {{[0-9]+}} at 9 {{\[}}%[[K]] * 2]
   scf.for %i = %one to %n step %one : i32 {
     "my.partitions"() ({
       "my.stage"() {kinds = "load"} : () -> ()
+      "my.end"() : () -> ()
     }) {streams = "load:1"} : () -> ()
   }
   func.return

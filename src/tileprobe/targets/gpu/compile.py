@@ -74,8 +74,8 @@ def add_probes(plain: Any, pipeline: str) -> Probed | None:
     from tileprobe.ir.accessors import op_name
     from tileprobe.ir.bridge import from_xdsl, parse_triton, to_xdsl
     from tileprobe.targets.gpu.instrument import instrument
-    from tileprobe.targets.gpu.passes.record_to_ttgir import drop
     from tileprobe.targets.gpu.said import as_it_speaks
+    from tileprobe.targets.gpu.waits import drop
 
     backend = make_backend(plain.metadata.target)
     context = ir.context()

@@ -22,8 +22,9 @@ from tileprobe.ir.writer import attribute_text
 from tileprobe.passes import pipeline as passes_of
 from tileprobe.targets.gpu.compile import Site
 from tileprobe.targets.gpu.machine_ops import OPCODES
-from tileprobe.targets.gpu.passes.record_to_ttgir import RecordToTtgirPass, behind_barriers
+from tileprobe.targets.gpu.passes.record_to_ttgir import RecordToTtgirPass
 from tileprobe.targets.gpu.structure import TtgirStructure
+from tileprobe.targets.gpu.waits import behind_barriers
 
 
 @dataclass(frozen=True)

@@ -92,7 +92,8 @@ class Isa(Protocol):
         ...
 
     def fetch(self, emit: Emitter, frame: Frame, by: SSAValue) -> SSAValue:
-        """The 64-bit word that lies where a frame of shared memory begins."""
+        """The 64-bit word where a frame of shared memory begins; of NVIDIA's, which alone has streams that are
+        started again, of any frame."""
         ...
 
     def settle(self, emit: Emitter) -> None:

@@ -106,8 +106,10 @@ class Nvidia:
         emit.assembly(text, f"=r,{kind},r,l", [frame.at, _number(emit, by), word], ["i32"])
 
     def fetch(self, emit: Emitter, frame: Frame, by: SSAValue) -> SSAValue:
-        text = f"{{ .reg .pred by; {_BY} mov.b64 $0, 0; @by ld.relaxed.cta.shared.b64 $0, [$1]; }}"
-        return emit.assembly(text, "=&l,r,r", [frame.at, _number(emit, by)], ["i64"])[0]
+        _, kind = _store(frame)
+        space = "shared" if frame.shared else "global"
+        text = f"{{ .reg .pred by; {_BY} mov.b64 $0, 0; @by ld.relaxed.cta.{space}.b64 $0, [$1]; }}"
+        return emit.assembly(text, f"=&l,{kind},r", [frame.at, _number(emit, by)], ["i64"])[0]
 
     def settle(self, emit: Emitter) -> None:
         emit.scalar_assembly("mov.b32 $0, $1; bar.warp.sync 0xffffffff;", "=r,r", [emit.constant(0)], ["i32"])

@@ -14,14 +14,15 @@ from dataclasses import dataclass, field
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import LocationAttr, ModuleOp, f64, i64
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
-from tileprobe.ir.accessors import attr_value, op_name
+from tileprobe.ir.accessors import attr_value
 from tileprobe.ir.blocks import in_order
 from tileprobe.ir.layout import CURSOR_WORDS, PAYLOAD_BIT, PUSHED, Layout
 from tileprobe.ir.probe import RegionOp
 from tileprobe.ir.record import (
+    AgainOp,
     CursorOp,
     EnterOp,
     FlushOp,
@@ -39,6 +40,7 @@ from tileprobe.targets.gpu.gathered import Group, gathered
 from tileprobe.targets.gpu.isa import Frame, Gathers, Isa, Reading, isa_of
 from tileprobe.targets.gpu.shared_buffer import SharedBuffer
 from tileprobe.targets.gpu.table import BLOCK, EPOCH_WORD, FIRST_LOOP, LOOP_WORDS, WORD, entry_words, loops_of
+from tileprobe.targets.gpu.waits import behind_barriers, drop, last_waits, warps_of
 
 # Files that locations name: records by slot and dose, what else is added.
 RECORD_FILE = "tileprobe.record"
@@ -47,16 +49,6 @@ OTHER_FILE = "tileprobe.overhead"
 FLUSH_FILE = "tileprobe.flush"
 _OTHER = location(OTHER_FILE)
 _FLUSH = location(FLUSH_FILE)
-# What Triton's analysis of shared memory looks for one after another.
-_WAITS = (
-    "ttg.async_wait",
-    "ttng.async_tma_store_wait",
-    "ttng.warp_group_dot_wait",
-    "amdg.async_wait",
-    "amdg.async_tdm_wait",
-)
-_STORE_WAIT = "ttng.async_tma_store_wait"
-_BARRIERS = ("ttg.barrier", "gpu.barrier", "ttng.cluster_barrier")
 _WARPS = {"warp": 1, "warp_group": 4}  # that make an instance
 
 
@@ -74,55 +66,12 @@ class RecordToTtgirPass(ModulePass):
             isa = isa_of(str(attr_value(op, "ttg.target")))
             isa.check(layout)
             behind_barriers(op)
-            _last_waits(op)
+            last_waits(op)
             lowering = _Lowering(op, layout, isa)
             for function in op.ops:
                 lowering.regions(function)
             drop(lowering.done)
         drop([inner for inner in op.walk() if isinstance(inner, RegionOp)])
-
-
-def drop(ops: list[Operation]) -> None:
-    """Erases ops that use each other, the last ones first."""
-    for op in reversed(ops):
-        op.detach()
-        op.erase()
-
-
-def behind_barriers(module: ModuleOp) -> None:
-    """Moves records behind waits and barriers that stand in a row: Triton puts a barrier behind the last wait of a row,
-    and would take a record for its end."""
-    for wait in [op for op in module.walk() if op_name(op) in _WAITS]:
-        block, records = wait.parent, []
-        after = wait.next_op
-        while after is not None and after.name.startswith("record."):
-            records.append(after)
-            after = after.next_op
-        if block is None or not records or after is None or op_name(after) not in (*_WAITS, *_BARRIERS):
-            continue
-        for record in records:
-            record.detach()
-        behind = after.next_op
-        assert behind is not None  # a block ends with a terminator
-        block.insert_ops_before(records, behind)
-
-
-def _last_waits(module: ModuleOp) -> None:
-    """A partition whose last op is a wait for its stores needs no barrier behind it, as its end is one. With a record
-    in between Triton would add one, so the wait becomes the instruction that Triton makes of it."""
-    for wait in [op for op in module.walk() if op_name(op) == _STORE_WAIT]:
-        block, after = wait.parent, wait.next_op
-        while after is not None and after.name.startswith("record."):
-            after = after.next_op
-        if block is None or after is None or after is wait.next_op or op_name(after) != "ttg.warp_return":
-            continue
-        threads = Threads(_warps_of(block), 32, attr_value(module, "ttg.num-ctas") or 1)
-        emit = Emitter(block, wait, threads, wait.location)
-        zero = [emit.constant(0)]
-        read = ".read" if attr_value(wait, "read_only") else ""
-        text = f"mov.b32 $0, $1; cp.async.bulk.wait_group{read} {attr_value(wait, 'pendings')};"
-        emit.assembly(text, "=r,r", zero, ["i32"])
-        drop([wait])
 
 
 @dataclass
@@ -138,6 +87,7 @@ class _Stream:
     home: Frame  # where records with places are put: the block, or shared memory first
     pushed: Frame  # and those of the cursor
     shared: SharedBuffer | None = None
+    before: SSAValue | None = None  # i32 of a thread: how often it was started before
 
     def word(self, word: int) -> int:
         """The word from `home` on for one of the block."""
@@ -171,6 +121,8 @@ class _Lowering:
         if isinstance(self.isa, Gathers):
             self.groups = gathered(self.module, self.isa.together)
         for op in self.module.walk():
+            if isinstance(op, AgainOp):
+                self.sampled.add(op.loop.data)
             if isinstance(op, (IndexOp, NextOp)) and (op.dynamic is not None or self.layout.circular):
                 self.sampled.add(op.loop.data)
 
@@ -184,6 +136,7 @@ class _Lowering:
     def _op(self, block: Block, op: Operation) -> None:
         lower = {
             OpenOp: self._open,
+            AgainOp: self._again,
             TripOp: self._trip,
             IndexOp: self._index,
             EnterOp: self._zero,
@@ -205,7 +158,7 @@ class _Lowering:
 
     def _open(self, block: Block, op: OpenOp) -> None:
         stream = self.layout.streams[op.stream.data]
-        warps, size = _warps_of(block), attr_value(self.module, "ttg.threads-per-warp") or 32
+        warps, size = warps_of(block), attr_value(self.module, "ttg.threads-per-warp") or 32
         threads = Threads(warps, size, attr_value(self.module, "ttg.num-ctas") or 1)
         emit = Emitter(block, op, threads, _OTHER)
         entry = emit.scratch(WORD * entry_words(self.layout, stream.id))
@@ -230,8 +183,39 @@ class _Lowering:
         made = _Stream(stream.id, threads, frame, by, epoch, sampling, frame, frame)
         if self.layout.buffer == "shared":
             self._collect(emit.at(_FLUSH), made, part, entry)
-        self.isa.header(emit, frame, by, words[EPOCH_WORD])
+        first = by
+        if (again := self.layout.started_again(stream.id)) is not None:
+            made.before = self._times(emit, frame, by, epoch, WORD * again.trip_base)
+            first = emit.both(by, emit.compare("eq", made.before, emit.constant(0)))
+        self.isa.header(emit, frame, first, words[EPOCH_WORD])
         self.streams[op.block] = made
+
+    def _times(self, emit: Emitter, frame: Frame, by: SSAValue, epoch: SSAValue, offset: int) -> SSAValue:
+        """How often a stream was started before, of the threads that speak; one more time is kept."""
+        there, near = self._near(emit, frame, offset)
+        there = self.isa.onward(emit, there, emit.constant(1), near)
+        before = emit.cast(self.isa.fetch(emit, there, by), 32)
+        high = emit.binary("arith.shli", emit.cast(epoch, 64, signed=False), emit.constant(32, "i64"))
+        more = emit.cast(emit.add(before, emit.constant(1)), 64, signed=False)
+        self.isa.put(emit, there, by, 0, emit.binary("arith.ori", high, more))
+        return before
+
+    def _again(self, block: Block, op: AgainOp) -> None:
+        """As an iteration of a loop that goes round outside of the stream."""
+        stream = self.streams[op.block]
+        emit = self._at(block, op, stream)
+        loop = self.layout.loops[op.loop.data]
+        assert stream.before is not None
+        stride, phase, extent = stream.sampling[loop.id]
+        offset = emit.sub(stream.before, phase)
+        exact = emit.compare("eq", emit.binary("arith.remui", offset, stride), emit.constant(0))
+        hit = emit.both(exact, emit.compare("ule", offset, extent))
+        hit = emit.both(hit, emit.compare("sge", phase, emit.constant(0)))
+        frame = self.isa.onward(
+            emit, stream.home, emit.binary("arith.divui", offset, stride), WORD * loop.stride
+        )
+        by, frame = emit.both(stream.by, hit), self.isa.only(emit, frame, hit)
+        self.kept[op.index] = _Kept(by, frame, hit)
 
     def _collect(self, emit: Emitter, stream: _Stream, part: int, entry: SSAValue) -> None:
         """Records of a stream go to shared memory, from which they are copied to its block."""
@@ -464,19 +448,3 @@ def _payload(emit: Emitter, value: SSAValue) -> SSAValue:
         return emit.cast(value, 64)
     wide = value if name == "f64" else emit.value("arith.extf", [value], f64)
     return emit.value("arith.bitcast", [wide], i64)
-
-
-def _warps_of(block: Block) -> int:
-    """The warps that run a stream: those of the kernel, or of the partition it is."""
-    region: Region | None = block.parent
-    assert region is not None
-    above = region.parent
-    assert above is not None
-    if op_name(above) == "ttg.warp_specialize.partitions":
-        holder = above.parent_op()
-        assert holder is not None
-        return int(attr_value(holder, "partitionNumWarps")[above.regions.index(region)])
-    module = above
-    while (outer := module.parent_op()) is not None:
-        module = outer
-    return int(attr_value(module, "ttg.num-warps"))
