@@ -57,3 +57,22 @@ def test_a_start_without_its_stop_does_not_meet_the_stop_of_the_next_iteration()
     columns = decode(words, layout, epochs=[1], programs=1).columns
     assert columns["iteration"].tolist() == [2, 5]
     assert (columns["stop"] - columns["start"]).tolist() == [1, 1]
+
+
+def test_runs_of_one_iteration_behind_the_end_of_a_longer_one_are_told_apart():
+    """A segment that was written round and round begins in the middle of a run: iterations 5 and 6, then three runs of
+    one iteration each."""
+    inner = Body(1, 4, (Stamp(0),), counted=False)
+    layout = allocate([Body(0, 4, (inner,), counted=False)], spans=[Span(0, 0, 0, "mark")], cursor_capacity=5)
+    words = np.zeros(layout.block_words, np.uint64)
+    words[EPOCH], words[PUSHED], base = 1, 5, layout.streams[0].cursor_base
+    for n, iteration in enumerate([5, 6, 0, 0, 0]):
+        words[base + 2 * n : base + 2 * n + 2] = iteration << 32, 100 + n
+    columns = decode(words, layout, epochs=[1], programs=1).columns
+    assert list(zip(columns["iteration"].tolist(), columns["outer"].tolist())) == [
+        (5, 0),
+        (6, 0),
+        (0, 1),
+        (0, 2),
+        (0, 3),
+    ]

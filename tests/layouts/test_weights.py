@@ -16,6 +16,7 @@ from record_programs import For, Part, Stage, lay_out, programs
 from tileprobe.ir.layout import Body, Span, Stamp, allocate
 from tileprobe.ir.regions import Region
 from tileprobe.ir.sampling import Every, Sampling
+from tileprobe.trace.cursor_weights import _Runs, _within
 from tileprobe.trace.decode import decode
 
 everys = st.builds(Every, st.integers(1, 4), st.integers(0, 3), st.sampled_from([2**31 - 1, 1, 2]))
@@ -197,3 +198,41 @@ def test_records_that_did_not_fit_are_spread_where_no_region_tells():
     laid = lay_out([Part(1, (For(0, 0, 64, 100, 0, (Stage(1),), counted=False),))], cursor_capacity=50)
     run = launch(laid, Sampling(), 1, 1)
     assert counts(read(run, Sampling(), 1))[1] == pytest.approx(100)
+
+
+@pytest.mark.parametrize("every", [Every(4), Every(count=3)])
+def test_a_while_loop_in_a_counted_loop_is_told_by_its_time_in_every_program(every):
+    """Programs and rounds of the outer loop are two things: each program has six runs of the inner one."""
+    inner = For(1, 2, 64, 9, 2, (Stage(3),), counted=False)
+    laid = lay_out([Part(1, (For(0, 0, 8, 6, 0, (inner,)),))], cursor_capacity=2000)
+    kinds = ("loop", "iteration", "loop", "iteration")
+    regions = [Region(n, kind, kind, n - 1 if n else None) for n, kind in enumerate(kinds)]
+    sampling = Sampling(loops={1: every})
+    run = launch(laid, sampling, 3, 3, step=3)
+    found = counts(read(run, sampling, 3, regions=regions))
+    assert found[2] == happened(run)[2] == 18
+    assert found[3] == pytest.approx(happened(run)[3], rel=0.1)
+
+
+@pytest.mark.parametrize("room", [60, 61, 62, 63, 64, 65, 66, 67])
+def test_a_run_whose_end_had_no_room_is_stood_for(room):
+    """While loops in a while loop: the segment is full in the middle of a run, whose iterations then lie in none that
+    has an end."""
+    inner = For(1, 2, 64, 3, 0, (Stage(3),), counted=False)
+    laid = lay_out([Part(1, (For(0, 0, 64, 20, 0, (Stage(1), inner), counted=False),))], cursor_capacity=room)
+    kinds = ("loop", "iteration", "loop", "iteration")
+    regions = [Region(n, kind, kind, n - 1 if n else None) for n, kind in enumerate(kinds)]
+    run = launch(laid, Sampling(), 1, 1, step=3)
+    found = counts(read(run, Sampling(), 1, regions=regions))
+    for region in (1, 2, 3):
+        assert found[region] == pytest.approx(happened(run)[region], rel=0.25)
+
+
+def test_a_record_lies_in_the_run_of_its_own_row_that_has_begun_and_not_ended():
+    """Runs from 10 to 20 and 30 to 40 in row 0, from 15 to 25 in row 2."""
+    nothing = np.zeros(0, np.int64)
+    ends = (np.array([0, 0, 2]), np.array([10.0, 30.0, 15.0]), np.array([20.0, 40.0, 25.0]))
+    runs = _Runs(*ends, *[nothing] * 4)
+    row = np.array([0, 0, 0, 0, 1, 2, 2])
+    clock = np.array([5.0, 20.0, 25.0, 30.0, 15.0, 14.0, 16.0])
+    assert _within(runs, row, clock).tolist() == [-1, 0, -1, 1, -1, -1, 2]

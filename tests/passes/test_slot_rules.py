@@ -141,6 +141,27 @@ def test_copies_of_the_second_loop_are_its_own():
     assert UNPAIRED not in kernel.attributes
 
 
+def test_a_copy_peeled_off_a_loop_without_records_is_of_no_iteration():
+    """The copy for iteration 2 of a loop of which nothing is recorded: there is no such iteration to show."""
+    copy = ("probe.issue 0 ahead 2 peeled 0", '"my.copy"() : () -> ()')
+    waited = ("probe.wait 0", '"my.wait"() : () -> ()', "probe.done 0")
+    rest = loop('"my.dot"() : () -> ()', more="{probe.loop = #builtin.int<0>}")
+    layout, kernel = laid_out(program(*copy, rest, *waited))
+    found = [(s.start_peeled, s.start_ahead) for s in layout.spans if s.kind == "async"]
+    assert found == [(-1, 0)]
+    assert UNPAIRED not in kernel.attributes
+
+
+def test_what_a_circular_loop_may_pass_by_has_no_place_in_it():
+    """A place that is not written in every iteration would keep the record of an older one."""
+    branch = '"my.if"() ({\nprobe.mark 1\n"my.end"() : () -> ()\n}) : () -> ()'
+    body = loop("probe.mark 0", '"my.a"() : () -> ()', branch)
+    circular, _ = laid_out(program(body), "strategy=circular")
+    assert [slot.cursor for slot in circular.slots] == [False, True]
+    exact, _ = laid_out(program(body))
+    assert [slot.cursor for slot in exact.slots] == [False, False]
+
+
 def test_what_is_left_alone_is_noted_on_the_kernel():
     _, kernel = laid_out(program("probe.issue 0", '"my.a"() : () -> ()'))
     assert attr_value(kernel, UNPAIRED) == ["region 0 is issued and never awaited"]

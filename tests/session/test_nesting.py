@@ -4,6 +4,7 @@ import pytest
 import session_kernels as K
 
 import tileprobe
+from tileprobe.session.manager import manager
 from tileprobe.tools.plan import Plan
 
 ALL = {"alternate": False, "programs": "all"}
@@ -137,3 +138,4 @@ def test_leaving_twice_or_without_entering_is_harmless():
         K.launch(K.scale_kernel, 2, 2.0)
     session.__exit__(None, None, None)
     assert len(session.trace.launches) == 1
+    assert manager.leaving == 0  # launches to come have nobody to tell

@@ -13,7 +13,7 @@ import tileprobe
 from tileprobe.ir.layout import EPOCH, HEADER_WORDS, PUSHED, Body, Stamp, StreamItems, allocate
 from tileprobe.ir.sampling import Every, Sampling
 from tileprobe.session import recorded
-from tileprobe.session.places import Places, Used
+from tileprobe.session.places import Places, Used, _Memory
 from tileprobe.targets.cpu.moving import Moves
 from tileprobe.targets.cpu.record_memory import CpuBuffer, CpuMemory
 
@@ -267,6 +267,35 @@ def test_the_loop_that_filled_the_segment_is_the_one_that_ran_longest():
     sampled = Sampling(loops={1: Every(4)})
     assert Places(layout).overfull(blocks, sampled) == [(0, 4, 6, 6)]
     assert Places(layout).overfull(blocks, Sampling(loops={1: Every(2)})) == [(1, 4, 12, 12)]
+
+
+def test_of_several_instances_only_the_one_that_pushed_most_is_asked():
+    """Warp 0 filled its segment with loop 0; warp 1, whose segment lies behind it, was far in loop 1."""
+    loops = [Body(n, 4, (Stamp(2 * n), Stamp(2 * n + 1)), counted=False) for n in range(2)]
+    layout = allocate([StreamItems(tuple(loops), instances=2)], cursor_capacity=6)
+    (stream,) = layout.streams
+    blocks = np.zeros((1, layout.block_words), np.uint64)
+    for instance, (slot, iterations, pushed) in enumerate([(0, range(6), 9), (2, (50, 51), 2)]):
+        first = stream.base + instance * stream.words
+        blocks[0, first + PUSHED] = pushed
+        for n, iteration in enumerate(iterations):
+            blocks[0, first + stream.cursor_base + 2 * n] = slot | iteration << 32
+    assert Places(layout).overfull(blocks, Sampling()) == [(0, 6, 9, 9)]
+
+
+def test_a_while_loop_in_a_counted_loop_fills_the_segment():
+    inner = Body(1, 4, (Stamp(0), Stamp(1)), counted=False)
+    layout = allocate([Body(0, 4, (inner,))], cursor_capacity=4)
+    blocks = pushed_blocks(layout, [(0, n) for n in range(6)])
+    assert Places(layout).overfull(blocks, Sampling()) == [(1, 4, 6, 6)]
+
+
+def test_what_is_kept_lies_in_the_memory_that_it_was_given():
+    """What a launch wrote is copied to an address: it must be that of the array, and no word before the piece."""
+    own = _Memory()
+    (first, at), (second, behind) = own.room((2, 3)), own.room((1, 4))
+    assert at == first.ctypes.data == own._piece.ctypes.data
+    assert behind == second.ctypes.data == at + first.nbytes
 
 
 def test_a_segment_with_room_is_not_overfull():

@@ -1,5 +1,6 @@
 """Sessions with real launches: grids, company, what they take for themselves, what they keep when they are over."""
 
+import os
 import sys
 import threading
 import time
@@ -15,7 +16,7 @@ from session_parts import kernel_of, recorded, work_of
 import tileprobe
 from tileprobe.errors import TileProbeError
 from tileprobe.ir.sampling import Every, Sampling
-from tileprobe.session import decoding, script
+from tileprobe.session import decoding, hooks, script
 from tileprobe.session.decoding import _kernel_row, _unkept
 from tileprobe.session.flights import Looking
 from tileprobe.session.manager import Manager, manager
@@ -278,6 +279,41 @@ def test_who_leads_a_launch_that_several_want():
     assert (first.work, first.dose) == (dosed.work, 1)
     full = [looking(1) for _ in range(2)]
     assert {id(leader._leader(full)) for _ in range(40)} == {id(item) for item in full}
+
+
+def test_sessions_that_share_a_launch_learn_the_same_from_it():
+    """The inner one leads. Both know afterwards that the loop ran 300 times with room for 256."""
+    counts = tileprobe.array(np.full(1, 300, np.int32))
+    x, out = K.arrays(1)
+    with tileprobe.profile(**ALL) as outer, tileprobe.profile(**ALL) as inner:
+        counted_kernel[(1,)](x, out, counts, BLOCK=K.BLOCK)
+    (mine,), others = inner.works(), outer.works()
+    assert [room_and_most[:2] for room_and_most in mine.trips.values()] == [(256, 300)]
+    assert [work.trips for work in others] == [mine.trips]
+
+
+def test_a_duration_that_a_driver_got_wrong_is_not_below_nothing():
+    watch = Watch(kernel_of(), (1, 1, 1), lambda run: None)
+    watch.ended(duration_ns=-5)
+    assert watch.recorded.duration_ns == 0
+
+
+@pytest.mark.parametrize(("target", "launcher"), [("auto", "0"), ("cpu", None)])
+def test_where_gpus_may_be_about_inductor_launches_by_triton(target, launcher, monkeypatch):
+    monkeypatch.setattr(hooks, "default_target", lambda: target)
+    monkeypatch.delitem(sys.modules, "torch._inductor.config", raising=False)
+    monkeypatch.delenv(hooks._STATIC, raising=False)
+    hooks.install(lambda *launch: None)
+    try:
+        assert os.environ.get(hooks._STATIC) == launcher
+    finally:
+        hooks.remove()
+    assert hooks._STATIC not in os.environ
+
+
+def test_python_by_itself_is_no_program():
+    with pytest.raises(TileProbeError, match="the command python3 is no Python program"):
+        script.resolve(["python3"])
 
 
 def test_a_forked_manager_begins_anew():

@@ -116,3 +116,11 @@ def test_a_recorded_launch_is_held_against_the_middle_one_of_three_before_it():
         thinning.plain(duration)
     thinning.probed(24_000, 8, 8)
     assert list(thinning._more[8]) == [4_000]
+
+
+def test_a_launch_over_an_empty_grid_leaves_out_nothing():
+    thinning = Thinning(ALLOWED)
+    thinning.guess(0, 1, 10.0, workers=1)
+    thinning.plain(PLAIN_NS)
+    thinning.probed(PLAIN_NS, 1, 0)
+    assert thinning.stride == 1

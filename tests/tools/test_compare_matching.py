@@ -266,3 +266,10 @@ def test_half_the_same_is_enough():
     assert len(match_regions(a, a.kernels[0], b, b.kernels[0]).pairs) == 2
     b = spun(100, kinds=("load+sin+cos+exp+log",))
     assert len(match_regions(a, a.kernels[0], b, b.kernels[0]).pairs) == 1
+
+
+def test_many_regions_that_are_alike_are_all_matched():
+    """An unrolled loop leaves hundreds of them; one more stage in front does not make them strangers."""
+    a, b = (spun(100, launches=1, kinds=(*more, *["load"] * 250)) for more in ((), ("dot",)))
+    pairs = match_regions(a, a.kernels[0], b, b.kernels[0]).pairs
+    assert [(mine.id, other.id) for mine, other in pairs[1:]] == [(n, n + 1) for n in range(1, 251)]

@@ -7,6 +7,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from tileprobe.tools.doubt import doubtful_ns
 from tileprobe.tools.figures import NORMAL, Spread, spread_of_total, student, together, weighted_quantile
 from tileprobe.tools.overhead import MANY, overhead
 from tileprobe.tools.regions import Regions, region_tree
@@ -122,7 +123,13 @@ def test_the_doubt_about_a_records_cost_is_one_for_all_launches():
     assert dot["share_error"] == pytest.approx(
         NORMAL * 0.25 * 4 * 50 / 2000
     )  # nothing was taken out of the whole
-    for change, doubt in (({"error_ticks": 90.0}, 1.0), ({"doses": []}, 0.0), ({"cost_ticks": 0.0}, 0.0)):
+    coarse = {"cost_ticks": 0.5, "error_ticks": 0.125}  # a clock of 100 MHz ticks less than once a record
+    for change, doubt in (
+        ({"error_ticks": 90.0}, 1.0),
+        (coarse, 0.25),
+        ({"doses": []}, 0.0),
+        ({"cost_ticks": 0.0}, 0.0),
+    ):
         trace.kernels[0] = replace(trace.kernels[0], calibration=known | change)
         dot = region_tree(trace, trace.kernels[0]).row(1, named=True)
         assert dot["high_ns"] - dot["total_ns"] == pytest.approx(NORMAL * doubt * 4 * 50)
@@ -136,6 +143,15 @@ def test_a_doubt_that_is_everywhere_as_large_moves_no_share():
     whole, dot = region_tree(trace, trace.kernels[0]).to_dicts()
     assert dot["high_ns"] - dot["total_ns"] == pytest.approx(NORMAL * 0.25 * 4 * 80)
     assert (whole["share_error"], dot["share_error"]) == (pytest.approx(0.0), pytest.approx(0.0))
+
+
+@pytest.mark.parametrize(("alone", "off"), [(2, 300.0), (3, 200.0)])
+def test_three_launches_that_did_not_wait_say_what_another_may_have_lost(alone, off):
+    """A launch of 1,200 ns waited for 300 of them, unrecognised. It was no more than 200 longer than three others; two
+    are too few to say so."""
+    trace = made([(1000, 10)] * alone + [(1200, 10)])
+    trace.launches[-1] = replace(trace.launches[-1], preempted_ns=300.0)
+    assert doubtful_ns(trace, trace.kernels[0], region_times(trace)) == pytest.approx(off)
 
 
 def test_what_was_taken_is_no_correction():
@@ -200,9 +216,11 @@ def test_kernels_that_did_not_run_have_no_table():
 # -- overhead -----------------------------------------------------------------------------------------------------
 
 
-def cost_of(plain, probed, **kernel):
+def cost_of(plain, probed, counts=None, **kernel):
     launches = [Launch(n, duration_ns=d, probed=n >= len(plain)) for n, d in enumerate([*plain, *probed])]
     trace = replace(made([(1000, 10)], **kernel), launches=launches)
+    if counts:
+        trace.kernels[0] = replace(trace.kernels[0], clock=Clock(1e9, counts))
     return overhead(trace, trace.kernels[0])
 
 
@@ -228,6 +246,14 @@ def test_an_interval_of_one_point_either_way_is_fine():
     assert wide.why == "launches of the same work differ by more than the probes cost"
 
 
+def test_of_counted_instructions_one_launch_of_each_sort_is_needed():
+    """A simulator counts the same every time."""
+    assert cost_of([100.0], [104.0], counts="instructions").percent == pytest.approx(4.0)
+    without = cost_of([], [100.0], counts="instructions")
+    assert (without.percent, without.measurable) == (None, False)
+    assert without.why == "1 launches of a work with and without probes are needed, not 0"
+
+
 def test_only_the_latest_launches_count():
     """Before the last 200 of each sort the machine was three times slower."""
     old, new = [3000.0] * 150, [1000.0] * MANY
@@ -245,6 +271,8 @@ def test_the_estimate_is_the_records_cost_in_all_programs_time():
     assert found.estimated_error == pytest.approx(NORMAL / 12 * 96)
     trace.kernels[0] = replace(trace.kernels[0], calibration={"cost_ticks": 24.0, "error_ticks": 99.0})
     assert overhead(trace, trace.kernels[0]).estimated_error == pytest.approx(NORMAL * 96)
+    trace.kernels[0] = replace(trace.kernels[0], calibration={"cost_ticks": 24.0})
+    assert overhead(trace, trace.kernels[0]).estimated_error == 0.0
     trace.kernels[0] = replace(trace.kernels[0], calibration={})
     unknown = overhead(trace, trace.kernels[0])
     assert (unknown.record_cost_ns, unknown.estimated_percent, unknown.estimated_error) == (None, None, None)

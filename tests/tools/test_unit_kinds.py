@@ -65,6 +65,15 @@ def test_what_each_kind_does():
     assert (copies["kind"], copies["share"], copies["count"], copies["mean_ns"]) == ("bus", 0.5, 1, 50.0)
 
 
+def test_work_of_equal_shares_comes_by_name():
+    rows = [(0, 0, 0, 0, 50), (1, 0, 1, 50, 100), (2, 2, 0, 0, 100)]
+    found = tables(trace_of(rows))["what units do"]
+    assert [(row["name"], row["share"]) for row in found if row["kind"] == "core"] == [
+        ("copy", 0.5),
+        ("dot", 0.5),
+    ]
+
+
 def test_recorded_work_stands_for_other_work():
     dots = tables(trace_of(weight=[3.0, 1.0, 1.0, 1.0]))["what units do"][0]
     assert (dots["count"], dots["mean_ns"]) == (5, pytest.approx((3 * 60 + 40 + 40) / 5))
@@ -149,6 +158,13 @@ class Odd(Fine):
         return 7
 
 
+class Deaf(Fine):
+    name = "deaf"
+
+    def read(self):
+        return Result("deaf")
+
+
 def test_a_tool_that_fails_says_where():
     trace = trace_of()
     good, bad, odd = (read(tool, trace) for tool in (Fine(), Broken(), Odd()))
@@ -158,6 +174,9 @@ def test_a_tool_that_fails_says_where():
     assert f"{__file__}, line " in said.text
     assert (said.level, said.data) == ("warning", {"failed": "broken"})
     assert odd.findings[0].text == "the tool 'odd' gave no Result but 7"
+    (said,) = read(Deaf(), trace).findings
+    assert "takes 1 positional argument but 2 were given" in said.text
+    assert ".py" not in said.text  # no line of the tool's was reached, and ours are not to blame
     assert [failed([result]) for result in (good, bad, odd)] == [False, True, True]
     with pytest.raises(Exception, match="plan\\(\\) of the tool 'broken' gave no Plan but 3"):
         plan_of(Broken())  # type: ignore[arg-type]

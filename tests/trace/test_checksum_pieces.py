@@ -35,3 +35,15 @@ def test_a_changed_byte_is_seen(tmp_path, at):
     data[at] ^= 1
     path.write_bytes(data)
     assert checksum.broken(path)
+
+
+def test_a_long_description_is_read_to_its_beginning(tmp_path):
+    """Sources of many kernels may take more than 16 MB: what lies in front of them is still found."""
+    path = tmp_path / "t"
+    description = checksum.PLACE.encode() + b" " * (1 << 24)
+    path.write_bytes(b"body" + description + len(description).to_bytes(4, "little") + b"PAR1")
+    checksum.seal(path)
+    assert checksum.sealed(path)
+    with path.open("r+b") as file:
+        file.write(b"B")
+    assert checksum.broken(path)

@@ -7,7 +7,7 @@ from tileprobe.errors import TileProbeError
 from tileprobe.ir.layout import EPOCH, Body, Span, Stamp, allocate
 from tileprobe.trace import Clock, Kernel, Launch, Region, Trace
 from tileprobe.trace.decode import decode, read_rows
-from tileprobe.trace.replay import Calibration, _random_effects, _steps, calibrate
+from tileprobe.trace.replay import Calibration, Standstill, _random_effects, _steps, _summed, calibrate
 
 ROUNDS = 40
 LAYOUT = allocate(
@@ -126,6 +126,23 @@ def test_what_records_add_up_to_begins_anew_in_each_row():
     sums, row = np.array([1.0, 3.0, 2.0, 5.0]), np.array([0, 0, 1, 1])
     assert _steps(sums, row).tolist() == [1.0, 2.0, 2.0, 3.0]
     assert len(_steps(np.zeros(0), np.zeros(0, int))) == 0
+
+
+def test_standstills_one_behind_the_other_each_fall_back_to_their_issue():
+    """Records of 1 tick each. In row 0 the wait at word 3 fell back to word 0, that at word 4 to word 1; in row 1 the
+    one at word 3 to word 2. What comes behind them goes on from there."""
+    waits = [Standstill(3, np.array([0]), np.array([0])), Standstill(3, np.array([1]), np.array([2]))]
+    waits.append(Standstill(4, np.array([0]), np.array([1])))
+    found = _summed(np.ones((3, 6)), waits)
+    assert found.tolist() == [[1, 2, 3, 1, 2, 3], [1, 2, 3, 3, 4, 5], [1, 2, 3, 4, 5, 6]]
+
+
+def test_slots_that_truly_differ_are_told_from_noise_however_large_it_is():
+    """Three slopes of 20 ticks apart, each known to 2: what they differ by is theirs. DerSimonian and Laird by hand."""
+    slopes, variances = np.array([0.0, 20.0, 40.0]), np.full(3, 4.0)
+    mean, error, spread = _random_effects(slopes, variances)
+    assert (mean, spread) == (pytest.approx(20.0), pytest.approx((200.0 - 2.0) / 0.5))
+    assert error == pytest.approx(((4.0 + 396.0) / 3) ** 0.5)
 
 
 def test_a_single_slot_has_its_own_slope_and_error():

@@ -179,7 +179,7 @@ def _shrink(item: Stamp | Body, largest: int) -> Stamp | Body:
 class _Place:
     """Where the walk is: what an op's records depend on."""
 
-    stream: int = 0
+    stream: int
     loops: tuple[int, ...] = ()
     cursor: bool = False  # records go to the cursor's segment
     branch: bool = False  # may be passed by
@@ -242,9 +242,9 @@ class _Walker:
     def region(self, region: Region, place: _Place) -> list[Stamp | Body]:
         items: list[Stamp | Body] = []
         stacks: dict[Block, list[_Record]] = {}
-        for number, block in enumerate(in_order(region)):
+        for block in in_order(region):
             stack = list(stacks.get(block, []))
-            items += self._block(block, stack, replace(place, branch=place.branch or number > 0))
+            items += self._block(block, stack, place)
             for after in successors(block):
                 stacks.setdefault(after, stack)
         return items

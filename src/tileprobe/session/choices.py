@@ -89,8 +89,7 @@ class Choice:
         if blocks is not None:
             found = replace(found, programs=every).within(programs, blocks)
             every = found.programs
-        if every.stride > 1:
-            every = Every(every.stride, draw.turn("programs", min(every.stride, programs)))
+        every = Every(every.stride, draw.turn("programs", min(every.stride, programs)))
         iterations = _iterations(self.iterations)
         loops = {loop: _covering(iterations, seen, draw, loop) for loop, seen in (trips or {}).items()}
         return Sampling(every, {-1: iterations, **loops}, found.chosen)

@@ -142,10 +142,11 @@ def _launch(launch: int, kernel: int, work: int, run: Recorded) -> Launch:
 def _units_in(making: Making, seen: Observed, row: KernelRow, columns: list[Columns]) -> list[Unit]:
     """The units that ran something, each with the domain of its clock where there are several."""
     target, machine = seen.kernel.target, seen.kernel.machine
-    numbers = np.unique(np.concatenate([piece["unit"] for piece in columns])) if columns else np.zeros(0, int)
-    units = target.units(numbers.tolist())
+    if not columns:
+        return []
+    units = target.units(np.unique(np.concatenate([piece["unit"] for piece in columns])).tolist())
     timer = target.clock.timer
-    if timer is None or not columns:
+    if timer is None:
         return units
     groups = [[seen.launches[n] for n in group] for group in _groups(seen.launches)]
     streams = [rows for runs in groups for rows in _rows(runs, row.clock, timer)]

@@ -99,7 +99,9 @@ def _whole(columns: Mapping[str, Any]) -> Columns:
     if piece["kind"].dtype.kind in "UO":
         strange = sorted(set(piece["kind"].tolist()) - set(KINDS))
         if strange:
-            raise TileProbeError(f"intervals are of the kinds {', '.join(KINDS)}, not {strange[0]!r}")
+            raise TileProbeError(
+                f"intervals are of the kinds {', '.join(KINDS)}, not {', '.join(map(repr, strange))}"
+            )
         piece["kind"] = np.array([KINDS.index(kind) for kind in piece["kind"].tolist()], np.uint8)
     return corrected(piece, ("start", "stop"))
 

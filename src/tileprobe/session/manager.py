@@ -138,7 +138,7 @@ class Manager:
             self.flights.add(flight)
             return Watch(work.kernel, grid, flight)
         compiled = work.compiled.get(dose)
-        if compiled is None or compiled.places is None or compiled.company is not self.company:
+        if compiled is None or compiled.places is None:
             return None
         blocks = session.budget.blocks(work, compiled.places.layout.block_bytes)
         ready = work.ready(session.choice, compiled.places, grid[0] * grid[1] * grid[2], plain, blocks)
@@ -211,7 +211,7 @@ class Manager:
     def _leader(self, wanting: list[Looking]) -> Looking:
         """The one as whose a launch is recorded: the innermost that has no launch yet with each record written once,
         which is what this one is then; or else one that is drawn."""
-        first = [one for one in wanting if one.work.recorded <= one.work.dosed]
+        first = [one for one in wanting if one.work.recorded == one.work.dosed]
         if first:
             return first[-1]._replace(dose=PROBED)
         return wanting[0] if len(wanting) == 1 else self.draw.choice(wanting)
@@ -220,11 +220,11 @@ class Manager:
         """The kernel as it runs; found at once where all sessions that are on look at it, as they mostly do."""
         known = leader.work.compiled.get(leader.dose)
         everybody = len(looking) == len(self.sessions)
-        if known is not None and everybody and known.company is self.company:
+        if known is not None and everybody:
             return known
         sessions = [one.session for one in looking]
         if not self._started(kernel, sessions):
-            return Compiled(self.company)
+            return Compiled()
         probed = self._variant(kernel, sessions, leader.session, PROBED)
         variant = probed
         if leader.dose != PROBED and probed is not None:
@@ -234,7 +234,7 @@ class Manager:
             variant = None  # there is nothing to probe in it
         if layout is not None and id(layout) not in self.places:
             self.places[id(layout)] = Places(layout)
-        found = Compiled(self.company, probed, variant, None if layout is None else self.places[id(layout)])
+        found = Compiled(probed, variant, None if layout is None else self.places[id(layout)])
         if everybody:
             leader.work.compiled[leader.dose] = found
         return found

@@ -133,14 +133,14 @@ class Places:
         tags = blocks[block, first : first + CURSOR_WORDS * stream.cursor_capacity : CURSOR_WORDS]
         slots = (tags & np.uint64(PAYLOAD_BIT - 1)).astype(np.int64)
         numbers = (tags >> np.uint64(32)).astype(np.uint32).view(np.int32)
-        best: tuple[float, int] | None = None
+        ran: list[tuple[float, int]] = []
         for slot in np.unique(slots).tolist():
             loops = self.layout.slots[slot].loops
             if not loops or not self.layout.loops[loops[-1]].cursor:
                 continue
-            ran = float(numbers[slots == slot].max() + 1) / sampling.loop(loops[-1]).stride
-            best = max(best or (0.0, -1), (ran, -loops[-1]))
-        return None if best is None else -best[1]
+            length = float(numbers[slots == slot].max() + 1) / sampling.loop(loops[-1]).stride
+            ran.append((length, -loops[-1]))
+        return -max(ran)[1] if ran else None
 
     def used(self, blocks: np.ndarray, most: Sequence[int], sampling: Sampling) -> Used:
         """The words that programs of this launch may have written."""

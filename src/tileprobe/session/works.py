@@ -9,7 +9,6 @@ exactly once, whichever variant it is.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -41,9 +40,8 @@ class _Made:
 
 @dataclass(frozen=True)
 class Compiled:
-    """What runs for a dose, while the same sessions are on."""
+    """What runs for a dose. Where other sessions are on, with other probes, the work is another one."""
 
-    company: Hashable
     probed: Variant | None = None  # with each record written once
     variant: Variant | None = None  # with the dose; None: it runs without probes
     places: Places | None = None

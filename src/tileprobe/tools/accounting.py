@@ -161,8 +161,10 @@ def accounted(trace: Trace, kernel: Kernel) -> Accounted | None:
         for launch, ns in worked.iter_rows()
         if launch in durations
     ]
-    low, middle, high = np.quantile(shares, [0.05, 0.5, 0.95]) if shares else (0.0, 0.0, 0.0)
-    return Accounted(float(middle), float(low), float(high), threads) if shares else None
+    if not shares:
+        return None
+    low, middle, high = np.quantile(shares, [0.05, 0.5, 0.95])
+    return Accounted(float(middle), float(low), float(high), threads)
 
 
 def at_once(kernel: Kernel, runs: pl.DataFrame) -> int:

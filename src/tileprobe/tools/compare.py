@@ -70,9 +70,7 @@ class _Side:
         self.works = {work.id: (work.grid, work.arguments) for work in self.trace.works}
         self.table = {
             key[:2]: frame
-            for key, frame in self.times.launches.partition_by(
-                "partition", "region", as_dict=True, maintain_order=True
-            ).items()
+            for key, frame in self.times.launches.partition_by("partition", "region", as_dict=True).items()
         }
 
     def launches(self, kernel: Kernel) -> dict[WorkKey, list[int]]:

@@ -39,5 +39,5 @@ def doubtful_ns(trace: Trace, kernel: Kernel, times: Times) -> float:
         quick = float(np.quantile(alone, 0.25)) if len(alone) >= ALONE else 0.0
         for launch in mine:
             lost = min(left[launch], max(sums[launch][0] - quick, 0.0))
-            found += times.standing.get(launch, 1.0) * lost
+            found += times.standing[launch] * lost
     return found

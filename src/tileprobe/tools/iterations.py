@@ -145,7 +145,7 @@ def _binned(name: str, frame: pl.DataFrame) -> pl.DataFrame:
 def _findings(kernel: Kernel, name: str, frame: pl.DataFrame) -> list[Finding]:
     if frame.height < 3:
         return []
-    steady = float(frame["p50_ns"][1:].median() or 0.0)  # type: ignore[arg-type]
+    steady = float(frame["p50_ns"][1:].median())  # type: ignore[arg-type]
     first = float(frame["p50_ns"][0])
     if steady <= 0 or first < 1.5 * steady:
         return []

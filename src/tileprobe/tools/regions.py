@@ -90,7 +90,7 @@ def _add_intervals(trace: Trace, kernel: Kernel, times: Times, rows: list[dict],
     mine = [row for row in rows if row["kind"] != "partition"]
     keys = [(row["partition"], row["region"]) for row in mine]
     sure = how_sure(trace, kernel, times, keys, [row["depth"] == top for row in mine])
-    doubtful = doubtful_ns(trace, kernel, times) if mine else 0.0
+    doubtful = doubtful_ns(trace, kernel, times)
     for row, error, of_whole in zip(mine, sure.total_ns.tolist(), sure.share.tolist()):
         known = isfinite(error)
         row["low_ns"] = max(0.0, row["total_ns"] - error - doubtful) if known else None

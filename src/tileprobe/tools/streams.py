@@ -21,8 +21,8 @@ _INSTANCE = re.compile(r"(?:^| / )(?:warp|warp group|instance) \d+$")
 class Partition:
     """`streams` are the numbers of its streams in a program; the only partition of a kernel has no name."""
 
-    name: str = ""
-    streams: tuple[int, ...] = (0,)
+    name: str
+    streams: tuple[int, ...]
 
 
 def partitions(trace: Trace, kernel: Kernel) -> list[Partition]:

@@ -53,7 +53,7 @@ def read(rows: Rows) -> Pushed:
     payload = (tags & np.uint64(PAYLOAD_BIT)) != 0
     # A payload follows its record; that of a record which was overwritten follows nothing.
     owned = np.r_[(row[1:] == row[:-1]) & (tags[1:] == (tags[:-1] | np.uint64(PAYLOAD_BIT))), False]
-    valued = np.r_[payload[1:], False] & owned[: len(row)] if len(row) else payload
+    valued = np.roll(payload, -1) & owned[: len(row)]
     value = np.where(valued, np.roll(words, -1), np.uint64(0))
     clock_at = ~payload
     row, tags, words = row[clock_at], tags[clock_at], words[clock_at]
@@ -137,15 +137,15 @@ def _runs(rows: Rows, pushed: Pushed, loops: tuple[int, ...]) -> np.ndarray:
         return runs
     outside = np.array([other[: len(loops)] != loops for other in around], bool)[pushed.slot]
     row, iteration, left = pushed.row[at], pushed.iteration[at], np.cumsum(outside)[at]
-    same = np.r_[False, row[1:] == row[:-1]]
-    apart = np.r_[True, (iteration[1:] < iteration[:-1]) | (left[1:] != left[:-1])] | ~same
+    new = row[1:] != row[:-1]
+    apart = np.r_[True, new | (iteration[1:] < iteration[:-1]) | (left[1:] != left[:-1])]
     piece = np.cumsum(apart) - 1
     again = _came_again(piece, pushed.slot[at], iteration)
     # the runs before a piece: as many as the pieces before it in its row have
     run = np.maximum.accumulate(piece * (len(at) + 1) + again) - piece * (len(at) + 1)
     last = np.r_[np.flatnonzero(apart)[1:] - 1, len(at) - 1]
     before = np.cumsum(np.r_[0, run[last] + 1])[piece]
-    first = np.flatnonzero(~same)
+    first = np.flatnonzero(np.r_[True, new])
     runs[at] = run + before - np.repeat(before[first], np.diff(np.r_[first, len(at)]))
     return runs
 

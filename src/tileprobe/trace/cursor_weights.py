@@ -42,7 +42,7 @@ def cursor_weights(
     around = [slot.loops for slot in rows.layout.slots]
     for loop in rows.layout.loops:
         inside = np.flatnonzero(np.array([loop.id in one for one in around], bool)[pushed.slot])
-        if loop.stream != rows.stream.id or not len(inside):
+        if not len(inside):
             continue
         if not loop.cursor:
             weight.count[inside] *= _mean_count(loops[loop.id], rows, loop)[pushed.row[inside]]

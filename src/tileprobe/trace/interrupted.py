@@ -50,7 +50,7 @@ def usual_gaps(
     streams: Sequence[tuple[Rows, Pushed]], slots: int, least_ticks: float, undisturbed: bool
 ) -> Usual:
     """From launches of one work. When they were `undisturbed` whatever they did is usual."""
-    gaps = [_gaps(rows, pushed, n, slots) for n, (rows, pushed) in enumerate(streams)]
+    gaps = [_gaps(rows, pushed, slots) for rows, pushed in streams]
     whole = _Gaps(*(np.concatenate([getattr(g, name) for g in gaps]) for name in _Gaps.__dataclass_fields__))
     median, limit = np.full(2 * slots, np.nan), np.full(2 * slots, np.inf)
     order = np.argsort(whole.kind, kind="stable")
@@ -68,8 +68,8 @@ def usual_gaps(
     return Usual(median, limit, _again(whole))
 
 
-def _gaps(rows: Rows, pushed: Pushed, number: int, slots: int) -> _Gaps:
-    """Launches of several streams are kept apart by the `number` of the stream."""
+def _gaps(rows: Rows, pushed: Pushed, slots: int) -> _Gaps:
+    """Streams of a launch are kept apart by their slots."""
     records = in_sequence(rows, pushed)
     between = unseen(rows, pushed, records)[1:]
     same = (records.row[1:] == records.row[:-1]) & (between != UNKNOWN)
@@ -77,7 +77,7 @@ def _gaps(rows: Rows, pushed: Pushed, number: int, slots: int) -> _Gaps:
     return _Gaps(
         np.diff(records.clock)[same] / np.maximum(between, 1),
         records.slot[1:][same] + slots * (between > 0),
-        rows.launch[row] + (number << 32),
+        rows.launch[row],
         rows.program[row],
     )
 
