@@ -10,7 +10,7 @@ from tileprobe.ir.layout import EPOCH, PUSHED, Body, Span, Stamp, allocate
 from tileprobe.ir.regions import Region
 from tileprobe.ir.sampling import Every, Sampling
 from tileprobe.trace import cursor_weights
-from tileprobe.trace.cursor_weights import _counted_by_time, _fit, _Runs
+from tileprobe.trace.cursor_weights import _counted_by_time, _fit, _most_behind, _Runs
 from tileprobe.trace.decode import decode, read_rows
 from tileprobe.trace.model import KINDS
 from tileprobe.trace.replay import Calibration
@@ -126,7 +126,8 @@ class Two:
 
 def test_runs_without_a_recorded_iteration_are_stood_for_by_how_long_they_lasted():
     runs = runs_of([0, 1], [0, 1000], [100, 1300], [0, 0], [0, 1], [0, 50], [50, 100])
-    assert _counted_by_time(runs, Two()).tolist()[0] == pytest.approx((100 + 300) / 100)
+    found = _counted_by_time(runs, Two(), np.full(2, np.inf))
+    assert found.tolist()[0] == pytest.approx((100 + 300) / 100)
 
 
 def test_the_time_between_two_runs_is_not_between_iterations():
@@ -140,6 +141,34 @@ def test_gaps_longer_than_iterations_count_for_the_loop():
     runs = runs_of([0], [0], [200], [0, 0], [0, 1], [0, 50], [10, 60])
     share = 20 / (20 + 40)
     assert _fit(runs, np.array([2.0, 2.0]), Two())[0] == pytest.approx(200 * share / (2 * 20))
+
+
+@pytest.mark.parametrize(
+    ("first", "fit"),
+    [
+        (0, 2 / 3),  # 10 of 15 ticks are an iteration's
+        (3, 2 / 3),  # no iteration came first: 12 ticks before the fourth say nothing
+        (-3, 0.9),  # before the first one the loop takes 1 tick of 10: more is not its own
+    ],
+)
+def test_what_a_loop_takes_between_iterations_is_told_from_every_fourth_of_them(first, fit):
+    """Iterations of 10 ticks begin 15 apart; four were recorded, each of which stands for four, in a run of 240."""
+    own = 10 / 9 if first < 0 else 12.0
+    numbers = [max(first, 0) + 4 * n for n in range(4)]
+    begin = [own + 15.0 * number for number in numbers]
+    runs = runs_of([0], [0], [240], [0] * 4, numbers, begin, [at + 10 for at in begin])
+    assert _fit(runs, np.array([4.0]), Two())[0] == pytest.approx(240 * fit / 160)
+
+
+def test_a_wait_behind_the_last_iteration_is_no_iterations():
+    """Every fourth of ten ticks each: 0 and 4, and then a thousand ticks, in which a fifth would have been recorded."""
+    runs = runs_of([0, 1], [0, 0], [1050, 1050], [0, 0, 1, 1], [0, 4, 0, 4], [0, 40, 0, 40], [10, 50, 10, 50])
+    every, lost = Every(4), np.array([0, 7])
+    behind = _most_behind(runs, every, lost)
+    assert behind.tolist() == [3.0, np.inf]  # records of the second row found no room
+    assert _counted_by_time(runs, Two(), behind).tolist() == [8 / 2, 105 / 2]
+    assert _most_behind(runs, Every(4, count=2), lost).tolist() == [np.inf, np.inf]
+    assert _most_behind(runs, Every(count=3), lost).tolist() == [0.0, np.inf]
 
 
 def test_iterations_that_have_no_records_say_nothing_about_a_loop():

@@ -65,7 +65,8 @@ def _add_loop(
     # A run whose first iteration is always chosen has one in four only if it is long: its end is told by time.
     short = every.count != ALL
     timed = short | ((stands > 1) & (np.asarray(pushed.lost) == 0))
-    ratio = np.where(timed[runs.row], _counted_by_time(runs, rows), stands[runs.row])
+    behind = _most_behind(runs, every, np.asarray(pushed.lost))
+    ratio = np.where(timed[runs.row], _counted_by_time(runs, rows, behind), stands[runs.row])
     at = _within(runs, row, own_time(rows, pushed)[inside])
     weight.count[inside] *= np.where(at >= 0, ratio[at], 1.0 if short else stands[row])
     if outermost and not short:
@@ -80,9 +81,12 @@ def _fit(runs: _Runs, stands: np.ndarray, rows: Rows) -> np.ndarray:
     counted = np.bincount(row, stands[runs.run] * (runs.end - runs.begin), size)
     whole = np.bincount(runs.row, runs.stop - runs.start, size)
     order = np.lexsort((runs.begin, runs.run))
-    near = (np.diff(runs.run[order]) == 0) & (np.diff(runs.number[order]) == 1)
+    apart = np.diff(runs.number[order]) * (np.diff(runs.run[order]) == 0)
+    near = apart == 1
     gaps = (runs.begin[order][1:] - runs.end[order][:-1])[near]
     between = np.bincount(row[order][1:][near], gaps, size)
+    usual = _between_strides(runs, order, apart) * np.bincount(row, minlength=size)
+    between = np.where(between > 0, between, usual)
     share = np.divide(lasted, lasted + between, out=np.ones(size), where=lasted + between > 0)
     everything, seen = (np.bincount(rows.launch, part) for part in (whole, whole * (lasted > 0)))
     missing = np.divide(everything, seen, out=np.ones(len(seen)), where=seen > 0)[rows.launch]
@@ -93,6 +97,17 @@ def _fit(runs: _Runs, stands: np.ndarray, rows: Rows) -> np.ndarray:
         where=(lasted > 0) & (counted > lasted),
     )
     return fit * missing
+
+
+def _between_strides(runs: _Runs, order: np.ndarray, apart: np.ndarray) -> float:
+    """What the loop itself usually takes between two iterations, from recorded ones that are not neighbours: how long
+    after one another they began, less what they took. It is no more than what it takes before the first, where that was
+    recorded: what iterations nobody looked at took longer is theirs."""
+    some = apart > 0
+    began, took = np.diff(runs.begin[order])[some], (runs.end - runs.begin)[order]
+    gaps = began / apart[some] - ((took[1:] + took[:-1]) / 2)[some]
+    gap = max(float(np.median(gaps)), 0.0) if len(gaps) else 0.0
+    return min(gap, _before_the_first(runs) or gap)
 
 
 def _not_fitting(rows: Rows, pushed: Pushed) -> np.ndarray:
@@ -149,10 +164,17 @@ def own_time(rows: Rows, pushed: Pushed) -> np.ndarray:
     return time
 
 
-def _counted_by_time(runs: _Runs, rows: Rows) -> np.ndarray:
+def _most_behind(runs: _Runs, every: Every, lost: np.ndarray) -> np.ndarray:
+    """Of each run the iterations that may have come behind the last recorded one: the next one that is chosen would
+    have a record, if as many as are wanted had not been there before, and if there was room."""
+    count = np.bincount(runs.run, minlength=len(runs.row))
+    return np.where((lost[runs.row] == 0) & (count < every.count), every.stride - 1.0, np.inf)
+
+
+def _counted_by_time(runs: _Runs, rows: Rows, behind: np.ndarray) -> np.ndarray:
     """What an iteration of each run stands for: by the numbers of the recorded ones, how long after one another they
-    began, and how long the run went on behind the last. Between iterations, and behind the last one, the loop takes
-    what it takes before the first."""
+    began, and how long the run went on behind the last, for `behind` of them at most. Between iterations, and behind
+    the last one, the loop takes what it takes before the first."""
     size = len(runs.row)
     count = np.bincount(runs.run, minlength=size)
     low, high = np.full(size, np.iinfo(np.int64).max), np.full(size, -1, np.int64)
@@ -171,7 +193,7 @@ def _counted_by_time(runs: _Runs, rows: Rows) -> np.ndarray:
     with np.errstate(divide="ignore", invalid="ignore"):
         each = np.where(apart > 0, (late - early) / apart, end - early + own)
         more = np.where(each > 0, np.floor((runs.stop - end - own) / each + 0.5), 0.0)
-        total = np.maximum(high + 1 + np.maximum(more, 0.0), count)
+        total = np.maximum(high + 1 + np.clip(more, 0.0, behind), count)
         ratio = np.where(some, total / count, 1.0)
     lasted = (runs.stop - runs.start).astype(float)
     launch = rows.launch[runs.row]
