@@ -26,6 +26,13 @@ _LINKS = 40  # in a row, as many as Linux follows
 _WRONG = {stat.S_IFBLK: "a disk", stat.S_IFSOCK: "a socket", stat.S_IFDIR: "a folder"}
 
 
+def cache_home() -> Path:
+    """Where what can be made again is kept: `TILEPROBE_CACHE_DIR`, else `tileprobe` in the user's cache folder."""
+    home = os.environ.get("TILEPROBE_CACHE_DIR")
+    user = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tileprobe"
+    return Path(home) if home else user
+
+
 @contextlib.contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Gives a temporary file to write, which becomes `path` when the block ends well."""

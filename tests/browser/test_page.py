@@ -194,6 +194,33 @@ def test_the_details_show_distributions(page):
     assert any("in each program of the grid, 36.0 µs to 36.0 µs" in text for text in labels)
 
 
+def test_a_roofline_shows_rates_below_what_the_machine_can(open_page):
+    trace = attention(launches=2, programs=4)
+    trace.regions = [
+        replace(r, flops=100_000 if r.kind == "dot" else 0, bytes=64 if r.kind == "dot" else 0)
+        for r in trace.regions
+    ]
+    roofs = {"unit": "core", "flops_per_s": [["fma", 100e9]], "bytes_per_s": [["memory", 20e9]], "said": ""}
+    trace.meta["roofs"] = {trace.kernels[0].target: roofs}
+    page = open_page(trace)
+    page.locator("#regions .row, #regions tr", has_text="dot").first.click()
+    details = page.locator("#details")
+    assert "roofline, rates of a core" in details.inner_text()
+    assert "% of fma" in details.inner_text()
+    assert "FLOP for each byte" in details.inner_text()
+    picture = details.locator("canvas[aria-label^=roofline]")
+    drawn = picture.evaluate(
+        "c => c.getContext('2d').getImageData(0, 0, c.width, c.height).data.some((v) => v)"
+    )
+    assert drawn
+
+
+def test_without_amounts_there_is_no_roofline(open_page):
+    page = open_page(attention(launches=2, programs=4))
+    page.locator("#regions .row, #regions tr", has_text="dot").first.click()
+    assert "roofline" not in page.locator("#details").inner_text()
+
+
 def test_the_tree_is_walked_and_chosen_from_by_keys(page):
     page.locator("#regions tbody tr").first.focus()
     page.keyboard.press("ArrowDown")

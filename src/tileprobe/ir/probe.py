@@ -32,7 +32,8 @@ from tileprobe.ir.parts import Frame, Part, read_parts
 
 @irdl_op_definition
 class RegionOp(IRDLOperation):
-    """Declares a region of the kernel: `probe.region 1 "dot @ 34" kind "dot" in 0 at "attn.py":34:36`."""
+    """Declares a region of the kernel: `probe.region 1 "dot @ 34" kind "dot" in 0 at "attn.py":34:36`, and behind it
+    `does 8192 on 512` where its flops and bytes are known."""
 
     name = "probe.region"
     region = prop_def(IntAttr)
@@ -47,6 +48,10 @@ class RegionOp(IRDLOperation):
     parts = opt_prop_def(
         StringAttr
     )  # what its own time is made of, as JSON: [[share, kind, [[file, line], ...]], ...]
+    flops = opt_prop_def(
+        IntAttr
+    )  # that one execution computes, and bytes that it asks for, but for regions inside
+    bytes = opt_prop_def(IntAttr)
 
     @property
     def own_parts(self) -> tuple[Part, ...]:
@@ -113,6 +118,8 @@ class RegionOp(IRDLOperation):
             printer.print_string(f" lines [{', '.join(str(line.data) for line in self.lines)}]")
         if self.estimate is not None:
             printer.print_string(" estimate")
+        if self.flops is not None and self.bytes is not None:
+            printer.print_string(f" does {self.flops.data} on {self.bytes.data}")
         _print_parts(printer, self.own_parts)
         printer.print_op_attributes(self.attributes)
 
@@ -138,6 +145,10 @@ class RegionOp(IRDLOperation):
             op.last_line = IntAttr(last)  # as written: the verifier judges it
         if parser.parse_optional_keyword("estimate"):
             op.estimate = UnitAttr()
+        if parser.parse_optional_keyword("does"):
+            op.flops = IntAttr(parser.parse_integer())
+            parser.parse_keyword("on")
+            op.bytes = IntAttr(parser.parse_integer())
         if parser.parse_optional_keyword("parts"):
             op.set_parts(
                 parser.parse_comma_separated_list(parser.Delimiter.SQUARE, lambda: _parse_part(parser))

@@ -31,6 +31,9 @@ class Region:
     moved: float = 0.0  # the share of its instructions that the compiler put outside of its records
     parts: tuple[Part, ...] = ()  # what its own time is made of, by line and kind of operation: an estimate
 
+    flops: int | None = None  # of one execution, but for regions inside it; None where that is not known
+    bytes: int | None = None  # that one execution asks memory for, likewise
+
     def __post_init__(self) -> None:
         if self.parts and not isinstance(self.parts[0], Part):
             object.__setattr__(self, "parts", read_parts(self.parts))
@@ -86,6 +89,8 @@ def regions_of(kernel: Operation, kernel_id: int = 0, first_id: int = 0) -> list
                 lines=tuple(line.data for line in op.lines) if op.lines is not None else (),
                 estimate=op.estimate is not None,
                 parts=op.own_parts,
+                flops=op.flops.data if op.flops is not None else None,
+                bytes=op.bytes.data if op.bytes is not None else None,
             )
         )
     return found

@@ -17,6 +17,7 @@ from xdsl.ir import Operation, OpResult, Region, SSAValue
 
 from tileprobe.errors import TileProbeError
 from tileprobe.ir.accessors import attr_value, op_name
+from tileprobe.ir.amounts import Amount
 from tileprobe.ir.locations import user_frames
 from tileprobe.ir.parts import Frame, Spot
 from tileprobe.ir.tokens import WAIT, End, Tokens, is_copy
@@ -107,6 +108,8 @@ class Structure(Protocol):
     """How passes see an IR. An op with kinds is a stage: it is timed as one and never looked into. What has
     a body here is for IR that knows no such thing; inherit from this class to have it."""
 
+    counts: bool = False  # whether `amount` knows of any op
+
     def kernels(self, module: ModuleOp) -> list[Operation]:
         """The functions that run as programs, each with a body."""
         ...
@@ -134,6 +137,10 @@ class Structure(Protocol):
     def costs(self, op: Operation) -> Mapping[Spot, float]:
         """What the time of a stage is made of, by kind of operation and line; empty when that is not known."""
         return {}
+
+    def amount(self, op: Operation) -> Amount | None:
+        """What one execution of an op computes and moves; None when that is not known."""
+        return None
 
     def is_free(self, op: Operation) -> bool:
         """Whether an op costs nothing worth a clock reading: constants, scalar address arithmetic."""

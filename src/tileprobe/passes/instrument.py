@@ -17,6 +17,7 @@ from xdsl.ir import Block, Operation, Region
 from xdsl.passes import ModulePass
 
 from tileprobe.ir.accessors import attr_value
+from tileprobe.ir.amounts import Amount
 from tileprobe.ir.blocks import exits, insert_first
 from tileprobe.ir.parts import Part, Spot, parts_of
 from tileprobe.ir.probe import DoneOp, IssueOp, ProbeOp, RegionOp, StartOp, StopOp, WaitOp
@@ -70,6 +71,7 @@ class _Instrumenter:
     spent: dict[int, defaultdict[Spot, float]] = field(
         default_factory=dict
     )  # region -> what its own time goes to
+    amounts: dict[int, Amount | None] = field(default_factory=dict)  # region -> what it computes and moves
 
     def run(self, kernel: Operation) -> None:
         parent = None
@@ -82,6 +84,9 @@ class _Instrumenter:
             self._block(block, parent, ())
         for region in self.regions:
             region.set_parts(_worth_saying(region, parts_of(self.spent.get(region.region.data, {}))))
+            mine = self.amounts.get(region.region.data, Amount() if self.how.counts else None)
+            if mine is not None:
+                region.flops, region.bytes = IntAttr(round(mine.flops)), IntAttr(round(mine.bytes))
         if parent is not None:
             _enclose(body, parent)
         for region in reversed(self.regions):
@@ -99,9 +104,16 @@ class _Instrumenter:
             for probe in self.peeled[loop]:
                 probe.peeled = IntAttr(number)
 
-    def _block(self, block: Block, parent: int | None, scopes: tuple[str, ...], times: int = 1) -> None:
+    def _block(
+        self,
+        block: Block,
+        parent: int | None,
+        scopes: tuple[str, ...],
+        times: int = 1,
+        exactly: int | None = 1,
+    ) -> None:
         """Wraps the chosen ops of one block, then looks into them. `scopes` are open already; `times` is how often
-        the block runs in its region."""
+        the block runs in its region, roughly, and `exactly` that, where it is known."""
         ops = [op for op in block.ops if not isinstance(op, RegionOp)]
         ranges = self._scope_ranges(ops, scopes)
         ranges += [found for n, op in enumerate(ops) if (found := self._own_range(n, op)) is not None]
@@ -125,10 +137,12 @@ class _Instrumenter:
             block.insert_op_before(stop, after) if after else block.add_op(stop)
         for n, op in enumerate(ops):
             self._asynchronous(block, op, around[n][0])
+            runs = exactly if around[n][0] == parent else 1
             if self.how.kinds(op):
                 self._spend(around[n][0], self.how.costs(op), times)
+                self._count(around[n][0], self.how.amount(op), runs)
             else:
-                self._inside(op, *around[n], times)
+                self._inside(op, *around[n], times, runs)
 
     def _spend(self, region: int | None, costs: Mapping[Spot, float], times: int) -> None:
         """What runs without a probe of its own is a part of the region around it."""
@@ -137,20 +151,34 @@ class _Instrumenter:
             for spot, cost in costs.items():
                 mine[spot] += times * cost
 
-    def _inside(self, op: Operation, parent: int | None, scopes: tuple[str, ...], times: int) -> None:
+    def _count(self, region: int | None, amount: Amount | None, exactly: int | None) -> None:
+        """Adds to what a region computes and moves; once that is not known of a part, it is not of the whole."""
+        if region is None:
+            return
+        known = self.amounts.setdefault(region, Amount())
+        if known is None or amount is None or (amount and exactly is None):
+            self.amounts[region] = None
+        else:
+            self.amounts[region] = known + amount * (exactly or 0)
+
+    def _inside(
+        self, op: Operation, parent: int | None, scopes: tuple[str, ...], times: int, exactly: int | None
+    ) -> None:
         loop = self.how.loop(op)
         if loop is None:
             for region in op.regions:
                 for block in region.blocks:
-                    self._block(block, parent, scopes, times)
+                    self._block(block, parent, scopes, times, None)  # a condition may not hold
             return
         inner, rounds = parent, times * (ROUNDS if loop.trip is None else loop.trip)
+        exactly = None if exactly is None or loop.trip is None else exactly * loop.trip
         if "iteration" in marks(op):
             inner, rounds = self._declare("iteration", "iteration", parent, self._lines_below(op), op), 1
+            exactly = 1
         else:
             self._spend(parent, {("loop", self.how.frames(op)): CONTROL}, rounds)
         for block in loop.body.blocks:
-            self._block(block, inner, scopes, rounds)
+            self._block(block, inner, scopes, rounds, exactly)
         if inner is not parent and inner is not None:
             _enclose(loop.body, inner)
 

@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Hashable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import reduce
 from operator import or_
 from typing import Any
@@ -30,7 +30,7 @@ from tileprobe.session.progress import Progress
 from tileprobe.session.recorded import Recorded
 from tileprobe.session.seen import SeenKernel
 from tileprobe.session.works import LEFT_OUT, PROBED, Work
-from tileprobe.targets.base import Kernel, Variant
+from tileprobe.targets.base import Kernel, Target, Variant
 from tileprobe.tools.base import Tool
 from tileprobe.tools.load import DEFAULT, checked, load_tool, plan_of, read
 from tileprobe.tools.plan import Plan, block_words
@@ -229,6 +229,8 @@ class Session:
             return self._trace
         with manager.lock:
             collected, meta = gather(self.works()), self._meta()
+            machines = {work.kernel.machine: work.kernel.target for work in self.works() if work.runs}
+        meta["roofs"] = _roofs(machines)
         trace = build_trace(collected, meta)
         self._say_what_no_line_has(trace)
         self._say_what_room_is_shared(trace)
@@ -341,3 +343,10 @@ def _flushed(records: dict[str, str | int]) -> dict[str, str | int]:
 
 def matches(name: str, patterns: Sequence[str]) -> bool:
     return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def _roofs(machines: dict[str, Target]) -> dict[str, Any]:
+    """What the machines of a trace can do at most, of those that know it."""
+    asked = {name: getattr(target, "roofs", None) for name, target in machines.items()}
+    found = {name: ask(name.partition(":")[2]) for name, ask in asked.items() if ask is not None}
+    return {name: asdict(roofs) for name, roofs in found.items() if roofs is not None}

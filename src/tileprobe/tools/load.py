@@ -24,6 +24,7 @@ BUILT_IN = {
     "iterations": "tileprobe.tools.iterations:Iterations",
     "programs": "tileprobe.tools.programs:Programs",
     "units": "tileprobe.tools.units:Units",
+    "roofline": "tileprobe.tools.roofline:RooflineTool",
 }
 DEFAULT = ("regions", "source")
 

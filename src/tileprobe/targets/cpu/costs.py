@@ -60,9 +60,9 @@ def nest_costs(nest: NestOp) -> defaultdict[Spot, float]:
             _add_reductions(found, nest, op, facts)
         elif isinstance(op, WriteOp):
             frames = _made_at(op)
-            found[("buffer", frames)] += SCRATCH * _points(nest, facts, op) if frames else 0.0
+            found[("buffer", frames)] += SCRATCH * points(nest, facts, op) if frames else 0.0
         elif frames := user_frames(op.location):
-            cost = _element_cost(op, facts) * _points(nest, facts, op)
+            cost = _element_cost(op, facts) * points(nest, facts, op)
             found[(_word(op), frames)] += cost
     return defaultdict(float, {spot: cost for spot, cost in found.items() if cost > 0})
 
@@ -71,7 +71,7 @@ def _add_reductions(found: defaultdict[Spot, float], nest: NestOp, last: YieldOp
     location = last.location
     places = location.locations if isinstance(location, FusedLoc) else ()
     for value, place in zip(last.values, places):  # type: ignore[arg-type]
-        points = _extent(nest, facts.varies.get(value, 0))
+        points = extent(nest, facts.varies.get(value, 0))
         found[("reduce", user_frames(place))] += SIMPLE * _width(value.type) * points
 
 
@@ -81,14 +81,14 @@ def _made_at(write: WriteOp) -> tuple[Frame, ...]:
     return user_frames(owner.location) if isinstance(owner, Operation) else ()
 
 
-def _points(nest: NestOp, facts: BodyFacts, op: Operation) -> float:
+def points(nest: NestOp, facts: BodyFacts, op: Operation) -> float:
     bits = 0
     for value in (*op.operands, *op.results):
         bits |= facts.varies.get(value, 0)
-    return _extent(nest, bits)
+    return extent(nest, bits)
 
 
-def _extent(nest: NestOp, bits: int) -> float:
+def extent(nest: NestOp, bits: int) -> float:
     return float(math.prod(extent for n, extent in enumerate(nest.dims) if bits >> n & 1))
 
 

@@ -10,9 +10,11 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
 from tileprobe.ir.accessors import attr_value, op_name
+from tileprobe.ir.amounts import Amount
 from tileprobe.ir.locations import user_frames
 from tileprobe.ir.parts import Frame, Spot
 from tileprobe.ir.structure import ScfStructure
+from tileprobe.targets.cpu.amounts import amount
 from tileprobe.targets.cpu.costs import SCALAR, combine_costs, nest_costs
 from tileprobe.targets.cpu.dialect import STAGES, BufferType, DotOp, NestOp
 
@@ -22,6 +24,8 @@ DEEPEST = 8  # calls of calls that are followed
 
 class TileStructure(ScfStructure):
     """Stages know their kinds and lines; scalar loads, stores and atomics between them are stages too."""
+
+    counts = True
 
     def cost(self, op: Operation) -> float | None:
         if isinstance(op, DotOp):
@@ -37,6 +41,9 @@ class TileStructure(ScfStructure):
         if op_name(op) == "tt.call":
             return None  # whatever the function does
         return 1.0 if self.kinds(op) else None
+
+    def amount(self, op: Operation) -> Amount | None:
+        return amount(op)
 
     def costs(self, op: Operation) -> Mapping[Spot, float]:
         if isinstance(op, NestOp):

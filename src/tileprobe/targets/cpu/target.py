@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from xdsl.ir import Dialect
     from xdsl.passes import ModulePass
 
+    from tileprobe.ir.amounts import Roofs
     from tileprobe.ir.structure import Structure
 
 
@@ -80,6 +81,11 @@ class CpuTarget(CommonTarget):
             memory_bytes=memory_bytes(),
             cache_bytes=last_level_cache_bytes(),
         )
+
+    def roofs(self, machine: str = "") -> Roofs:
+        from tileprobe.targets.cpu.roofs import roofs
+
+        return roofs()
 
     def text(self, level: str, ir: Mapping[str, str]) -> str | None:
         if level != "asm" or "llir" not in ir:

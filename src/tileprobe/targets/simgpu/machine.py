@@ -9,7 +9,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from tileprobe.ir.amounts import Roofs
+
 _FOLDER = Path(__file__).parent / "machines"
+_PARTITIONS, _LANES = 4, 32  # of a multiprocessor, and of a warp
 
 
 @dataclass(frozen=True)
@@ -76,6 +79,17 @@ class Machine:
     @property
     def capability(self) -> tuple[int, int]:
         return self.arch // 10, self.arch % 10
+
+    def roofs(self) -> Roofs:
+        """At the clock that launches are timed with."""
+        cycles, timing = self.multiprocessors * self.clock_mhz * 1e6, self.timing
+        lanes = _PARTITIONS * _LANES / timing.fma_interval
+        return Roofs(
+            unit="chip",
+            flops_per_s=(("f16 tensor cores", 2 * timing.tensor_fma * cycles), ("f32", 2 * lanes * cycles)),
+            bytes_per_s=(("DRAM", timing.dram_bytes_second), ("L2", timing.l2_bytes_cycle * cycles)),
+            said="by its machine file",
+        )
 
 
 def names() -> tuple[str, ...]:

@@ -9,7 +9,6 @@ import contextlib
 import hashlib
 import io
 import json
-import os
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -17,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from tileprobe.errors import TileProbeError
-from tileprobe.files import write_file
+from tileprobe.files import cache_home, write_file
 from tileprobe.targets.simgpu import cubin as cubins
 from tileprobe.targets.simgpu.cubin import Cubin
 from tileprobe.targets.simgpu.errors import BadCubin
@@ -122,10 +121,8 @@ def _sources() -> str:
 
 
 def _kept(data: bytes, name: str) -> Path:
-    home = os.environ.get("TILEPROBE_CACHE_DIR")
-    user = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tileprobe"
     digest = hashlib.sha256(data + name.encode()).hexdigest()[:32]
-    return (Path(home) if home else user) / f"simgpu-programs-{_sources()}" / f"{digest}.npz"
+    return cache_home() / f"simgpu-programs-{_sources()}" / f"{digest}.npz"
 
 
 def _save(path: Path, made: Program) -> None:

@@ -11,6 +11,7 @@ import ctypes
 from collections import Counter as Tally
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -24,6 +25,8 @@ from tileprobe.targets.gpu.launcher import GpuLauncher
 from tileprobe.targets.simgpu.blocks import Image
 from tileprobe.targets.simgpu.device import Counter
 from tileprobe.targets.simgpu.launch import listening
+from tileprobe.targets.simgpu.machine_text import machine_text
+from tileprobe.targets.simgpu.program import decode
 from tileprobe.targets.simgpu.settings import settings
 from tileprobe.targets.simgpu.timing.truth import exact
 
@@ -36,13 +39,17 @@ class SimKernel(GpuKernel):
 
     def compile(self, pipeline: str) -> Variant:
         if not settings.no_probes:
-            return super().compile(pipeline)
+            made = super().compile(pipeline)
+            kernel = None if made.code is None else made.code.kernel
+            return made if kernel is None else replace(made, ir={**made.ir, **_machine_code(kernel)})
         levels = {
             level: self.compiled.asm[level]
             for level in ("ttir", "ttgir", "ptx")
             if level in self.compiled.asm
         }
-        return Variant(self.compiled.hash, None, ir=levels, notes=self._unseen())
+        return Variant(
+            self.compiled.hash, None, ir={**levels, **_machine_code(self.compiled)}, notes=self._unseen()
+        )
 
     def _unseen(self) -> tuple[str, ...]:
         """What a user wrote into the kernel that needs probes to be seen."""
@@ -52,6 +59,12 @@ class SimKernel(GpuKernel):
         if not names:
             return ()
         return (f'scopes need probes, --probes free (probes="free") shows them: {", ".join(names)}',)
+
+
+def _machine_code(kernel: Any) -> dict[str, str]:
+    """What ptxas made of it, which is what runs here."""
+    cubin = kernel.asm.get("cubin")
+    return {} if cubin is None else {"sass": machine_text(decode(cubin, kernel.metadata.name))}
 
 
 class SimLauncher(GpuLauncher):

@@ -10,6 +10,7 @@ from tileprobe.targets.gpu.target import CudaTarget, GpuTarget
 from tileprobe.targets.simgpu.chip_clock import ChipClock
 
 if TYPE_CHECKING:
+    from tileprobe.ir.amounts import Roofs
     from tileprobe.targets.gpu.static import Static
     from tileprobe.targets.simgpu.sass import TimedLaunches
     from tileprobe.targets.simgpu.session_launcher import SimLauncher
@@ -131,6 +132,11 @@ class SimTarget(GpuTarget):
         from tileprobe.targets.catalog import DEFAULT, find
 
         return find(DEFAULT)[0].array(data, dtype)  # memory of this machine, as the CPU's
+
+    def roofs(self, machine: str = "") -> Roofs:
+        from tileprobe.targets.simgpu.machine import machine as load
+
+        return load(machine or _DEFAULT).roofs()
 
     def cuda_properties(self, machine: str = "") -> CudaProperties:
         from tileprobe.targets.simgpu.machine import machine as load

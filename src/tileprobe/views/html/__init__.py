@@ -33,7 +33,7 @@ from tileprobe.views.without_source import file_name, without_source
 
 SCRIPTS = (  # in the order in which they are put together
     *("data.js", "words.js", "colours.js", "selection.js", "summary.js", "tree.js", "listing.js"),
-    *("charts.js", "painting.js", "arcs.js", "timeline.js", "keys.js", "main.js"),
+    *("charts.js", "roofline.js", "painting.js", "arcs.js", "timeline.js", "keys.js", "main.js"),
 )
 
 
@@ -139,6 +139,7 @@ def _data(trace: Trace) -> dict[str, Any]:
                 "listings": shown,
                 "ir": ir,
                 "distributions": distributions(trace, kernel),
+                "roofline": figures.roofline(trace, kernel, times),
             }
         )
     return {

@@ -5,11 +5,13 @@ In comes a trace; out goes plain data for the page. Every figure is made by a to
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from statistics import median
 from typing import Any
 
 import polars as pl
 
+from tileprobe.tools import roofline as rooflines
 from tileprobe.tools.accounting import interrupted
 from tileprobe.tools.iterations import Iterations
 from tileprobe.tools.kernels import known_of
@@ -45,6 +47,15 @@ def tree(trace: Trace, kernel: Kernel, times: Times) -> tuple[list[dict[str, Any
     """The rows of the region tree, and the time of the whole kernel."""
     frame = region_tree(trace, kernel, times)
     return frame.select(TREE).to_dicts(), whole_ns(frame)
+
+
+def roofline(trace: Trace, kernel: Kernel, times: Times) -> dict[str, Any] | None:
+    """What is computed and moved, and the machine's roofs; None where that is not known."""
+    found = rooflines.roofline(trace, kernel, times)
+    if found is None:
+        return None
+    roofs = None if found.roofs is None else asdict(found.roofs)
+    return {"unit": found.unit, "roofs": roofs, "points": [asdict(point) for point in found.points]}
 
 
 def facts(trace: Trace, kernel: Kernel) -> list[dict[str, Any]]:

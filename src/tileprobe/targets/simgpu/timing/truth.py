@@ -18,6 +18,7 @@ from tileprobe.targets.gpu.units import unit_of
 from tileprobe.targets.simgpu.engine import timed_layout as tl
 from tileprobe.targets.simgpu.program import Program
 from tileprobe.targets.simgpu.timing.chip import Timed, by_line
+from tileprobe.targets.simgpu.timing.flops import issued_flops
 from tileprobe.targets.simgpu.timing.loops import Loop, loops_of, opcode_of
 
 # What a line mostly does, by the units that its instructions go to; the first that is there counts.
@@ -184,6 +185,7 @@ def _counters(program: Program, took: Timed, unit: int) -> dict[str, list]:
         if value
     ]
     rows += [("", 0, name, value) for name, value in took.counters.items()]
+    rows.append(("", 0, "flops", issued_flops(program.texts, took.statistics[:, 0])))
     return {
         "unit": [unit] * len(rows), "file": [row[0] for row in rows], "line": [row[1] for row in rows],
         "name": [row[2] for row in rows], "value": [float(row[3]) for row in rows],

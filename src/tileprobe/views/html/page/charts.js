@@ -10,6 +10,7 @@ function drawDetails() {
     parts.push(el("h2", {}, swatch(region.id), el("span", {}, region.name)), el("dl", { class: "pairs" }, figuresOf(region, row)));
     if (found) parts.push(...histogram(found.histogram, region), ...overIterations(found.iterations, region), ...overGrid(found.programs, region));
     else if (row) parts.push(el("p", { class: "dim" }, "Distributions are kept for the longest regions of a kernel."));
+    parts.push(...rooflineOf(region));
   }
   $("details").replaceChildren(...parts);
   for (const canvas of $("details").querySelectorAll("canvas")) canvas.draw();

@@ -1,0 +1,199 @@
+"""roofline: what each region computes for each byte it asks for, how fast, and how near to what the machine can do.
+
+On a CPU operations and bytes are counted in the IR, stage by stage, and a region's rate is that of the core it runs on;
+a simulated GPU counts what it issued and what came from DRAM, and the rate is the whole chip's. Bytes of a CPU are
+those that loads and stores ask for: a region whose data is in a cache may lie above the roof of the memory. Rates come
+from recorded time, so their intervals are those of the times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from tileprobe.ir.amounts import Roofs
+from tileprobe.tools.plan import Plan
+from tileprobe.tools.regions import Regions, region_tree
+from tileprobe.tools.result import Column, Finding, Result, Table
+from tileprobe.tools.signatures import told_apart
+from tileprobe.tools.times import Times, region_times
+from tileprobe.trace import Kernel, Trace
+
+COLUMNS = [
+    Column("name", "text", "region"),
+    Column("flops", "number", "GFLOP"),
+    Column("bytes", "number", "GB"),
+    Column("intensity", "number", "FLOP/byte"),
+    Column("rate", "number", "GFLOP/s"),
+    Column("moved", "number", "GB/s"),
+    Column("reached", "share", "of its roof"),
+    Column("limit", "text", "roof"),
+]
+DRAM = ("dram_bytes_read", "dram_bytes_written")
+
+
+@dataclass(frozen=True)
+class Point:
+    """One region, or the whole kernel (`region` None): operations and bytes of all that ran, and the seconds of
+    whatever executes them, one core or a chip."""
+
+    region: int | None
+    name: str
+    flops: float
+    bytes: float
+    seconds: float
+
+    @property
+    def intensity(self) -> float | None:
+        return self.flops / self.bytes if self.bytes else None
+
+    @property
+    def rate(self) -> float:
+        """Operations a second."""
+        return self.flops / self.seconds
+
+    @property
+    def moved(self) -> float:
+        """Bytes a second."""
+        return self.bytes / self.seconds
+
+    def nearest(self, roofs: Roofs) -> tuple[str, float] | None:
+        """The roof that it is nearest to, of what computes most and the memory, and how much of it is reached."""
+        able = max(roofs.flops_per_s, key=lambda one: one[1], default=None)
+        memory = roofs.bytes_per_s[0] if roofs.bytes_per_s else None
+        shares = [(able[0], self.rate / able[1])] if able and self.flops else []
+        shares += [(memory[0], self.moved / memory[1])] if memory and self.bytes else []
+        return max(shares, key=lambda one: one[1], default=None)
+
+
+@dataclass(frozen=True)
+class Roofline:
+    points: tuple[Point, ...]  # the kernel first, then its regions, longest first
+    roofs: Roofs | None
+    unit: str  # whose rates they are: "core", "chip"
+
+
+def roofline(trace: Trace, kernel: Kernel, times: Times | None = None) -> Roofline | None:
+    """None where operations and bytes are not known, or what is counted is no time."""
+    if not kernel.clock.is_time:
+        return None
+    roofs = roofs_of(trace, kernel)
+    points = _counted(trace, kernel)
+    unit = "chip"
+    if not points:
+        points = _regions(trace, kernel, region_times(trace) if times is None else times)
+        unit = "core"
+    return Roofline(tuple(points), roofs, roofs.unit if roofs else unit) if points else None
+
+
+def roofs_of(trace: Trace, kernel: Kernel) -> Roofs | None:
+    """As the trace has them, which may come from anywhere."""
+    known = trace.meta.get("roofs")
+    found = known.get(kernel.target) if isinstance(known, Mapping) else None
+    if not isinstance(found, Mapping):
+        return None
+    flops, moved = (_named(found.get(name)) for name in ("flops_per_s", "bytes_per_s"))
+    said = str(found.get("said", ""))
+    return Roofs(str(found.get("unit", "")), flops, moved, said) if flops and moved else None
+
+
+def _named(rows: Any) -> tuple[tuple[str, float], ...]:
+    if not isinstance(rows, list | tuple):
+        return ()
+    pairs = [row for row in rows if isinstance(row, list | tuple) and len(row) == 2]
+    return tuple((str(n), float(v)) for n, v in pairs if isinstance(v, int | float) and 0 < v < float("inf"))
+
+
+def _counted(trace: Trace, kernel: Kernel) -> list[Point]:
+    """The kernel as a machine counted it that counts operations: all launches that have such counters."""
+    lasted = {x.id: x.duration_ns for x in trace.kernel_launches(kernel.id) if x.duration_ns}
+    mine = (
+        pl.col("launch").is_in(list(lasted)) & pl.col("name").is_in(["flops", *DRAM]) & (pl.col("line") == 0)
+    )
+    sums: dict[str, float] = {}
+    launches: set[int] = set()
+    for launch, name, value in trace.counters.filter(mine).select("launch", "name", "value").iter_rows():
+        sums[name] = sums.get(name, 0.0) + value
+        launches.add(launch)
+    if "flops" not in sums:
+        return []
+    seconds = sum(lasted[launch] or 0.0 for launch in launches) / 1e9
+    moved = sum(sums.get(name, 0.0) for name in DRAM)
+    return [Point(None, kernel.name, sums["flops"], moved, seconds)] if seconds else []
+
+
+def _regions(trace: Trace, kernel: Kernel, times: Times) -> list[Point]:
+    """Regions by what is counted of one execution of each. The kernel is their sum, where all are known."""
+    known = {r.id: r for r in trace.kernel_regions(kernel.id)}
+    points: list[Point] = []
+    whole, flops, moved, complete = 0.0, 0.0, 0.0, True
+    for row in region_tree(trace, kernel, times).filter(pl.col("kind") != "partition").iter_rows(named=True):
+        region = known[row["region"]]
+        if row["depth"] == 0:
+            whole += row["total_ns"] / 1e9
+        if region.flops is None or region.bytes is None:
+            complete = False
+            continue
+        flops, moved = flops + row["count"] * region.flops, moved + row["count"] * region.bytes
+        if (region.flops or region.bytes) and row["self_ns"] > 0:
+            done, asked = row["count"] * region.flops, row["count"] * region.bytes
+            points.append(Point(region.id, region.name, done, asked, row["self_ns"] / 1e9))
+    points.sort(key=lambda one: -one.seconds)
+    if complete and whole and (flops or moved):
+        points.insert(0, Point(None, kernel.name, flops, moved, whole))
+    return points
+
+
+class RooflineTool:
+    name = "roofline"
+
+    def plan(self) -> Plan:
+        return Regions().plan()
+
+    def read(self, trace: Trace) -> Result:
+        result = Result(self.name)
+        times = region_times(trace)
+        for kernel in told_apart(trace.kernels):
+            found = roofline(trace, kernel, times)
+            if found is None:
+                continue
+            rows = [_row(point, found.roofs) for point in found.points]
+            frame = pl.DataFrame(rows, schema=_SCHEMA)
+            result.tables.append(Table(f"{kernel.name}: rates of a {found.unit}", frame, COLUMNS))
+            result.findings += _said(kernel, found)
+        return result
+
+
+_SCHEMA = {
+    "name": pl.String, "flops": pl.Float64, "bytes": pl.Float64, "intensity": pl.Float64, "rate": pl.Float64,
+    "moved": pl.Float64, "reached": pl.Float64, "limit": pl.String,
+}  # fmt: skip
+
+
+def _row(point: Point, roofs: Roofs | None) -> dict[str, Any]:
+    near = point.nearest(roofs) if roofs else None
+    return {
+        "name": point.name,
+        "flops": point.flops / 1e9,
+        "bytes": point.bytes / 1e9,
+        "intensity": point.intensity,
+        "rate": point.rate / 1e9,
+        "moved": point.moved / 1e9,
+        "reached": near[1] if near else None,
+        "limit": near[0] if near else "",
+    }
+
+
+def _said(kernel: Kernel, found: Roofline) -> list[Finding]:
+    point = found.points[0]
+    each = f" ({point.intensity:.3g} FLOP for each byte)" if point.intensity is not None else ""
+    text = (
+        f"{point.name}: {point.rate / 1e9:.3g} GFLOP/s and {point.moved / 1e9:.3g} GB/s a {found.unit}{each}"
+    )
+    near = point.nearest(found.roofs) if found.roofs else None
+    if near and found.roofs:
+        text += f"; {100 * near[1]:.0f} % of what its {near[0]} can ({found.roofs.said})"
+    return [Finding(text, kernel=kernel.id, data={"region": point.region})]

@@ -1,0 +1,225 @@
+"""Operations and bytes by hand: what the IR of a stage counts, what a trace makes of it, how near a roof it is."""
+
+import os
+
+import numpy as np
+import pytest
+import triton
+import triton.language as tl
+
+import tileprobe
+from tileprobe.ir.amounts import Amount, Roofs
+from tileprobe.targets.simgpu.machine import machine
+from tileprobe.targets.simgpu.timing.flops import flops_of, issued_flops
+from tileprobe.tools.plan import Plan
+from tileprobe.tools.roofline import Point, RooflineTool, roofline
+from tileprobe.trace import Clock, Kernel, Launch, Region, Trace
+
+ROOFS = {"unit": "core", "flops_per_s": [["fma", 100e9]], "bytes_per_s": [["memory", 20e9], ["cache", 200e9]]}
+
+
+@triton.jit
+def stages(x, out, n, BLOCK: tl.constexpr, TIMES: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    total = tl.zeros((BLOCK,), tl.float32)
+    for _ in range(n):
+        total += tl.exp(tl.load(x + at)) * 2.0
+    if n > 5:
+        total = tl.sqrt(total)
+    for _ in tl.static_range(TIMES):
+        total = total / 3.0
+    tl.store(out + at, total)
+
+
+@triton.jit
+def product(a, b, c, N: tl.constexpr):
+    rows, cols = tl.arange(0, N)[:, None], tl.arange(0, N)[None, :]
+    both = tl.dot(tl.load(a + rows * N + cols), tl.load(b + rows * N + cols))
+    tl.store(c + rows * N + cols, both)
+
+
+EVERYTHING = Plan(loops=True, iterations=True, kinds=("all",))
+
+
+def counted(launch, plan=EVERYTHING):
+    with tileprobe.use("cpu"), tileprobe.profile(plan=plan, programs="all") as session:
+        launch()
+    return {region.name.split(" @")[0]: (region.flops, region.bytes) for region in session.trace.regions}
+
+
+def test_a_product_counts_two_for_each_pair_and_loads_count_bytes():
+    a, b, c = (tileprobe.array(np.ones((32, 32), np.float16)) for _ in range(3))
+    found = counted(lambda: product[(1,)](a, b, c, N=32))
+    assert found["dot"] == (2 * 32**3, 0)
+    moved = [amount for name, amount in found.items() if "load" in name]
+    assert sum(size for _, size in moved) == 2 * 2 * 32 * 32
+    assert found["cast + store"] == (0, 2 * 32 * 32)
+
+
+def test_elementwise_operations_count_by_element():
+    """As they run: the load is the same in every iteration and stands before the loop."""
+    x, out = tileprobe.array(np.ones(64, np.float32)), tileprobe.array(np.ones(64, np.float32))
+    found = counted(lambda: stages[(1,)](x, out, 3, BLOCK=64, TIMES=2))
+    assert found["load + exp"] == (64, 4 * 64)
+    assert found["mul + add"] == (2 * 64, 0)
+    assert found["sqrt"] == (64, 0)
+    assert found["div + store"] == (2 * 64, 4 * 64)
+    assert found["stages"] == found["loop"] == (0, 0)
+
+
+def test_what_nobody_knows_the_number_of_is_not_counted():
+    """In the kernel as a whole a loop runs as often as an argument says, and a condition may hold."""
+    x, out = tileprobe.array(np.ones(64, np.float32)), tileprobe.array(np.ones(64, np.float32))
+    assert counted(lambda: stages[(1,)](x, out, 3, BLOCK=64, TIMES=2), Plan()) == {"stages": (None, None)}
+    a, b, c = (tileprobe.array(np.ones((32, 32), np.float16)) for _ in range(3))
+    whole = counted(lambda: product[(1,)](a, b, c, N=32), Plan())
+    assert whole == {"product": (2 * 32**3, 3 * 2 * 32 * 32)}
+
+
+def test_amounts_add_up():
+    assert Amount(2, 3) + Amount(5, 7) * 2 == Amount(12, 17)
+    assert not Amount()
+    assert Amount(bytes=1)
+
+
+def made(regions, meta=None, counters=None, duration=None):
+    """The kernel takes 1,000 ns, its dot 400 and its load 500, in one program of one launch."""
+    rows = [(0, 0, 1000), (1, 100, 500), (2, 500, 1000)]
+    return Trace.build(
+        {
+            "launch": [0] * 3,
+            "region": [row[0] for row in rows],
+            "start": [row[1] for row in rows],
+            "stop": [row[2] for row in rows],
+        },
+        kernels=[Kernel(0, "k", "cpu", Clock(1e9))],
+        launches=[Launch(0, duration_ns=duration)],
+        regions=regions,
+        meta=meta or {},
+        **({"counters": counters} if counters else {}),
+    )
+
+
+def regions(own=0):
+    return [
+        Region(0, "k", "kernel", flops=own, bytes=own),
+        Region(1, "dot", "dot", 0, depth=1, flops=20_000, bytes=0),
+        Region(2, "load", "load", 0, depth=1, flops=0, bytes=5_000),
+    ]
+
+
+def test_rates_are_of_own_time_and_the_kernel_is_the_sum():
+    trace = made(regions(), {"roofs": {"cpu": ROOFS}})
+    found = roofline(trace, trace.kernels[0])
+    assert found is not None
+    whole, load, dot = found.points
+    assert (whole.region, whole.flops, whole.bytes, whole.seconds) == (None, 20_000, 5_000, 1e-6)
+    assert (whole.intensity, whole.rate, whole.moved) == (4.0, pytest.approx(20e9), pytest.approx(5e9))
+    assert (dot.name, dot.intensity, dot.rate) == ("dot", None, pytest.approx(50e9))
+    assert (load.name, load.rate, load.moved) == ("load", 0.0, pytest.approx(10e9))
+    assert found.unit == "core"
+    assert found.roofs is not None
+    assert dot.nearest(found.roofs) == ("fma", pytest.approx(0.5))
+    assert load.nearest(found.roofs) == ("memory", pytest.approx(0.5))
+    assert whole.nearest(found.roofs) == ("memory", pytest.approx(0.25))  # 20 % of what computes
+    (said,) = RooflineTool().read(trace).findings
+    assert "20 GFLOP/s and 5 GB/s a core (4 FLOP for each byte); 25 % of what its memory can" in said.text
+
+
+def test_where_a_part_is_not_known_there_is_no_whole():
+    trace = made(regions(own=None), {"roofs": {"cpu": ROOFS}})
+    found = roofline(trace, trace.kernels[0])
+    assert found is not None
+    assert [point.region for point in found.points] == [2, 1]
+    nothing = made([Region(n, "r", "dot") for n in range(3)])
+    assert roofline(nothing, nothing.kernels[0]) is None
+    assert RooflineTool().read(nothing).findings == []
+
+
+@pytest.mark.parametrize(
+    "roofs",
+    [
+        None, 3, [], {"cpu": None}, {"cpu": {"flops_per_s": "x", "bytes_per_s": [["memory", 1.0]]}},
+        {"cpu": {"flops_per_s": [["fma", -1.0]], "bytes_per_s": [["memory", 1.0]]}}, {"gpu": ROOFS},
+    ],
+)  # fmt: skip
+def test_roofs_of_a_file_that_are_none_are_left_out(roofs):
+    trace = made(regions(), {"roofs": roofs})
+    found = roofline(trace, trace.kernels[0])
+    assert found is not None
+    assert found.roofs is None
+    assert "% of what" not in RooflineTool().read(trace).findings[0].text
+
+
+def test_a_machine_that_counts_operations_is_believed():
+    names = ["flops", "dram_bytes_read", "dram_bytes_written", "flops", "issued"]
+    counters = {
+        "launch": [0] * 5, "unit": [0] * 5, "file": [""] * 5, "line": [0, 0, 0, 7, 0], "name": names,
+        "value": [6_000.0, 1_000.0, 500.0, 9e9, 1.0],
+    }  # fmt: skip
+    trace = made(regions(), counters=counters, duration=2_000.0)
+    found = roofline(trace, trace.kernels[0])
+    assert found is not None
+    assert found.points == (Point(None, "k", 6_000.0, 1_500.0, 2e-6),)
+    assert found.unit == "chip"
+
+
+@pytest.mark.parametrize(
+    ("text", "flops"),
+    [
+        ("HMMA.16816.F32 R4, R8, R12, R4", 2 * 16 * 8 * 16),
+        ("HMMA.1688.F32.TF32 R4, R8, R12, R4", 2 * 16 * 8 * 8),
+        ("@P0 IMMA.16832.S8.S8 R4, R8, R12, R4", 2 * 16 * 8 * 32),
+        ("DMMA.884 R4, R8, R12, R4", 2 * 8 * 8 * 4),
+        ("HGMMA.64x128x16.F32 R24, gdesc[UR4], R24", 2 * 64 * 128 * 16 / 4),
+        ("FFMA R1, R2, R3, R4", 64), ("@!P1 FADD R1, R2, R3", 32), ("HFMA2 R1, R2, R3, R4", 128),
+        ("MUFU.EX2 R1, R2", 32), ("IADD3 R1, R2, R3, R4", 0), ("LDG.E R1, [R2]", 0), ("", 0),
+    ],
+)  # fmt: skip
+def test_operations_of_an_instruction(text, flops):
+    assert flops_of(text) == flops
+    assert issued_flops([text, "NOP"], np.array([3, 5])) == 3 * flops
+
+
+def test_roofs_of_machine_files_are_those_of_the_data_sheets():
+    """An A100: 312 TFLOP/s of f16, 19.5 of f32. An H100 SXM: 989 dense at 1,830 MHz, less at a lower clock."""
+    a100 = dict(machine("a100").roofs().flops_per_s)
+    assert a100["f16 tensor cores"] == pytest.approx(312e12, rel=0.001)
+    assert a100["f32"] == pytest.approx(19.5e12, rel=0.001)
+    h100 = machine("h100")
+    tensor = h100.roofs().flops_per_s[0][1] * 1830 / h100.clock_mhz
+    assert tensor == pytest.approx(989.4e12, rel=0.01)
+
+
+def test_roofs_of_this_cpu_are_measured_once_and_kept(monkeypatch, tmp_path):
+    from tileprobe.targets.cpu import roofs
+
+    monkeypatch.setenv("TILEPROBE_CACHE_DIR", str(tmp_path))
+    measured = {"flops": 10.0, "memory": 2.0, "cache": 5.0}
+    monkeypatch.setattr(roofs, "_MEASURES", {name: lambda n=name: measured[n] for name in measured})
+    roofs.roofs.cache_clear()
+    found = roofs.roofs()
+    expected = Roofs(
+        "core", (("f32 multiply-add", 10.0),), (("memory", 2.0), ("first cache", 5.0)), found.said
+    )
+    assert found == expected
+    measured["flops"] = 99.0
+    roofs.roofs.cache_clear()
+    assert roofs.roofs() == expected  # of today
+    (file,) = tmp_path.glob("roofs-*.json")
+    os.utime(file, (0, 0))
+    measured["memory"] = 1.0
+    roofs.roofs.cache_clear()
+    again = roofs.roofs()
+    assert (again.flops_per_s[0][1], again.bytes_per_s[0][1]) == (99.0, 2.0)  # the larger of both
+    file.write_text("[1]")
+    roofs.roofs.cache_clear()
+    assert roofs.roofs().bytes_per_s[0][1] == 1.0
+    roofs.roofs.cache_clear()
+
+
+def test_a_core_does_more_from_its_cache_than_from_memory():
+    from tileprobe.targets.cpu import roofs
+
+    assert roofs._flops() > 1e8
+    assert roofs._copied(roofs.CACHE_BYTES) > 1e7
