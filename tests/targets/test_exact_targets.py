@@ -99,6 +99,15 @@ def test_launches_with_other_regions_are_kept_apart():
     assert session.trace.to_polars()["name"].to_list() == ["first", "other"]
 
 
+@pytest.mark.parametrize("end", ["from_region", "to_region"])
+def test_what_an_edge_names_must_be_there(end):
+    edge = {"kind": ["issue-wait"], "from_tick": [1], "to_tick": [4], end: [9]}
+    with tileprobe.profile() as session:
+        Kernel().launch(part(edges=edge))
+    with pytest.raises(TileProbeError, match="region 9, and names no such region"):
+        _ = session.trace
+
+
 @pytest.mark.parametrize(
     ("columns", "words"),
     [

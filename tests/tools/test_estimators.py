@@ -313,3 +313,21 @@ def test_one_launch_has_its_programs_as_samples():
     assert whole["high_ns"] - 600 == pytest.approx(4.303 * math.sqrt(3 * 100**2))
     assert dot["high_ns"] - 40 == pytest.approx(4.303 * math.sqrt(3 * np.var([10, 0, 30], ddof=1)))
     assert dot["basis"] == "programs"
+
+
+def test_one_work_that_was_recorded_once_makes_programs_the_basis_of_all():
+    """Two launches of a work and one of another, each of two programs."""
+    rows = [(launch, program, 100 + 7 * launch + program) for launch in range(3) for program in range(2)]
+    columns = dict(zip(("launch", "program", "stop"), zip(*rows))) | {"start": [0] * 6, "region": [0] * 6}
+    launches = [Launch(n, 0, (2,), work=int(n == 2)) for n in range(3)]
+    trace = Trace.build(
+        columns, kernels=[Kernel(0, "k", "cpu", Clock(1e9))], launches=launches, regions=REGIONS
+    )
+    trace = replace(trace, works=[Work(0, 0, ran=2), Work(1, 0, ran=1)])
+    assert region_tree(trace, trace.kernels[0])["basis"].to_list() == ["programs"]
+
+
+def test_no_share_is_off_by_more_than_all():
+    """Two launches in which the dot took everything and next to nothing."""
+    trace = made([(100, 100), (1000, 1)])
+    assert region_tree(trace, trace.kernels[0]).row(1, named=True)["share_error"] == 1.0

@@ -7,11 +7,11 @@ import pytest
 
 from tileprobe.ir.layout import EPOCH, PUSHED, Body, Span, Stamp, allocate
 from tileprobe.trace.blocks import read_rows
-from tileprobe.trace.cursor import read
+from tileprobe.trace.cursor import Pushed, read
 from tileprobe.trace.decode import decode
 from tileprobe.trace.interrupted import Interruptions, Usual, usual_gaps
 from tileprobe.trace.order import Residual
-from tileprobe.trace.replay import Calibration, calibrate
+from tileprobe.trace.replay import Calibration, _last_copies, calibrate
 
 THREE = allocate([Stamp(0), Stamp(1), Stamp(2)], spans=[Span(0, 0, 2), Span(1, 0, 1), Span(2, 1, 2)])
 
@@ -348,3 +348,13 @@ def test_programs_are_kept_in_order_each_by_itself():
     assert lasted[2] == 0.0
     half = decode(words_of([(100, 4)]), THREE, epochs=[1], programs=1, calibration=Calibration(4.5))
     assert half.residual == Residual(9.0, 0.5, 1)
+
+
+def test_of_copies_the_last_is_kept_also_of_a_record_that_comes_again_at_once():
+    """Three copies each: of iteration 5 two are left, iteration 0 comes twice as in two runs of one iteration, of
+    iteration 1 the last had no room; and iteration 1 of the next row."""
+    row, iteration = np.repeat([0, 1], [10, 3]), np.repeat([5, 0, 1, 1], [2, 6, 2, 3])
+    nothing = np.zeros(13)
+    pushed = Pushed(row, np.zeros(13, int), iteration, np.arange(13), nothing, nothing != 0, np.zeros(2))
+    assert _last_copies(pushed, 3).clock.tolist() == [4, 7, 12]
+    assert _last_copies(pushed, 1) is pushed
