@@ -226,6 +226,19 @@ for _form in FORMS:
         )  # fmt: skip
 
 
+def hmnmx2_xorsign(g, n, part, form, nan):
+    raw = [int(g.source(k)[0, n]) >> 16 * {1: 0, 2: 1}.get(g.halves(k), part) for k in (0, 1)]
+    x, y = ((0, v if isinstance(v, str) else abs(v)) for _, v in (half(g, k, n, part, form) for k in (0, 1)))
+    return encoded(extreme(x, y, g.p0[n], nan), form) & 0x7FFF | (raw[0] ^ raw[1]) & 0x8000
+
+
+for _form in FORMS:
+    for _nan in (False, True):
+        known(f"hmnmx2_{_form}{'_nan' * _nan}_xorsign", "halves")(
+            both(partial(hmnmx2_xorsign, form=FORMS[_form], nan=_nan))
+        )
+
+
 def half_outcomes(g, n, form):
     return [outcome(g.i1, *(order(half(g, k, n, part, form)) for k in (0, 1))) for part in (0, 1)]
 

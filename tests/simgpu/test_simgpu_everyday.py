@@ -330,3 +330,29 @@ def test_extremes_with_what_is_no_number(machine, dtype):
     left, right = x.double().numpy(), y.double().numpy()
     wants = [f(left, right) for f in (np.fmax, np.fmin, np.maximum, np.minimum)]
     np.testing.assert_array_equal(out.double().numpy(), wants)
+
+
+@triton.jit
+def held(x, out, N: tl.constexpr):
+    i = tl.arange(0, N)
+    a = tl.load(x + i)
+    tl.store(out + i, tl.clamp(a, -1.0, 1.0, propagate_nan=tl.PropagateNan.ALL))
+    tl.store(out + N + i, tl.clamp(a, -0.5, 0.5))
+    tl.store(out + 2 * N + i, tl.clamp(a, -1.0, 0.25))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("machine", MACHINES)
+def test_numbers_held_within_bounds(machine, dtype):
+    """sm_90 has one instruction for bounds that differ in sign alone."""
+    x = torch.tensor([0.0, -0.0, 1.0, -2.0, math.inf, -math.inf, 0.5, 0.75, -0.25, 3.0, -0.625, math.nan])
+    x = torch.cat([x, torch.linspace(-2, 2, 52)]).to(dtype)
+    out = torch.zeros(3, 64, dtype=dtype)
+    with tileprobe.use(machine):
+        made = held[(1,)](x, out, N=64)
+    assert torch.equal(out[0].nan_to_num(9.0), x.clamp(-1, 1).nan_to_num(9.0))
+    number = ~x.isnan()
+    assert torch.equal(out[1][number], x.clamp(-0.5, 0.5)[number])
+    assert torch.equal(out[2][number], x.clamp(-1, 0.25)[number])
+    if machine == "sim:h100":
+        assert "XORSIGN" in made.asm["sass"]

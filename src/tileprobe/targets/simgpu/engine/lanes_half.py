@@ -68,18 +68,22 @@ def to_odd(k: Lanes, value: Any) -> Any:
     return b.bitcast(b.select(inexact, b.add(bits, step), bits), vector(F32))
 
 
-def halves(k: Lanes, source: int, form: str) -> tuple[Any, Any]:
-    """A source as two floats: both halves, or one of them twice; then absolute value and sign."""
-    b, n = k.b, source - at.A
-    row = k.row(source)
+def _raw_halves(k: Lanes, source: int) -> list[Any]:
+    """A source as two numbers of 16 bits: both halves, or one of them twice."""
+    b, n, row = k.b, source - at.A, k.row(source)
     how = b.and_(b.lshr(k.field(at.MODS), I32(at.HALVES + 2 * n)), I32(3))
     low_shift = k.splat(b.select(b.icmp_signed("==", how, I32(2)), I32(16), I32(0)))
     high_shift = k.splat(b.select(b.icmp_signed("==", how, I32(1)), I32(0), I32(16)))
+    return [b.and_(b.lshr(row, shift), k.splat(0xFFFF, I32)) for shift in (low_shift, high_shift)]
+
+
+def halves(k: Lanes, source: int, form: str) -> tuple[Any, Any]:
+    """A source as two floats, with absolute value and sign."""
+    b, n = k.b, source - at.A
     keep = k.splat(b.xor(b.shl(k.modifier(at.ABSOLUTE + n), I32(31)), I32(-1)))
     flip = k.splat(b.shl(k.modifier(at.NEGATE + n), I32(31)))
     found = []
-    for shift in (low_shift, high_shift):
-        half = b.and_(b.lshr(row, shift), k.splat(0xFFFF, I32))
+    for half in _raw_halves(k, source):
         bits = b.bitcast(from_half(k, half, form), vector(I32))
         found.append(b.bitcast(b.xor(b.and_(bits, keep), flip), vector(F32)))
     return found[0], found[1]
@@ -132,6 +136,17 @@ def _hmnmx(k: Lanes, form: str, nan: bool, sources: tuple[int, ...]) -> None:
     k.out(_pair(k, *results))
 
 
+def _hmnmx_xorsign(k: Lanes, form: str, nan: bool) -> None:
+    """Of the magnitudes; the sign is that of the product, whatever the sources' modifiers (as FMNMX.XORSIGN)."""
+    b, smaller, results = k.b, k.vector_of(k.predicate(0)), []
+    signs = [b.xor(x, y) for x, y in zip(_raw_halves(k, A), _raw_halves(k, B))]
+    for sign, x, y in zip(signs, halves(k, A, form), halves(k, B, form)):
+        value = b.bitcast(extreme(k, _absolute(k, x), _absolute(k, y), smaller, nan), vector(F32))
+        bits = b.and_(to_half(k, value, form), k.splat(0x7FFF, I32))
+        results.append(b.or_(bits, b.and_(sign, k.splat(0x8000, I32))))
+    k.out(_pair(k, *results))
+
+
 def _compared(k: Lanes, form: str) -> list[Any]:
     first, second = halves(k, A, form), halves(k, B, form)
     return [compared(k, x, y) for x, y in zip(first, second)]
@@ -165,6 +180,7 @@ for _form in FORMATS:
             handler(
                 f"{_name}_{_form}{'_nan' * _flag}", partial(_hmnmx, form=_form, nan=_flag, sources=_sources)
             )
+        handler(f"hmnmx2_{_form}{'_nan' * _flag}_xorsign", partial(_hmnmx_xorsign, form=_form, nan=_flag))
         handler(f"hsetp2_{_form}{'_both' * _flag}", partial(_hsetp2, form=_form, both=_flag))
 
 

@@ -162,10 +162,11 @@ def half(x: Case) -> None:
 def hmnmx2(x: Case) -> None:
     form = "bf16" if x.has("BF16_V2", "BF16") else "f16"
     nan = x.has("NAN")
+    xorsign = x.instruction.root == "HMNMX2" and x.has("XORSIGN")
     x.result()
     _halves(x, _SOURCES[:2] if x.instruction.root == "HMNMX2" else _SOURCES)
     x.predicate(0)
-    x.emit(f"{x.instruction.root.lower()}_{form}{'_nan' * nan}")
+    x.emit(f"{x.instruction.root.lower()}_{form}{'_nan' * nan}{'_xorsign' * xorsign}")
 
 
 @lowers("HSETP2", "HSET2")
