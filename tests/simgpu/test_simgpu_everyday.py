@@ -356,3 +356,22 @@ def test_numbers_held_within_bounds(machine, dtype):
     assert torch.equal(out[2][number], x.clamp(-1, 0.25)[number])
     if machine == "sim:h100":
         assert "XORSIGN" in made.asm["sass"]
+
+
+@triton.jit
+def extreme_so_far(x, out, before):
+    p = tl.program_id(0)
+    tl.store(before + p, tl.atomic_max(out, tl.load(x + p)))
+    tl.atomic_min(out + 1, tl.load(x + p))
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("machine", MACHINES)
+def test_extremes_of_floats_one_by_one(machine, dtype):
+    """Two atomics each, one for each sign; the answer of the one that is not done is not missed by the checks."""
+    x = torch.tensor([-3.0, -7.5, -1.25, 2.0, 0.5, -9.0, 4.0, 1.0]).to(dtype)
+    out, before = torch.tensor([-100.0, 100.0]).to(dtype), torch.zeros(8, dtype=dtype)
+    with tileprobe.use(machine, check="all"):
+        extreme_so_far[(8,)](x, out, before, num_warps=4)
+    assert out.tolist() == [4.0, -9.0]
+    assert before.tolist() == [-100.0, -3.0, -3.0, -1.25, 2.0, 2.0, 2.0, 4.0]

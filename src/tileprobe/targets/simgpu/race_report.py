@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from tileprobe.targets.simgpu.program import Program
 from tileprobe.targets.simgpu.watching import Watch
 
 SHOWN = 8  # pairs of lines
+_OPCODE = re.compile(r"(?:@!?U?P\w+ )?([A-Z]\w*)")
 
 
 class RaceFault(KernelFault):
@@ -74,13 +76,23 @@ def _pairs(watch: Watch) -> tuple[list[_Pair], int]:
             else:
                 found[key] = _Pair(entry, entry["COUNT"], set())
             found[key].codes |= {entry["FIRST_PC"], entry["SECOND_PC"]}
+    answers = _answers(watch.program)
     raced = {pc for pair in found.values() if pair.entry["KIND"] not in _UNWRITTEN for pc in pair.codes}
     kept = [  # what is written too late is a race, and told as one
         pair
         for pair in found.values()
-        if pair.entry["KIND"] not in _UNWRITTEN or pair.entry["SECOND_PC"] not in raced
+        if pair.entry["KIND"] not in _UNWRITTEN or pair.entry["SECOND_PC"] not in raced | answers
     ]
     return sorted(kept, key=lambda pair: (-pair.count, pair.entry["SECOND_PC"])), lost
+
+
+def _answers(program: Program) -> set[int]:
+    """Loads of shared memory in lines with atomics on global memory. Triton hands an atomic's answer to all lanes by way
+    of shared memory, and reads it there also where the mask said no and nobody has written one: extremes of floats are
+    two atomics, of which one is not done. What is read is not used, and its user could do nothing about it."""
+    opcodes = [found[1] if (found := _OPCODE.match(text)) else "" for text in program.texts]
+    lines = {program.place(n) for n, name in enumerate(opcodes) if name in ("ATOMG", "ATOM", "RED", "REDG")}
+    return {n for n, name in enumerate(opcodes) if name == "LDS" and program.place(n) in lines}
 
 
 def _where(program: Program, pc: int) -> str:
