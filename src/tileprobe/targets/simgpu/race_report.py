@@ -87,8 +87,8 @@ def _pairs(watch: Watch) -> tuple[list[_Pair], int]:
 
 
 def _answers(program: Program) -> set[int]:
-    """Loads of shared memory in lines with atomics on global memory. Triton hands an atomic's answer to all lanes by way
-    of shared memory, and reads it there also where the mask said no and nobody has written one: extremes of floats are
+    """Loads of shared memory in lines with atomics on global memory. Triton hands an atomic's answer to all lanes by
+    way of shared memory, and reads it also where the mask said no and nobody has written one: extremes of floats are
     two atomics, of which one is not done. What is read is not used, and its user could do nothing about it."""
     opcodes = [found[1] if (found := _OPCODE.match(text)) else "" for text in program.texts]
     lines = {program.place(n) for n, name in enumerate(opcodes) if name in ("ATOMG", "ATOM", "RED", "REDG")}
