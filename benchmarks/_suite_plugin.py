@@ -19,6 +19,9 @@ import pytest
 
 CHOSEN, RESULTS, SECONDS = "TILEPROBE_CHOSEN", "TILEPROBE_RESULTS", "TILEPROBE_SECONDS"
 _launched: Counter[str] = Counter()  # by the test that runs
+_inside: list[
+    str
+] = []  # what the exceptions of a group say: Hypothesis raises several failures of a test as one
 
 
 class TooLong(BaseException):
@@ -56,6 +59,7 @@ def _stop(*_: Any) -> None:
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, None]:
     _launched.clear()
+    _inside.clear()
     _write(test=item.nodeid, begins=True)
     yield
 
@@ -67,19 +71,31 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, None]:
     signal.setitimer(signal.ITIMER_PROF, seconds)  # of this process: others may keep the machine busy
     outcome = yield
     signal.setitimer(signal.ITIMER_PROF, 0)
+    if outcome.excinfo is not None:
+        _inside.extend(f"{type(one).__name__}: {one}"[:600] for one in _members(outcome.excinfo[1]))
     if outcome.excinfo is not None and issubclass(outcome.excinfo[0], TooLong):
         outcome.force_exception(TimeoutError(f"took longer than {seconds:g} s"))
+
+
+def _members(error: BaseException) -> list[BaseException]:
+    """Of a group of exceptions, and of groups in it."""
+    found: list[BaseException] = []
+    for one in getattr(error, "exceptions", ()):  # `BaseExceptionGroup`
+        found += _members(one) or [one]
+    return found
 
 
 def pytest_runtest_logreport(report: Any) -> None:
     if report.when == "call" or report.outcome != "passed":
         crash = getattr(report.longrepr, "reprcrash", None)
         said = crash.message if crash is not None else str(report.longrepr or "")
+        if _inside and report.when == "call":
+            said = "\n".join([said[:400], *_inside])
         _write(
             test=report.nodeid,
             ended="skipped" if report.outcome == "skipped" else report.outcome,
             when=report.when,
-            said=said[:2000],
+            said=said[:4000],
             seconds=round(report.duration, 2),
             launched=dict(_launched),
         )

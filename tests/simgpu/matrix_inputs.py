@@ -12,7 +12,8 @@ from tileprobe.targets.simgpu.engine.lanes_matrix import M_A, M_B, M_C
 
 _CALL = ctypes.CFUNCTYPE(None, *([ctypes.c_int64] * 3), ctypes.c_int32, ctypes.c_int64)
 SOME = 0x0F0F3C01  # lanes that execute in the last of the inputs
-DEPTHS = {"f16": 16, "bf16": 16, "tf32": 8, "e4m3": 32, "e5m2": 32, "s8": 32}
+EIGHT_BITS = ("e4m3", "e5m2", "e4m3e5m2", "e5m2e4m3")
+DEPTHS = {"f16": 16, "bf16": 16, "tf32": 8, "s8": 32, **dict.fromkeys(EIGHT_BITS, 32)}
 
 
 def floats(form: str, seed: int) -> Given:
@@ -98,6 +99,16 @@ def blocks(form: str, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return tuple(made)  # type: ignore[return-value]
 
 
+def small_blocks() -> tuple[np.ndarray, ...]:
+    """For fp8: rows that are subnormal as e4m3, columns that are as e5m2, and small sums."""
+    random = np.random.default_rng(5)
+    a, b, c = (words.view(np.float32) for words in blocks("e4m3", 9))
+    a[:2] = random.integers(-7, 8, (2, 32)) * 2.0**-9
+    b[:, :2] = random.integers(-3, 4, (32, 2)) * 2.0**-16
+    c[:2, :2] = 3 * 2.0**-20
+    return tuple(made.view(np.uint32) for made in (a, b, c))
+
+
 def run_block(address: int, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
     scratch = np.zeros(at.CTA_SCRATCH_BYTES, np.uint8)
     words, uop = scratch.view(np.uint32), np.zeros(16, np.int32)
@@ -110,4 +121,7 @@ def run_block(address: int, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.n
 
 def block_results(name: str, address: int) -> list[np.ndarray]:
     form = name.split("_")[1]
-    return [run_block(address, *blocks(form, seed)) for seed in range(3)]
+    made = [blocks(form, seed) for seed in range(3)]
+    if form in EIGHT_BITS:
+        made.append(small_blocks())
+    return [run_block(address, *given) for given in made]

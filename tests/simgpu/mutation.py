@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import multiprocessing
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -37,10 +38,11 @@ def _family(job: tuple[str, int]) -> tuple[str, str, int, list[str]]:
 
 def _afresh(args: argparse.Namespace, pool: Any) -> Iterator[tuple[str, str, int, list[str]]]:
     if args.only != "handlers":
-        jobs = [(module, n) for module in family_mutants.MODULES for n in range(PARTS)]
+        modules = [name for name in family_mutants.MODULES if re.search(args.match, name)]
+        jobs = [(module, n) for module in modules for n in range(PARTS)]
         yield from pool.imap_unordered(_family, jobs)
     if args.only != "families":
-        yield from pool.imap_unordered(_lanes, [(name, args.most) for name in JUDGED])
+        yield from pool.imap_unordered(_lanes, [(n, args.most) for n in JUDGED if re.search(args.match, n)])
 
 
 def _again(found: dict[str, Any], pool: Any) -> None:
@@ -56,6 +58,12 @@ def main() -> None:
     )
     parser.add_argument("--most", type=int, default=14, metavar="N", help="changes of each handler (14)")
     parser.add_argument("--only", choices=("handlers", "families"))
+    parser.add_argument(
+        "--match",
+        default="",
+        metavar="REGEX",
+        help="only these handlers and families; figures are theirs alone",
+    )
     parser.add_argument("--json", metavar="FILE", default="build/simgpu_mutants.json", help="what was found")
     parser.add_argument("--again", action="store_true", help="only what the file says nobody noticed")
     parser.add_argument("--show", action="store_true", help="nothing is tried: what the file says")

@@ -7,7 +7,7 @@ import pytest
 from exact_floats import BF16, F16, F32, NAN, encoded, read, write
 from functions_checked import functions_wrong
 from lane_machine import Given, Machine, lanes
-from matrix_inputs import DEPTHS, SOME, blocks, floats, matrix_inputs, run_block
+from matrix_inputs import DEPTHS, SOME, blocks, floats, matrix_inputs, run_block, small_blocks
 
 from tileprobe.targets.simgpu.engine import vectors
 from tileprobe.targets.simgpu.engine.lanes import HANDLERS
@@ -181,17 +181,8 @@ LOWEST = {"e4m3": (-6, -6), "e5m2": (-14, -14), "e4m3e5m2": (-6, -14), "e5m2e4m3
 def test_sums_of_eight_bits_are_cut_off(form):
     """Aligned to the largest exponent, 13 bits kept; subnormal numbers have the exponent of their format."""
     _, table = vectors.handlers()
-    random = np.random.default_rng(5)
-    a, b, c = (numbers_of(m) for m in blocks("e4m3", 9))
-    for row in (a[0], a[1]):
-        row[:] = [
-            Fraction(int(n), 2**9) for n in random.integers(-7, 8, 32)
-        ]  # subnormal as e4m3, and small sums
-    for column in (0, 1):
-        for k in range(32):
-            b[k][column] = Fraction(int(random.integers(-3, 4)), 2**16)  # subnormal as e5m2
-        c[0][column] = c[1][column] = Fraction(3, 2**20)
-    words = [np.array([[write(v, 0, F32) for v in row] for row in m], np.uint32) for m in (a, b, c)]
+    words = small_blocks()
+    a, b, c = (numbers_of(m) for m in words)
     found = run_block(int(table[vectors.NUMBERS[f"block_{form}_h100"]]), *words)
     first, second = LOWEST[form]
     for i in range(16):
