@@ -68,9 +68,7 @@ def main() -> None:
     for word, where in sorted(found | _known(page)):
         state, share = _state(where, results)
         counts[state] += 1
-        rows.append(
-            f"| {word} | {where} | {share} | {state} | {'guessed' if GUESSED.match(word) else ''} |"
-        )
+        rows.append(f"| {word} | {where} | {share} | {state} | {'guessed' if GUESSED.match(word) else ''} |")
     head = (
         f"{sum(counts.values())} variants met in the tests' kernels for sm_80 and sm_90. Verified: at least "
         f"{ENOUGH:.0%} of the changes in its handler or family (of those that change something, "
