@@ -1,7 +1,8 @@
 """The IR that a kernel became, level by level, and which source lines each of its lines came from.
 
 In comes the text of a level as a trace keeps it; out go its lines without the noise of locations, and for each the
-places it names: MLIR's `loc(...)`, our own `from "file.py:60,62"` on stages of the scheduled IR, `.loc` in assembly.
+places it names: MLIR's `loc(...)`, our own `from "file.py:60,62"` on stages of the scheduled IR and in comments of LLVM
+IR, `.loc` in assembly.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ PLACE = re.compile(r'"((?:[^"\\]|\\.)*)":(\d+)(?::\d+)?')
 REFERENCE = re.compile(r"#(loc\w*)")
 STAGE = re.compile(r'from "([^"]*?):([\d,]+)"')
 FILE = re.compile(r'^\s*\.file\s+(\d+)\s+(?:"([^"]*)"\s+)?"([^"]*)"')
+COMMENT = re.compile(r'^ *; from "', re.MULTILINE)
 LINE = re.compile(r"^[ \t]*\.loc\s+(\d+)\s+(\d+)", re.MULTILINE)
 
 Found = list[tuple[str, set[Frame]]]
@@ -81,6 +83,8 @@ def read_level(text: str) -> Found:
         return _assembly(text)
     if "#loc" in text:
         return _mlir(text)
+    if COMMENT.search(text):
+        return _commented(text)
     return _scheduled(text)
 
 
@@ -130,6 +134,20 @@ def _scheduled(text: str) -> Found:
         if places and line.rstrip().endswith("{"):
             around.append((depth, places))
         found.append((STAGE.sub(_short, line), places or (around[-1][1] if around else set())))
+    return found
+
+
+def _commented(text: str) -> Found:
+    """LLVM IR: a comment holds for what follows it, up to the end of its function. It is not shown."""
+    found: Found = []
+    here: set[Frame] = set()
+    for line in text.splitlines():
+        if COMMENT.match(line):
+            here = set(_stage_places(line))
+            continue
+        if line.startswith(("define", "}")):
+            here = set()
+        found.append((line, here))
     return found
 
 

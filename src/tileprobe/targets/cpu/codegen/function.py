@@ -10,6 +10,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from tileprobe.ir.accessors import attr, int_attr, op_name
 from tileprobe.targets.cpu.codegen import control, elementwise, memory, records, scalar_effects, stages
+from tileprobe.targets.cpu.codegen.origins import Origins, origin
 from tileprobe.targets.cpu.codegen.types import (
     I8,
     I32,
@@ -51,6 +52,7 @@ class FunctionEmitter:
         # where accesses go whose mask is off: as long as the longest vector
         self.dummy = self.builder.ptrtoint(self.local(ir.ArrayType(I64, 64)), I64)
         self.failed: ir.Block | None = None
+        self.origins = Origins(function)
         # With a layout the function records, into the block that is its last argument.
         self.recorder = records.Recorder(self, layout, function.args[-1]) if layout is not None else None
 
@@ -109,6 +111,7 @@ class FunctionEmitter:
         if self.failed is not None:
             self.builder.position_at_end(self.failed)
             self.builder.ret(self._failure())
+        self.origins.write()
 
     def _failure(self) -> Value:
         kind = self.function.function_type.return_type
@@ -127,6 +130,12 @@ class FunctionEmitter:
             self.emit_op(op)
 
     def emit_op(self, op: Operation) -> None:
+        said = origin(op)
+        before = self.origins.begin(self.builder, said)
+        self._emit(op)
+        self.origins.end(said, before)
+
+    def _emit(self, op: Operation) -> None:
         name = op_name(op)
         if isinstance(op, AllocOp):
             assert op.offset is not None
