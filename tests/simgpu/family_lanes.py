@@ -294,6 +294,38 @@ def atomic_values():
 
 
 @group
+def atomic_vectors():
+    """Two or four words of a lane, one behind the other; lanes at one place, results in the place of sources or not."""
+    made = []
+    for kind in ("F32", "F16x2", "BF16x2"):
+        for seed, count in enumerate((2, 4, 2, 4)):
+            b, size = Bench(90, seed=seed), 4 * count
+            slots = b.random.integers(0, 8, 32)
+            values, memory = operands(b, kind, 32 * count).reshape(count, 32), operands(b, kind, 8 * count)
+            b.part("global")[: 8 * size].view(np.uint32)[:] = memory
+            b.rows(R(4), count)[:] = values
+            addresses = size * slots + b.at("global")
+            b.pairs(R(0), addresses)
+            b.rows(K(2))[:] = 0
+            mask, target = (ALL, SOME, SOME, ALL)[seed], (R(20), R(20), R(4), R(4))[seed]
+
+            def then(b=b, slots=slots, values=values, size=size, count=count, mask=mask, target=target, kind=kind,
+                     addresses=addresses):  # fmt: skip
+                look(b, addresses, mask, size)
+                words = b.part("global")[: 8 * size].view(np.uint32).reshape(8, count)
+                for lane in LANES[chosen(mask)]:
+                    for n in range(count):
+                        old = int(words[slots[lane], n])
+                        words[slots[lane], n] = result(old, int(values[n, lane]), 0, "ADD", kind)
+                        b.rows(target, count)[n, lane] = old
+
+            how = size | a.ADD << 8 | a.TYPES.index(kind) << 16 | a.VECTOR
+            given = {"A": R(0), "B": K(2), "C": R(4), "D": target, "I1": PAIR_A, "I2": how}
+            made.append(b.case("ATOMG", then, mask, **given))
+    return made
+
+
+@group
 def atomics_told():
     """What the checks are told; a fault of theirs keeps a shared atomic from being done."""
     made = []
