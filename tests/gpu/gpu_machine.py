@@ -196,12 +196,14 @@ class Gpu:
             for result, n in zip(op.results, (0, 1)):
                 values[result] = int(self.table.view(np.int64).reshape(-1)[base + word + n])
             return
-        registers: dict[str, Any] = {f"${n + 1}": value for n, value in enumerate(held)}
+        first = len(op.results)
+        registers: dict[str, Any] = {f"${n + first}": value for n, value in enumerate(held)}
         for statement in (part.strip() for part in text.split(";")):
             if statement and not statement.startswith(".reg"):
                 self._statement(_STATEMENT.fullmatch(statement), registers, op, stream, around)
-        if "$0" in registers:
-            values[op.results[0]] = registers["$0"]
+        for n, result in enumerate(op.results):
+            if f"${n}" in registers:
+                values[result] = registers[f"${n}"]
 
     def _shared_assembly(self, op: Operation, text: str, held: list, values: dict) -> None:
         """AMD's accesses to shared memory: all threads take part, none may leave it."""
@@ -228,6 +230,8 @@ class Gpu:
             self._store(np.atleast_1d(r[by]), r["$1"] + int(at) + 8, r[second])
         elif name.startswith("ld."):
             r["$0"] = self._load(np.atleast_1d(r[by]), np.atleast_1d(r["$1"]))
+        elif name == "mov.b64" and rest in ("$0, $2", "$1, $3"):
+            r[rest[:2]] = r[rest[4:]]
         elif rest == "$0, 0" or rest == "$0, $1" or name == "bar.warp.sync":
             pass  # a result that nobody reads, or that is loaded next
         elif name.startswith("st."):

@@ -40,7 +40,9 @@ def launched(ctas):
 def test_every_cta_records_every_iteration(ctas, programs, records, in_a_cta):
     with tileprobe.use("sim:h100"):
         plain = launched(ctas)
-        with Session(programs=programs, alternate=False, capacity=8, records=records) as session:
+        with Session(
+            min_cost=0.0, programs=programs, alternate=False, capacity=8, records=records
+        ) as session:
             assert np.array_equal(launched(ctas), plain)
     assert not session.problems
     trace = session.trace

@@ -22,11 +22,11 @@ def grow(x, n, BLOCK: tl.constexpr):
         tl.store(at, tl.load(at) + 1.0)
 
 
-def profiled(launches=9, n=12, alternate=True, **use):
-    x = tileprobe.array(np.zeros(n * 512, np.float32))
+def profiled(launches=9, n=12, alternate=True, x=None, **use):
+    x = tileprobe.array(np.zeros(n * 512, np.float32)) if x is None else x
     with (
         tileprobe.use("sim:a100", check=False, **use),
-        tileprobe.profile(programs="all", max_overhead=1.0, alternate=alternate) as session,
+        tileprobe.profile(programs="all", max_overhead=1.0, alternate=alternate, min_cost=0.0) as session,
     ):
         for _ in range(launches):
             grow[(1,)](x, n, BLOCK=512, num_warps=2)
@@ -60,8 +60,10 @@ def test_what_probes_cost_is_told_apart():
 
 
 def test_the_truth_of_a_region_is_what_free_records_say():
-    _, trace = profiled(4, alternate=False, verify=True)
-    _, free = profiled(4, alternate=False, timed=True, probes="free")
+    # the same memory, cold: where it lies and what caches hold of it depends on what ran before
+    x = tileprobe.array(np.zeros(12 * 512, np.float32))
+    _, trace = profiled(4, alternate=False, x=x, verify=True, cold=True)
+    _, free = profiled(4, alternate=False, x=x, timed=True, probes="free", cold=True)
     truth = {row.region.kind: row for row in verified(trace, trace.kernels[0]).regions}
     found = [lasted(free, launch.id, "iteration") for launch in free.launches]
     assert truth["iteration"].count == sum(map(len, found)) == 4 * 12
@@ -92,7 +94,9 @@ def test_free_records_take_no_time_but_are_all_there():
 
 
 def test_the_same_launch_is_verified_to_the_same_cycle_again():
-    both = [verified(trace, trace.kernels[0]) for _, trace in (profiled(verify=True), profiled(verify=True))]
+    x = tileprobe.array(np.zeros(12 * 512, np.float32))
+    traces = [profiled(x=x, verify=True, cold=True)[1] for _ in range(2)]
+    both = [verified(trace, trace.kernels[0]) for trace in traces]
     cycles = [
         [round(ns * 1.41) for ns in (truth.plain_ns, truth.free_ns, truth.probed_ns)]
         + [round(row.true_ns * 1.41) for row in truth.regions]

@@ -3,12 +3,16 @@
 // CHECK:      "ttg.global_scratch_alloc"() <{nbytes = 32 : i32, alignment = 16 : i32, third_party_allocation}>
 // CHECK:      ld.global.v2.b64 {$0, $1}, [$2+0];
 // CHECK-NOT:  ld.global
+// Clocks are read at once, and stored where something else needs the block: nothing waits for the table before.
+// CHECK:      mov.u64 $0, %globaltimer; mov.u64 $1, %clock64;
+// CHECK:      %[[T:.*]] = "tt.elementwise_inline_asm"(%{{.*}}record1; mov.u64 $0, %clock64; }
+// CHECK:      mov.b64 $0, $2; mov.b64 $1, $3;
 // CHECK:      "tt.make_range"() <{start = 0 : i32, end = 128 : i32}>
 // CHECK:      "arith.remui"
 // CHECK:      %smid; cvt.u64.u32 unit, sm; @by st.relaxed.cta.global.v2.b64 [$1+0], {$3, unit};
-// CHECK-SAME: %globaltimer
+// CHECK-SAME: [$1+32], $4;
 // A record: the clock, and a store where the thread speaks.
-// CHECK:      setp.ne.b32 by, $2, 0; mov.u64 t, %clock64; @by st.relaxed.cta.global.b64 [$1+64], t;
+// CHECK:      "tt.elementwise_inline_asm"(%{{.*}}, %[[T]]) {{.*}}setp.ne.b32 by, $2, 0; @by st.relaxed.cta.global.b64 [$1+64], $3;
 // The trip count lies before the first iteration, which has no division of its own.
 // CHECK:      "arith.divui"
 // CHECK:      st.relaxed.cta.global.b64 [$1+72], $3;
@@ -56,8 +60,8 @@ module attributes {"ttg.num-warps" = 4 : i32, "ttg.threads-per-warp" = 32 : i32,
 // Records never stand between waits in a row: Triton would put a barrier behind each.
 // CHECK:      "ttg.async_wait"() : () -> ()
 // CHECK-NEXT: "ttg.async_wait"() : () -> ()
-// CHECK:      [$1+64], t;
-// CHECK:      [$1+72], t;
+// CHECK:      record1; mov.u64 $0, %clock64;
+// CHECK:      record2; mov.u64 $0, %clock64;
 module attributes {"ttg.num-warps" = 4 : i32, "ttg.threads-per-warp" = 32 : i32, "ttg.target" = "cuda:90"} {
   func.func @k() {
     %b = record.open program global exact 64 bits 16 words layout "{\"block_words\":16,\"slots\":[{\"id\":0,\"base\":8},{\"id\":1,\"base\":9}]}"

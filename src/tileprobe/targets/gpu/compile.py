@@ -50,6 +50,7 @@ class Probed:
     notes: tuple[str, ...] = ()
     records: tuple[int, ...] = ()  # the slot of each record in the code
     sites: tuple[Site, ...] = ()
+    share: float = 0.0  # of a loop's time that its records take, of the loop that suffers most (`worth.py`)
 
 
 def gpu_target(name: str, machine: str) -> Any:
@@ -101,6 +102,7 @@ def add_probes(plain: Any, pipeline: str) -> Probed | None:
         made.notes,
         made.records,
         made.sites,
+        made.share,
     )
 
 

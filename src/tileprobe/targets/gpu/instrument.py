@@ -25,6 +25,7 @@ from tileprobe.targets.gpu.machine_ops import OPCODES
 from tileprobe.targets.gpu.passes.record_to_ttgir import RecordToTtgirPass
 from tileprobe.targets.gpu.structure import TtgirStructure
 from tileprobe.targets.gpu.waits import behind_barriers
+from tileprobe.targets.gpu.worth import heaviest
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,7 @@ class Instrumented:
     notes: tuple[str, ...]
     records: tuple[int, ...]
     sites: tuple[Site, ...]
+    share: float  # of a loop's time that its records take, of the loop that suffers most
 
 
 def instrument(module: ModuleOp, pipeline: str) -> Instrumented | None:
@@ -61,6 +63,7 @@ def instrument(module: ModuleOp, pipeline: str) -> Instrumented | None:
         tuple(
             site for op in module.walk() for region in op.regions for b in region.blocks for site in _sites(b)
         ),
+        heaviest(module),
     )
     RecordToTtgirPass().apply(ctx, module)
     return made

@@ -119,6 +119,43 @@ class Gathers(Isa, Protocol):
         ...
 
 
+@runtime_checkable
+class Postpones(Isa, Protocol):
+    """An instruction set in which a clock that was read can be stored later, where its address is known: what a program
+    finds in its table comes from memory, and nothing at a program's start waits for memory but probes."""
+
+    def begun(self, emit: Emitter) -> list[SSAValue]:
+        """The machine's clock and the stream's, where it starts."""
+        ...
+
+    def arrived(self, emit: Emitter, words: list[SSAValue]) -> list[SSAValue]:
+        """The words of the table, waited for here and not before."""
+        ...
+
+    def late_header(
+        self, emit: Emitter, frame: Frame, by: SSAValue, epoch: SSAValue, begun: list[SSAValue]
+    ) -> None:
+        """The header with clocks that were read before."""
+        ...
+
+    def clock_now(self, emit: Emitter) -> SSAValue:
+        """A clock, an i64."""
+        ...
+
+    def late(
+        self,
+        emit: Emitter,
+        frame: Frame,
+        by: SSAValue,
+        offset: int,
+        epoch: SSAValue,
+        bits: int,
+        ticks: SSAValue,
+    ) -> None:
+        """A clock that was read before, in its place."""
+        ...
+
+
 def isa_of(target: str) -> Isa:
     """The instruction set of Triton's `ttg.target`: "cuda:90", "hip:gfx942"."""
     from tileprobe.targets.gpu.amd import Amd

@@ -71,13 +71,45 @@ class Nvidia:
         return frame  # stores are predicated
 
     def header(self, emit: Emitter, frame: Frame, by: SSAValue, epoch: SSAValue) -> None:
+        self.late_header(emit, frame, by, epoch, self.begun(emit))
+
+    def begun(self, emit: Emitter) -> list[SSAValue]:
+        text = "mov.u64 $0, %globaltimer; mov.u64 $1, %clock64;"
+        return emit.assembly(text, "=l,=l,r", [emit.thread()], ["i64", "i64"])
+
+    def arrived(self, emit: Emitter, words: list[SSAValue]) -> list[SSAValue]:
+        # The same words, behind something that stays where it is: or ptxas would use them where they were asked for.
+        return emit.scalar_assembly("mov.b64 $0, $2; mov.b64 $1, $3;", "=l,=l,l,l", words, ["i64", "i64"])
+
+    def late_header(
+        self, emit: Emitter, frame: Frame, by: SSAValue, epoch: SSAValue, begun: list[SSAValue]
+    ) -> None:
         # All words are zero before; what nobody writes need not be cleared.
-        text = f"""{{ .reg .pred by; .reg .b32 sm; .reg .b64 unit, begin, all;
+        text = f"""{{ .reg .pred by; .reg .b32 sm; .reg .b64 unit;
             {_BY} mov.u32 sm, %smid; cvt.u64.u32 unit, sm;
             @by {_STORE}.v2.b64 [$1+{8 * EPOCH}], {{$3, unit}};
-            mov.u64 all, %globaltimer; mov.u64 begin, %clock64;
-            @by {_STORE}.b64 [$1+{8 * GLOBAL_BEGIN}], all; @by {_STORE}.b64 [$1+{8 * BEGIN}], begin; }}"""
-        emit.assembly(text, "=r,l,r,l", [frame.at, _number(emit, by), epoch], ["i32"])
+            @by {_STORE}.b64 [$1+{8 * GLOBAL_BEGIN}], $4; @by {_STORE}.b64 [$1+{8 * BEGIN}], $5; }}"""
+        emit.assembly(text, "=r,l,r,l,l,l", [frame.at, _number(emit, by), epoch, *begun], ["i32"])
+
+    def clock_now(self, emit: Emitter) -> SSAValue:
+        text = f"{{ .reg .b64 {_own_name(emit)}; mov.u64 $0, %clock64; }}"
+        return emit.assembly(text, "=l,r", [emit.thread()], ["i64"])[0]
+
+    def late(
+        self,
+        emit: Emitter,
+        frame: Frame,
+        by: SSAValue,
+        offset: int,
+        epoch: SSAValue,
+        bits: int,
+        ticks: SSAValue,
+    ) -> None:
+        if bits < 64:
+            low = emit.cast(emit.cast(ticks, 32), 64, signed=False)
+            high = emit.binary("arith.shli", emit.cast(epoch, 64, signed=False), emit.constant(32, "i64"))
+            ticks = emit.binary("arith.ori", high, low)
+        self.put(emit, frame, by, offset, ticks)
 
     def end(self, emit: Emitter, frame: Frame, by: SSAValue) -> None:
         text = f"""{{ .reg .pred by; .reg .b64 all; {_BY} mov.u64 all, %globaltimer;

@@ -37,7 +37,7 @@ _KINDS = {
 }  # fmt: skip
 # An allocation that is given a value stores it.
 _FILLED = {"ttg.local_alloc": "shared store", "ttng.tmem_alloc": "tensor memory store"}
-_DOTS = frozenset(
+DOTS = frozenset(
     ["tt.dot", "tt.dot_scaled", "ttng.warp_group_dot", "ttng.tc_gen5_mma", "ttng.tc_gen5_mma_scaled"]
 )
 
@@ -74,9 +74,9 @@ class TtgirStructure(ScfStructure):
         word = "".join(self.kinds(op))
         if not word or word in ("wait", "barrier", "arrive", "call"):
             return None
-        if op_name(op) in _DOTS:
-            return _product(op)
-        return float(max((math.prod(_extent(v)) for v in (*op.operands, *op.results)), default=1))
+        if op_name(op) in DOTS:
+            return product(op)
+        return float(max((math.prod(extent(v)) for v in (*op.operands, *op.results)), default=1))
 
     def is_free(self, op: Operation) -> bool:
         """Addresses and masks are computed wherever the compiler likes; arithmetic on numbers is work."""
@@ -126,15 +126,15 @@ def _is_integer(value: SSAValue) -> bool:
     return elem_type(value.type)[0] in "ip"
 
 
-def _product(op: Operation) -> float | None:
+def product(op: Operation) -> float | None:
     """m * n * k: the elements of the result times the width of an operand."""
-    sizes = [_extent(value) for value in op.operands[:3]]
+    sizes = [extent(value) for value in op.operands[:3]]
     if len(sizes) < 2 or len(sizes[0]) < 2 or len(sizes[1]) < 2:
         return None
     return float(math.prod(sizes[0]) * sizes[1][-1])
 
 
-def _extent(value: SSAValue) -> tuple[int, ...]:
+def extent(value: SSAValue) -> tuple[int, ...]:
     """The shape of a tensor, or of shared or tensor memory."""
     named = dialect_type(value.type)
     if named is None or named[0] != "ttg.memdesc":

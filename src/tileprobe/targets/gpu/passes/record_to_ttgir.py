@@ -23,6 +23,7 @@ from tileprobe.ir.layout import CURSOR_WORDS, PAYLOAD_BIT, PUSHED, Layout
 from tileprobe.ir.probe import RegionOp
 from tileprobe.ir.record import (
     AgainOp,
+    ClockOp,
     CursorOp,
     EnterOp,
     FlushOp,
@@ -37,7 +38,7 @@ from tileprobe.ir.record import (
 from tileprobe.targets.gpu.carried import Carried, Sampling
 from tileprobe.targets.gpu.emit import Emitter, Threads, location
 from tileprobe.targets.gpu.gathered import Group, gathered
-from tileprobe.targets.gpu.isa import Frame, Gathers, Isa, Reading, isa_of
+from tileprobe.targets.gpu.isa import Frame, Gathers, Isa, Postpones, Reading, isa_of
 from tileprobe.targets.gpu.shared_buffer import SharedBuffer
 from tileprobe.targets.gpu.table import BLOCK, EPOCH_WORD, FIRST_LOOP, LOOP_WORDS, WORD, entry_words, loops_of
 from tileprobe.targets.gpu.waits import behind_barriers, drop, last_waits, warps_of
@@ -49,6 +50,7 @@ OTHER_FILE = "tileprobe.overhead"
 FLUSH_FILE = "tileprobe.flush"
 _OTHER = location(OTHER_FILE)
 _FLUSH = location(FLUSH_FILE)
+_POSTPONED = 6  # records at a stream's start that are stored later
 _WARPS = {"warp": 1, "warp_group": 4}  # that make an instance
 
 
@@ -94,6 +96,30 @@ class _Stream:
         return word if self.shared is None else self.shared.word(word)
 
 
+@dataclass(frozen=True)
+class _Read:
+    """A clock that was read, for a word of the stream's block, and the location of its record."""
+
+    ticks: SSAValue
+    word: int
+    where: LocationAttr
+
+
+@dataclass
+class _Opened:
+    """A stream whose entry of the table is on its way."""
+
+    number: int
+    threads: Threads
+    part: int  # threads of an instance
+    entry: SSAValue
+    words: list[SSAValue]
+    loops: dict[int, list[SSAValue]]
+    begun: list[SSAValue] = field(default_factory=list)  # clocks of its start
+    due: Operation | None = None  # before which it has to be there
+    postponed: list[_Read] = field(default_factory=list)
+
+
 @dataclass
 class _Kept:
     """An iteration: whether it is recorded, i1 of a thread and for `push` (None: always), and where."""
@@ -110,6 +136,7 @@ class _Lowering:
     layout: Layout
     isa: Isa
     streams: dict[SSAValue, _Stream] = field(default_factory=dict)
+    opened: dict[SSAValue, _Opened] = field(default_factory=dict)
     kept: dict[SSAValue, _Kept] = field(default_factory=dict)
     done: list[Operation] = field(default_factory=list)
     written: Counter[int] = field(default_factory=Counter)  # slot -> how often so far
@@ -134,6 +161,8 @@ class _Lowering:
                     self.regions(inner)
 
     def _op(self, block: Block, op: Operation) -> None:
+        for held in [held for held, opened in self.opened.items() if opened.due is op]:
+            self._catch_up(block, op, held)
         lower = {
             OpenOp: self._open,
             AgainOp: self._again,
@@ -157,14 +186,44 @@ class _Lowering:
     # -- streams ---------------------------------------------------------------------------------------------
 
     def _open(self, block: Block, op: OpenOp) -> None:
+        """Reads the stream's entry of the table, and the clocks of its start. Where these can be stored later, nothing
+        waits for the entry until something else has to."""
         stream = self.layout.streams[op.stream.data]
         warps, size = warps_of(block), attr_value(self.module, "ttg.threads-per-warp") or 32
         threads = Threads(warps, size, attr_value(self.module, "ttg.num-ctas") or 1)
         emit = Emitter(block, op, threads, _OTHER)
         entry = emit.scratch(WORD * entry_words(self.layout, stream.id))
         words = self.isa.table(emit, entry, 0)
-        address, epoch = words[BLOCK], emit.cast(words[EPOCH_WORD], 32)
+        raw = {
+            loop: self.isa.table(emit, entry, FIRST_LOOP + LOOP_WORDS * n)
+            for n, loop in enumerate(loops_of(self.layout, stream.id))
+            if loop in self.sampled
+        }
         part = _WARPS.get(self.layout.granularity, warps) * size
+        opened = _Opened(stream.id, threads, part, entry, words, raw)
+        if isinstance(self.isa, Postpones) and self.layout.started_again(stream.id) is None:
+            opened.begun, opened.due = self.isa.begun(emit), _due(op)
+            self.opened[op.block] = opened
+        else:
+            self.streams[op.block] = self._started(emit, opened)
+
+    def _catch_up(self, block: Block, op: Operation, held: SSAValue) -> None:
+        """Stores what a stream read at its start."""
+        assert isinstance(self.isa, Postpones)
+        opened = self.opened.pop(held)
+        emit = Emitter(block, op, opened.threads, _OTHER)
+        opened.words = self.isa.arrived(emit, opened.words)
+        opened.loops = {loop: self.isa.arrived(emit, words) for loop, words in opened.loops.items()}
+        stream = self.streams[held] = self._started(emit, opened)
+        for each in opened.postponed:
+            at = emit.at(each.where)
+            frame, offset = self._near(at, stream.home, WORD * stream.word(each.word))
+            self.isa.late(at, frame, stream.by, offset, stream.epoch, self.layout.clock_bits, each.ticks)
+
+    def _started(self, emit: Emitter, opened: _Opened) -> _Stream:
+        """The stream, from its entry in the table; its header is written."""
+        stream, words, part = self.layout.streams[opened.number], opened.words, opened.part
+        address, epoch = words[BLOCK], emit.cast(words[EPOCH_WORD], 32)
         thread = emit.thread()
         speaks = emit.compare("eq", emit.binary("arith.remui", thread, emit.constant(part)), emit.constant(0))
         by = emit.both(speaks, emit.compare("ne", epoch, emit.constant(0)))
@@ -174,21 +233,21 @@ class _Lowering:
             far = emit.mul(instance, emit.constant(WORD * stream.words))
         frame = self.isa.block(emit, address, by, far)
         sampling = {}
-        for n, loop in enumerate(loops_of(self.layout, stream.id)):
-            if loop not in self.sampled:
-                continue
-            both, extent = self.isa.table(emit, entry, FIRST_LOOP + LOOP_WORDS * n)
+        for loop, (both, extent) in opened.loops.items():
             high = emit.binary("arith.shrui", both, emit.constant(32, "i64"))
             sampling[loop] = emit.cast(both, 32), emit.cast(high, 32), emit.cast(extent, 32)
-        made = _Stream(stream.id, threads, frame, by, epoch, sampling, frame, frame)
+        made = _Stream(stream.id, opened.threads, frame, by, epoch, sampling, frame, frame)
         if self.layout.buffer == "shared":
-            self._collect(emit.at(_FLUSH), made, part, entry)
+            self._collect(emit.at(_FLUSH), made, part, opened.entry)
         first = by
         if (again := self.layout.started_again(stream.id)) is not None:
             made.before = self._times(emit, frame, by, epoch, WORD * again.trip_base)
             first = emit.both(by, emit.compare("eq", made.before, emit.constant(0)))
-        self.isa.header(emit, frame, first, words[EPOCH_WORD])
-        self.streams[op.block] = made
+        if opened.begun and isinstance(self.isa, Postpones):
+            self.isa.late_header(emit, frame, first, words[EPOCH_WORD], opened.begun)
+        else:
+            self.isa.header(emit, frame, first, words[EPOCH_WORD])
+        return made
 
     def _times(self, emit: Emitter, frame: Frame, by: SSAValue, epoch: SSAValue, offset: int) -> SSAValue:
         """How often a stream was started before, of the threads that speak; one more time is kept."""
@@ -346,9 +405,15 @@ class _Lowering:
     def _store(self, block: Block, op: StoreOp) -> None:
         slot = op.place.owner
         assert isinstance(slot, SlotOp)
+        where = self._location(slot.slot.data)
+        if (opened := self.opened.get(slot.block)) is not None:
+            assert isinstance(self.isa, Postpones)
+            ticks = self.isa.clock_now(Emitter(block, op, opened.threads, where))
+            opened.postponed.append(_Read(ticks, slot.base.data, where))
+            return
         stream = self.streams[slot.block]
         by, frame = self._around(slot.indices, stream)
-        emit = Emitter(block, op, stream.threads, self._location(slot.slot.data))
+        emit = Emitter(block, op, stream.threads, where)
         offset = WORD * stream.word(slot.base.data)
         frame, offset = self._near(emit, frame, offset)
         if isinstance(self.isa, Gathers):
@@ -423,6 +488,23 @@ class _Lowering:
         else:
             self.isa.put(emit.at(_OTHER), frame, by, offset + WORD, word)
         return emit.add(cursor, one)
+
+
+def _due(opened: OpenOp) -> Operation:
+    """Up to where a stream's first records are only read: the first op that others lie in or that needs the block, or a
+    few records further on, as each holds two registers."""
+    op: Operation = opened
+    slots = 0
+    while slots <= _POSTPONED:
+        after = op.next_op
+        if after is None:
+            return op
+        plain = not after.name.startswith("record.") or isinstance(after, (SlotOp, ClockOp))
+        plain = plain or (isinstance(after, StoreOp) and after.payload is None)
+        if after.regions or not plain:
+            return after
+        op, slots = after, slots + isinstance(after, SlotOp)
+    return op
 
 
 def _behind_records(loop: Operation) -> Operation:
