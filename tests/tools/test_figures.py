@@ -168,15 +168,16 @@ def test_a_region_that_some_launches_do_not_reach_is_unsure():
 
 
 def test_a_cost_of_records_that_is_not_well_known_makes_times_unsure():
-    """100 ticks a record, known to 10 %: what was taken out may be 20 % more or less, in all launches alike."""
-    sure = {"cost_ticks": 100.0, "error_ticks": 10.0, "doses": [1, 3]}
+    """100 ticks a record, known to 40 %: what was taken out may be 78 % more or less, in all launches alike."""
+    sure = {"cost_ticks": 100.0, "error_ticks": 40.0, "doses": [1, 3]}
     trace = made([(1000, 500)] * 4, calibration=sure)
     trace.frame = trace.intervals.with_columns(pl.col("stop_ns") - 300.0)
     row = tree(trace)["dot"]
-    assert row["high_ns"] - row["total_ns"] == pytest.approx(1.96 * 0.1 * 4 * 300, rel=1e-3)
+    assert row["high_ns"] - row["total_ns"] == pytest.approx(1.96 * 0.4 * 4 * 300, rel=1e-3)
     unknown = made([(1000, 500)] * 4, calibration={"cost_ticks": 100.0, "doses": [1, 3]})
     unknown.frame = unknown.intervals.with_columns(pl.col("stop_ns") - 300.0)
-    assert tree(unknown)["dot"]["high_ns"] == tree(unknown)["dot"]["total_ns"]  # of an error nothing is known
+    row = tree(unknown)["dot"]  # of an error nothing is known, but a core may hide 45 % of a record
+    assert row["high_ns"] - row["total_ns"] == pytest.approx(0.45 * 4 * 300)
 
 
 def test_students_t():
