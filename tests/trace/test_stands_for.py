@@ -245,8 +245,8 @@ def test_records_that_did_not_fit_are_stood_for_by_those_that_did():
 
 
 def test_every_fourth_iteration_of_a_while_loop_is_counted_on_by_time():
-    """Iterations 0, 4 and 8, and time for one more behind: ten. They begin 100 ticks apart and take 80; of the 20 between
-    them the loop has as much as it takes before the first, 10: of its 1000 ticks 80 of 90 are theirs."""
+    """Iterations 0, 4 and 8, and time for one more behind: ten. They begin 100 ticks apart and take 80; of the 20
+    between them the loop has as much as it takes before the first, 10: of its 1000 ticks 80 of 90 are theirs."""
     (weight, fit), _ = while_stands((0, 4, 8), Every(4), end=2000)
     assert (weight, fit) == (pytest.approx(10 / 3), pytest.approx(1000 * 80 / 90 / (10 * 80)))
 
