@@ -38,7 +38,7 @@ def test_the_default_is_light_and_what_is_asked_for_is_there(monkeypatch):
     made, step, said = with_bearable_probes(kernel, BY_DEFAULT)
     assert made.share <= thinned._LIGHT
     assert step > 0
-    assert any("more than 3%" in text and "--dense has them" in text for text in said)
+    assert any("more than 8.2 %" in text and "--dense has them" in text for text in said)
     _, dense, _ = with_bearable_probes(kernel, DENSE.pipeline("ttgir"))
     assert dense < step
     monkeypatch.setattr(thinned, "_LIGHT", 1e9)
@@ -47,6 +47,14 @@ def test_the_default_is_light_and_what_is_asked_for_is_there(monkeypatch):
     assert len(heavy.records) > len(made.records)
     assert not any("--dense" in text for text in said)
     assert heavy.share > made.share
+
+
+def test_records_that_take_no_time_are_not_weighed():
+    kernel = plain("matmul", "sm80")
+    made, step, said = with_bearable_probes(kernel, BY_DEFAULT, weighed=False)
+    assert step == 0
+    assert made.share > thinned._LIGHT
+    assert not any("--dense" in text for text in said)
 
 
 @pytest.mark.parametrize("step", range(len(thinned._STEPS)))

@@ -41,12 +41,19 @@ class GpuKernel:
     def key(self) -> Any:
         return self.compiled.hash
 
+    @property
+    def weighed(self) -> bool:
+        """Whether records take time, so that a default plan has to be light."""
+        return True
+
     def compile(self, pipeline: str) -> Variant:
         from tileprobe.targets.gpu.evidence import moved_regions, remarks
         from tileprobe.targets.gpu.thinned import with_bearable_probes
 
         once = _COPIES.sub("", pipeline)  # each dose has the probes of the others
-        made, step, said = with_bearable_probes(self.compiled, pipeline, self._steps.get(once))
+        made, step, said = with_bearable_probes(
+            self.compiled, pipeline, self._steps.get(once), weighed=self.weighed
+        )
         self._steps[once] = step
         if made is None:
             return Variant(self.compiled.hash, None)

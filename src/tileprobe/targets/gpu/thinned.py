@@ -18,8 +18,9 @@ from tileprobe.targets.gpu.evidence import Side, side, worse
 # Of the warps of a multiprocessor: what users lose without probes for iterations is more than what one warp in eight
 # changes. What is lost is said.
 _BEARABLE = 1 / 8
-# Of a loop's time at the least (`worth.py`), for records that nobody asked for by name: KPerfIR's take 8.2 % in all.
-_LIGHT = 0.03
+# Of a loop's time at the least (`worth.py`), for records that nobody asked for by name: what KPerfIR's take in all. A
+# report that has loops alone says little of what overlaps in them.
+_LIGHT = 0.082
 _SELECT = re.compile(r"select\{([^}]*)\}")
 # What is left of the selection, and what is said about the rest.
 _STEPS: tuple[tuple[dict[str, str], str], ...] = (
@@ -53,17 +54,18 @@ class _Try:
 
 
 def with_bearable_probes(
-    plain: Any, pipeline: str, step: int | None = None
+    plain: Any, pipeline: str, step: int | None = None, *, weighed: bool = True
 ) -> tuple[Probed | None, int, list[str]]:
     """The kernel with probes, how many steps were needed for that, and what is to be said. A given `step` is taken as
-    it is: launches that write each record several times are compared with those that write it once."""
+    it is: launches that write each record several times are compared with those that write it once. Records that take
+    no time are not `weighed`."""
     before = side(plain)
     tried: list[_Try] = []
     for number in range(len(_STEPS)) if step is None else (step,):
         made = add_probes(plain, thinner(pipeline, number))
         if made is None:
             break
-        tried.append(_tried(made, number, before, light=_chosen_for_the_user(pipeline)))
+        tried.append(_tried(made, number, before, light=weighed and _chosen_for_the_user(pipeline)))
         if tried[-1].bearable:
             break
     if not tried:
@@ -74,9 +76,7 @@ def with_bearable_probes(
         why = _because(tried[0].said)
         if tried[0].heavy:
             more = "; --dense has them" if not tried[0].spilled else ""
-            light = (
-                f"records may take {tried[0].made.share:.0%} of a loop's time, more than {_LIGHT:.0%}{more}"
-            )
+            light = f"records may take {tried[0].made.share:.0%} of a loop's time, more than {100 * _LIGHT:g} %{more}"
             why = "; ".join(filter(None, (why, light)))
         said.insert(0, f"{_STEPS[best.step][1]}: with all of them {why}")
     return best.made, best.step, said

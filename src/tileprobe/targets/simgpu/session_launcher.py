@@ -37,6 +37,10 @@ _EVENTS = 8  # issued instructions for each interval that is wanted
 class SimKernel(GpuKernel):
     """A kernel that needs no probes to be looked into."""
 
+    @property
+    def weighed(self) -> bool:
+        return not settings.free_probes
+
     def compile(self, pipeline: str) -> Variant:
         if not settings.no_probes:
             made = super().compile(pipeline)
