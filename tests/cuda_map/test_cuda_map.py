@@ -260,3 +260,22 @@ def test_a_target_of_ones_own_may_play_a_gpu(tmp_path):
     assert mapped(None, f"{tmp_path}/mine.py:Plays") and mapped(None, "sim:h100")
     assert not mapped(None, f"{tmp_path}/mine.py:Does") and not mapped(None, "cpu")
     assert not mapped("none", "sim:h100") and mapped("cuda=cpu", "cpu")
+
+
+def test_the_thread_of_backward_passes_may_finish_before_python_does(monkeypatch):
+    from tileprobe.cuda_map import autograd
+
+    slept = []
+    monkeypatch.setattr(autograd.time, "sleep", slept.append)
+    monkeypatch.setattr(autograd, "_threads", lambda: ["python", "pt_autograd_0"])
+    autograd._rest()
+    assert slept == [autograd.REST_S]
+    monkeypatch.setattr(autograd, "_threads", lambda: ["python"])
+    autograd._rest()
+    assert len(slept) == 1
+
+
+def test_threads_have_names():
+    from tileprobe.cuda_map.autograd import _threads
+
+    assert len(_threads()) >= 1

@@ -10,7 +10,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-from tileprobe.cuda_map import answers, inductor, kernels, native, streams
+from tileprobe.cuda_map import answers, autograd, inductor, kernels, native, streams
 from tileprobe.cuda_map.memory import Memory
 from tileprobe.errors import TileProbeError
 from tileprobe.targets.base import CudaProperties, host_devices
@@ -29,6 +29,7 @@ def installed(given: CudaProperties) -> Iterator[None]:
             f"torch {torch.__version__} is built for CUDA, and its own kernels stand where the map would go; install "
             "torch for the CPU: pip install torch --index-url https://download.pytorch.org/whl/cpu"
         )
+    autograd.rest_at_exit()
     with contextlib.ExitStack() as stack:
         stack.enter_context(native.installed(torch))
         memory = Memory(torch)
