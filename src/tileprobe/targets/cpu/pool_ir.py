@@ -17,9 +17,9 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
+from tileprobe.targets.cpu.pool_clocks import TIMESPEC, Clocks
 from tileprobe.targets.cpu.pool_emit import (
     I1,
-    I8,
     I32,
     I64,
     PTR,
@@ -53,11 +53,9 @@ _CLAIM_NS = 2_000_000
 _LONG_NS = 300_000
 
 FUTEX_WAIT, FUTEX_WAKE = 128, 129  # the private variants: one process
-CLOCK_MONOTONIC, CLOCK_THREAD_CPUTIME = 1, 3
 EXPORTS = ("tp_run", "tp_resume", "tp_cancel", "tp_stop", "tp_worker")
 
 _KERNEL = ir.PointerType(ir.FunctionType(I32, [PTR, PTR, I64, I64]))  # launch block, scratch, first, last
-_TIMESPEC = ir.LiteralStructType([I64, I64])
 _NULL = ir.Constant(PTR, None)
 _GENERATION = 1 << 32  # of a ticket
 _ALL_SLEEPERS = (1 << 31) - 1
@@ -83,7 +81,7 @@ def module_text(arch: str) -> str:
     return str(_Pool(_ARCHS[arch]).module)
 
 
-class _Pool:
+class _Pool(Clocks):
     """Builds the module, callees first."""
 
     def __init__(self, arch: _Arch) -> None:
@@ -120,73 +118,11 @@ class _Pool:
         for fill in (self._worker, self._resume, self._run, self._cancel, self._stop):
             fill()
 
-    def _declare(self, name: str, result: ir.Type, args: list, var_arg: bool = False) -> ir.Function:
-        return ir.Function(self.module, ir.FunctionType(result, args, var_arg=var_arg), name)
-
-    def _private(self, name: str, result: ir.Type, args: list) -> ir.Function:
-        function = self._declare(name, result, args)
-        function.linkage = "private"
-        return function
-
     def _futex(self, b: ir.IRBuilder, word: Value, what: int, value: Value, timeout: Value = _NULL) -> None:
         b.call(self.syscall, [i64(self.arch.futex), word, i64(what), value, timeout])
 
     def _pause(self, b: ir.IRBuilder) -> None:
         b.call(self.pause_function, [i32(n) for n in self.arch.pause_args])
-
-    def _now(self) -> None:
-        """`i64 now(clock)`: nanoseconds of a clock that only goes forward."""
-        b = ir.IRBuilder(self.now.append_basic_block("entry"))
-        time = b.alloca(_TIMESPEC)
-        b.call(self.clock, [self.now.args[0], time])
-        seconds, nanoseconds = (b.load(part) for part in parts(b, time))
-        b.ret(b.add(b.mul(seconds, i64(1_000_000_000)), nanoseconds))
-
-    def _note(self, b: ir.IRBuilder, pool: Value, field: str) -> None:
-        b.call(self.stamp, [pool, i64(OFFSETS[field])])
-
-    def _time(self, b: ir.IRBuilder) -> Value:
-        return b.call(self.now, [i32(CLOCK_MONOTONIC)])
-
-    def _away(self) -> None:
-        """`i64 away(pool)`: for how long this thread has not been on a core so far; 0 in a job that is
-        not watched. A thread that runs programs never sleeps of its own accord, so that the difference of two calls
-        is what the system took from them. The call that asks for the CPU time is where a busy system puts a thread
-        aside: other clocks that go with it are read behind it.
-        """
-        entry, read, nothing = blocks(self.away, "entry read nothing")
-        b = ir.IRBuilder(entry)
-        (watched,) = fields(b, self.away.args[0], "watched")
-        b.cbranch(b.icmp_unsigned("!=", b.load(watched, typ=I32), i32(0)), read, nothing)
-        b.position_at_end(read)
-        ran = b.call(self.now, [i32(CLOCK_THREAD_CPUTIME)])
-        b.ret(b.sub(self._time(b), ran))
-        ir.IRBuilder(nothing).ret(i64(0))
-
-    def _account(self) -> None:
-        """`i64 account(pool, before)`: adds what the system took since `away` said `before`, and returns what it says
-        now. Called before programs are counted as finished: who waits for them reads the sum then.
-        """
-        pool, before = self.account.args
-        b = ir.IRBuilder(self.account.append_basic_block("entry"))
-        (taken,) = fields(b, pool, "taken")
-        after = b.call(self.away, [pool])
-        b.atomic_rmw("add", taken, b.sub(after, before), "seq_cst")
-        b.ret(after)
-
-    def _stamp(self) -> None:
-        """`stamp(pool, offset)`: notes the time there if the job is watched. Not left to Python: between the last
-        program and the next line of Python lie the wait for the interpreter's lock and a thread that wakes late.
-        """
-        pool, offset = self.stamp.args
-        entry, note, out = blocks(self.stamp, "entry note out")
-        b = ir.IRBuilder(entry)
-        (watched,) = fields(b, pool, "watched")
-        b.cbranch(b.icmp_unsigned("!=", b.load(watched, typ=I32), i32(0)), note, out)
-        b.position_at_end(note)
-        b.store(self._time(b), b.gep(pool, [offset], source_etype=I8))
-        b.branch(out)
-        ir.IRBuilder(out).ret_void()
 
     def _scratch(self) -> None:
         """`ptr scratch(slot, bytes)`: scratch of at least that size for the thread that owns the slot, or null."""
@@ -418,7 +354,7 @@ class _Pool:
         entry, spin, again, sleep, futex, woke, more, unfinished, finished = blocks(self.resume, names)
         b = ir.IRBuilder(entry)
         done, waiting, count, status, slot = fields(b, pool, "done", "waiting", "count", "status", "slots")
-        timeout = b.alloca(_TIMESPEC)
+        timeout = b.alloca(TIMESPEC)
         granules = b.load(count, typ=I32)
         deadline = b.add(self._time(b), i64(_SLICE_NS))
         b.cbranch(b.call(self.work, [pool, slot, deadline]), more, spin)

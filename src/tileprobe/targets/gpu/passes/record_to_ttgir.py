@@ -23,7 +23,6 @@ from tileprobe.ir.layout import CURSOR_WORDS, PAYLOAD_BIT, PUSHED, Layout
 from tileprobe.ir.probe import RegionOp
 from tileprobe.ir.record import (
     AgainOp,
-    ClockOp,
     CursorOp,
     EnterOp,
     FlushOp,
@@ -35,11 +34,12 @@ from tileprobe.ir.record import (
     StoreOp,
     TripOp,
 )
-from tileprobe.targets.gpu.carried import Carried, Sampling
+from tileprobe.targets.gpu.carried import Carried
 from tileprobe.targets.gpu.emit import Emitter, Threads, location
 from tileprobe.targets.gpu.gathered import Group, gathered
 from tileprobe.targets.gpu.isa import Frame, Gathers, Isa, Postpones, Reading, isa_of
 from tileprobe.targets.gpu.shared_buffer import SharedBuffer
+from tileprobe.targets.gpu.streams import Kept, Opened, Read, Stream, due
 from tileprobe.targets.gpu.table import BLOCK, EPOCH_WORD, FIRST_LOOP, LOOP_WORDS, WORD, entry_words, loops_of
 from tileprobe.targets.gpu.waits import behind_barriers, drop, last_waits, warps_of
 
@@ -50,7 +50,6 @@ OTHER_FILE = "tileprobe.overhead"
 FLUSH_FILE = "tileprobe.flush"
 _OTHER = location(OTHER_FILE)
 _FLUSH = location(FLUSH_FILE)
-_POSTPONED = 6  # records at a stream's start that are stored later
 _WARPS = {"warp": 1, "warp_group": 4}  # that make an instance
 
 
@@ -77,67 +76,13 @@ class RecordToTtgirPass(ModulePass):
 
 
 @dataclass
-class _Stream:
-    """A stream while it is lowered."""
-
-    number: int
-    threads: Threads
-    block: Frame  # the instance's block
-    by: SSAValue  # i1: whether a thread speaks for an instance that is recorded
-    epoch: SSAValue  # i32
-    sampling: dict[int, Sampling]
-    home: Frame  # where records with places are put: the block, or shared memory first
-    pushed: Frame  # and those of the cursor
-    shared: SharedBuffer | None = None
-    before: SSAValue | None = None  # i32 of a thread: how often it was started before
-
-    def word(self, word: int) -> int:
-        """The word from `home` on for one of the block."""
-        return word if self.shared is None else self.shared.word(word)
-
-
-@dataclass(frozen=True)
-class _Read:
-    """A clock that was read, for a word of the stream's block, and the location of its record."""
-
-    ticks: SSAValue
-    word: int
-    where: LocationAttr
-
-
-@dataclass
-class _Opened:
-    """A stream whose entry of the table is on its way."""
-
-    number: int
-    threads: Threads
-    part: int  # threads of an instance
-    entry: SSAValue
-    words: list[SSAValue]
-    loops: dict[int, list[SSAValue]]
-    begun: list[SSAValue] = field(default_factory=list)  # clocks of its start
-    due: Operation | None = None  # before which it has to be there
-    postponed: list[_Read] = field(default_factory=list)
-
-
-@dataclass
-class _Kept:
-    """An iteration: whether it is recorded, i1 of a thread and for `push` (None: always), and where."""
-
-    by: SSAValue
-    frame: Frame
-    hit: SSAValue | None
-    number: SSAValue | None = None  # i64, or -1
-
-
-@dataclass
 class _Lowering:
     module: ModuleOp
     layout: Layout
     isa: Isa
-    streams: dict[SSAValue, _Stream] = field(default_factory=dict)
-    opened: dict[SSAValue, _Opened] = field(default_factory=dict)
-    kept: dict[SSAValue, _Kept] = field(default_factory=dict)
+    streams: dict[SSAValue, Stream] = field(default_factory=dict)
+    opened: dict[SSAValue, Opened] = field(default_factory=dict)
+    kept: dict[SSAValue, Kept] = field(default_factory=dict)
     done: list[Operation] = field(default_factory=list)
     written: Counter[int] = field(default_factory=Counter)  # slot -> how often so far
     sampled: set[int] = field(default_factory=set)  # loops whose iterations are chosen at run time
@@ -180,7 +125,7 @@ class _Lowering:
         if op.name.startswith("record."):
             self.done.append(op)
 
-    def _at(self, block: Block, op: Operation, stream: _Stream) -> Emitter:
+    def _at(self, block: Block, op: Operation, stream: Stream) -> Emitter:
         return Emitter(block, op, stream.threads, _OTHER)
 
     # -- streams ---------------------------------------------------------------------------------------------
@@ -200,9 +145,9 @@ class _Lowering:
             if loop in self.sampled
         }
         part = _WARPS.get(self.layout.granularity, warps) * size
-        opened = _Opened(stream.id, threads, part, entry, words, raw)
+        opened = Opened(stream.id, threads, part, entry, words, raw)
         if isinstance(self.isa, Postpones) and self.layout.started_again(stream.id) is None:
-            opened.begun, opened.due = self.isa.begun(emit), _due(op)
+            opened.begun, opened.due = self.isa.begun(emit), due(op)
             self.opened[op.block] = opened
         else:
             self.streams[op.block] = self._started(emit, opened)
@@ -220,7 +165,7 @@ class _Lowering:
             frame, offset = self._near(at, stream.home, WORD * stream.word(each.word))
             self.isa.late(at, frame, stream.by, offset, stream.epoch, self.layout.clock_bits, each.ticks)
 
-    def _started(self, emit: Emitter, opened: _Opened) -> _Stream:
+    def _started(self, emit: Emitter, opened: Opened) -> Stream:
         """The stream, from its entry in the table; its header is written."""
         stream, words, part = self.layout.streams[opened.number], opened.words, opened.part
         address, epoch = words[BLOCK], emit.cast(words[EPOCH_WORD], 32)
@@ -236,7 +181,7 @@ class _Lowering:
         for loop, (both, extent) in opened.loops.items():
             high = emit.binary("arith.shrui", both, emit.constant(32, "i64"))
             sampling[loop] = emit.cast(both, 32), emit.cast(high, 32), emit.cast(extent, 32)
-        made = _Stream(stream.id, opened.threads, frame, by, epoch, sampling, frame, frame)
+        made = Stream(stream.id, opened.threads, frame, by, epoch, sampling, frame, frame)
         if self.layout.buffer == "shared":
             self._collect(emit.at(_FLUSH), made, part, opened.entry)
         first = by
@@ -274,9 +219,9 @@ class _Lowering:
             emit, stream.home, emit.binary("arith.divui", offset, stride), WORD * loop.stride
         )
         by, frame = emit.both(stream.by, hit), self.isa.only(emit, frame, hit)
-        self.kept[op.index] = _Kept(by, frame, hit)
+        self.kept[op.index] = Kept(by, frame, hit)
 
-    def _collect(self, emit: Emitter, stream: _Stream, part: int, entry: SSAValue) -> None:
+    def _collect(self, emit: Emitter, stream: Stream, part: int, entry: SSAValue) -> None:
         """Records of a stream go to shared memory, from which they are copied to its block."""
         shared = SharedBuffer.made(emit, self.isa, self.layout, stream.number, part, entry)
         shared.clear(emit)
@@ -320,7 +265,7 @@ class _Lowering:
             word = emit.binary("arith.ori", high, trip)
             self._put(emit, frame, by, WORD * stream.word(op.base.data), word)
 
-    def _around(self, indices: object, stream: _Stream) -> tuple[SSAValue, Frame]:
+    def _around(self, indices: object, stream: Stream) -> tuple[SSAValue, Frame]:
         """Which threads record in the innermost of these iterations, and its frame."""
         within = list(indices)  # type: ignore[call-overload]
         if not within:
@@ -358,10 +303,10 @@ class _Lowering:
         frame = self.isa.onward(emit, frame, at, pace)
         if hit is not None:
             by, frame = emit.both(by, hit), self.isa.only(emit, frame, hit)
-        self.kept[op.index] = _Kept(by, frame, _and(emit, hit, outer))
+        self.kept[op.index] = Kept(by, frame, _and(emit, hit, outer))
 
     def _counted(
-        self, block: Block, op: IndexOp, stream: _Stream, carried: Carried, outer: _Kept | None
+        self, block: Block, op: IndexOp, stream: Stream, carried: Carried, outer: Kept | None
     ) -> None:
         """An iteration of a loop whose records go to the cursor's segment: its number."""
         emit = self._at(block, op, stream)
@@ -372,14 +317,14 @@ class _Lowering:
         self._numbered(emit, op.index, number, _and(emit, hit, outer), stream)
 
     def _numbered(
-        self, emit: Emitter, index: SSAValue, number: SSAValue, hit: SSAValue | None, stream: _Stream
+        self, emit: Emitter, index: SSAValue, number: SSAValue, hit: SSAValue | None, stream: Stream
     ) -> None:
         if hit is not None:
             number = emit.select(hit, number, emit.constant(-1, "i64"))
         by, frame = stream.by, stream.pushed
         if hit is not None:
             by, frame = emit.both(by, hit), self.isa.only(emit, frame, hit)
-        self.kept[index] = _Kept(by, frame, hit, number)
+        self.kept[index] = Kept(by, frame, hit, number)
 
     def _zero(self, block: Block, op: CursorOp | EnterOp) -> None:
         emit = self._at(block, op, self.streams[op.block])
@@ -409,7 +354,7 @@ class _Lowering:
         if (opened := self.opened.get(slot.block)) is not None:
             assert isinstance(self.isa, Postpones)
             ticks = self.isa.clock_now(Emitter(block, op, opened.threads, where))
-            opened.postponed.append(_Read(ticks, slot.base.data, where))
+            opened.postponed.append(Read(ticks, slot.base.data, where))
             return
         stream = self.streams[slot.block]
         by, frame = self._around(slot.indices, stream)
@@ -468,7 +413,7 @@ class _Lowering:
     def _append(
         self,
         emit: Emitter,
-        stream: _Stream,
+        stream: Stream,
         by: SSAValue,
         frame: Frame,
         cursor: SSAValue,
@@ -490,23 +435,6 @@ class _Lowering:
         return emit.add(cursor, one)
 
 
-def _due(opened: OpenOp) -> Operation:
-    """Up to where a stream's first records are only read: the first op that others lie in or that needs the block, or a
-    few records further on, as each holds two registers."""
-    op: Operation = opened
-    slots = 0
-    while slots <= _POSTPONED:
-        after = op.next_op
-        if after is None:
-            return op
-        plain = not after.name.startswith("record.") or isinstance(after, (SlotOp, ClockOp))
-        plain = plain or (isinstance(after, StoreOp) and after.payload is None)
-        if after.regions or not plain:
-            return after
-        op, slots = after, slots + isinstance(after, SlotOp)
-    return op
-
-
 def _behind_records(loop: Operation) -> Operation:
     """The first op behind a loop and the records of its end: what is done there counts for neither."""
     after = loop.next_op
@@ -516,7 +444,7 @@ def _behind_records(loop: Operation) -> Operation:
     return after
 
 
-def _and(emit: Emitter, hit: SSAValue | None, outer: _Kept | None) -> SSAValue | None:
+def _and(emit: Emitter, hit: SSAValue | None, outer: Kept | None) -> SSAValue | None:
     around = None if outer is None else outer.hit
     if hit is None or around is None:
         return hit if around is None else around
