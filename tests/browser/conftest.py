@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE.parents[1]), str(HERE.parent / "trace")]
+sys.path[:0] = [str(HERE.parents[1]), str(HERE.parent / "trace"), str(HERE)]
 
 HOW = "chromium is not installed: apt-get install chromium (Debian), or set TILEPROBE_CHROMIUM to its path"
 
@@ -59,3 +59,13 @@ def open_page(browser, tmp_path):
     for context in contexts:
         context.close()
     assert not wrong
+
+
+@pytest.fixture(scope="session")
+def consumers(browser):
+    """Perfetto's trace processor and the importer of chrome://tracing."""
+    from consumers import Consumers
+
+    opened = Consumers(browser)
+    yield opened
+    opened.close()

@@ -7,7 +7,8 @@ DOMAINS = [Domain("gpc 0", 1e9, 5000.0, 12.0), Domain("gpc 1", 2e9, -300.0, 30.0
 ORIGIN = 10_000  # ns at which the first program starts, by the time that the domains share
 STREAMS = ("producer", "consumer / warp 0", "consumer / warp 1")
 SLOTS = 2  # programs at once on an SM
-STEP = 400  # ns of one program
+STEP = 400  # ns from a program to the next in its place
+PROGRAM = 350  # ns of one program
 ITERATIONS = 3
 
 
@@ -23,7 +24,8 @@ def warp_specialised(programs=8, sms=2, launches=1):
             begin = launch * 10_000 + (turn // SLOTS) * STEP + (turn % SLOTS) * 30
             before = program - sms * SLOTS
             if before >= 0:
-                edges.append((launch, "program-slot", before, 0, sm, 0, begin, program, 0, sm, 0, begin))
+                ended = begin - STEP + PROGRAM
+                edges.append((launch, "program-slot", before, 0, sm, 0, ended, program, 0, sm, 0, begin))
             _program(rows, edges, launch, program, sm, begin)
     names = ("launch", "program", "stream", "unit", "region", "kind", "iteration", "start", "stop")
     columns = {name: [row[n] for row in rows] for n, name in enumerate(names)}
@@ -65,7 +67,7 @@ def warp_specialised(programs=8, sms=2, launches=1):
 def _program(rows, edges, launch, program, sm, begin):
     """Copies of 100 ns each, issued every 80; each consumer waits for them, then computes for 60."""
     for stream in range(len(STREAMS)):
-        rows.append((launch, program, stream, sm, 0, "region", -1, begin, begin + STEP - 50))
+        rows.append((launch, program, stream, sm, 0, "region", -1, begin, begin + PROGRAM))
     for consumer in (1, 2):
         rows.append((launch, program, consumer, sm, 2, "region", -1, begin + 20, begin + 340))
     for i in range(ITERATIONS):

@@ -77,7 +77,9 @@ def _ours(trace: Trace, ahead: int, first: int) -> Iterator[dict[str, Any]]:
         if "ts" in event:
             launch = event.get("args", {}).get("launch")
             shift = shifts.get(launch, common) if launch in launches else common
-            event["ts"] = round(event["ts"] + (ahead + shift) / 1e3, 3)
+            event["ts"] = round(
+                event["ts"] + round(ahead + shift) / 1e3, 3
+            )  # whole ns: slices nest as before
         if "id" in event:
             event["id"] = f"tileprobe {event['id']}"
         yield event
