@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 from family_barriers import asked, barrier_word, clock, put_barrier, random_clocks, ticked
 from family_copies import done, entry, filled
-from family_machine import ALL, LANES, SHARED, WARPS, Bench, K, R, chosen, group, near
+from family_machine import ALL, LANES, SHARED, Bench, K, R, chosen, group, near
 from family_memory import SOME
 
-from tileprobe.targets.simgpu.engine import clocks, shadow
 from tileprobe.targets.simgpu.engine import layout as at
+from tileprobe.targets.simgpu.engine import shadow
 from tileprobe.targets.simgpu.engine.copies import RING
 from tileprobe.targets.simgpu.engine.mbarriers import ARRIVAL, BYTE, WORD
 
@@ -116,7 +116,7 @@ def arrivals_issued():
                 def then(b=b, how=how, mask=mask, races=races, first=first, pending=pending):
                     address = b.base + 48 + (b.me << 24)
                     time = int(clock(b, 0)[0, 0]) if races else 0
-                    mine = WARPS + clocks.NAMED + (address >> 3 & clocks.IN_MEMORY - 1)
+                    mine = b.barrier(address, b.me)
                     for _ in range(int(chosen(mask).sum()) if races else 0):
                         clock(b, mine)[:] = np.maximum(clock(b, mine), clock(b, 0))
                         ticked(b)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from family_machine import ALL, LANES, SHARED, WARPS, Bench, K, R, chosen, group
+from family_memory import clock
 
 from tileprobe.targets.simgpu.engine import clocks, numbers
 from tileprobe.targets.simgpu.engine import layout as at
@@ -14,11 +15,6 @@ STAY = numbers.STAY
 def named_barrier(b, number):
     first = at.CTA_BARRIERS + at.BARRIER * number
     return b.part(f"cta{b.me}")[first : first + at.BARRIER].view(np.int64)
-
-
-def clock(b, subject):
-    """What a warp or barrier knows, and what of it has passed a fence: two rows of agents."""
-    return b.part("clocks").view(np.uint32).reshape(b.subjects, 2, b.agents)[subject]
 
 
 def ticked(b, warp=0):
@@ -59,7 +55,7 @@ def named_barriers():
                     waiting=waiting,
                 ):
                     barrier = named_barrier(b, number)
-                    mine = WARPS + number
+                    mine = clocks.named_at(WARPS, True, 0) + number
                     if races:
                         clock(b, mine)[:] = np.maximum(clock(b, mine), clock(b, 0))
                         ticked(b)
@@ -87,6 +83,43 @@ def named_barriers():
         b = Bench()
         b.rows(R(3))[:], b.rows(K(2))[:] = number & ALL, threads & ALL
         made.append(b.case("BAR", lambda: at.BAD_BARRIER, A=R(3), B=K(2)))
+    return made
+
+
+@group
+def cluster_clocks():
+    """Whoever arrives hands on what it knows; when all have, those that wait get it, and the barrier begins anew."""
+    made = []
+    come, gone = WARPS, WARPS + 1
+    for arrived, opens in ((0, False), (5, True)):
+        b = Bench(90, races=True)
+        random_clocks(b)
+        b.part("cluster").view(np.int64)[:2] = arrived, 6
+
+        def then(b=b, arrived=arrived, opens=opens):
+            b.put(W_CLUSTER_PHASE=6)
+            b.part("cluster").view(np.int64)[:2] = (0, 7) if opens else (arrived + 1, 6)
+            clock(b, come)[:] = np.maximum(clock(b, come), clock(b, 0))
+            ticked(b)
+            if opens:
+                clock(b, gone)[:], clock(b, come)[:] = clock(b, come).copy(), 0
+                for n in range(2):
+                    b.set(n, CTA_PROGRESS=b.get("CTA_PROGRESS", n) + 1)
+
+        made.append(b.case("UCGABAR_ARV", then))
+    for over in (False, True):
+        b = Bench(90, races=True)
+        random_clocks(b)
+        b.part("cluster").view(np.int64)[1] = 4
+        b.put(W_CLUSTER_PHASE=3 if over else 4)
+
+        def wait(b=b, over=over):
+            if not over:
+                b.put(W_STATUS=at.AT_CLUSTER)
+                return STAY
+            clock(b, 0)[:] = np.maximum(clock(b, 0), clock(b, gone))
+
+        made.append(b.case("UCGABAR_WAIT", wait))
     return made
 
 
@@ -175,7 +208,7 @@ def mbarrier_arrivals():
                         lanes = int(chosen(mask).sum())
                         b.set(member, CTA_PROGRESS=b.get("CTA_PROGRESS", member) + lanes)
                         address = b.base + 48 + (member << 24)
-                        mine = WARPS + clocks.NAMED + (address >> 3 & clocks.IN_MEMORY - 1)
+                        mine = b.barrier(address, member)
                         for _ in range(lanes if races else 0):
                             clock(b, mine)[:] = np.maximum(clock(b, mine), clock(b, 0))
                             ticked(b)
@@ -229,7 +262,7 @@ def mbarrier_waits():
 
                         def then(b=b, over=over, waits=waits, parity=parity, offset=offset, races=races):
                             address = b.base + offset + (b.me << 24)
-                            mine = WARPS + clocks.NAMED + (address >> 3 & clocks.IN_MEMORY - 1)
+                            mine = b.barrier(address, b.me)
                             if over or not waits:
                                 b.predicate(4, 0xA5A5A5A5 & ~0xFC | (0xFC if over else 0))
                                 if over and races:

@@ -285,7 +285,7 @@ def group_products_told():
                     )
                     told.append((shadow.ENGINE, clocks.PRODUCTS, where, 16, 0))
         told = told[:1] if says else told
-        b.put(1, W_NUMBER=1)
+        b.put(1, W_NUMBER=1, W_AGENT=1)
         b.part("counters").view(np.uint32)[:] = 6
 
         def then(b=b, says=says, last=last, wanted=wanted, shape=shape, half=half):

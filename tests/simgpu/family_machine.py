@@ -81,18 +81,24 @@ class Bench:
         self.base = 0x400 if arch >= 90 else 0
         self.warp_bytes = at.W_REGISTERS + at.ROW * REGISTERS
         self.members = 2 if arch >= 90 else 1
-        self.agents, self.subjects = clocks.agents(WARPS, True), clocks.subjects(WARPS, True)
+        programs = self.members
+        self.agents, self.subjects = (
+            clocks.agents(WARPS, True, programs),
+            clocks.subjects(WARPS, True, programs),
+        )
         sizes = {
             "uop": at.UOP, "warps": WARPS * self.warp_bytes, "constants": 24 * at.ROW, "global": GLOBAL,
             "other": 512, "banks": 32 * 16, "bank": 128, "ranges": 2 * at.RANGE, "table": 8 * len(table.table()),
-            "cluster": 64, "local": LOCAL * 32, "ring": RING * COPY, "races": clocks.HEADER_BYTES,
-            "clocks": 8 * self.agents * self.subjects, "counters": clocks.counters_bytes(WARPS), "gap": 64,
+            "cluster": 64, "local": LOCAL * 32, "ring": RING * COPY,
+            "clocks": 8 * self.agents * self.subjects, "counters": clocks.counters_bytes(WARPS, programs),
+            "gap": 64, "visits": 8 * WARPS,
         }  # fmt: skip
         for n in range(self.members):
             sizes |= {
                 f"cta{n}": at.CTA_BYTES,
                 f"shared{n}": SHARED,
                 f"bulk{n}": at.ASYNC * (at.ASYNC_ROOM + 1),
+                f"races{n}": clocks.HEADER_BYTES,
             }
         sizes["scratch"] = at.CTA_SCRATCH_BYTES
         self.places, total = {}, 64
@@ -116,16 +122,10 @@ class Bench:
         cluster = self.part("cluster").view(np.int64)
         cluster[:3] = 0, 0, self.members
         cluster[3 : 3 + self.members] = [self.at(f"cta{n}") for n in range(self.members)]
-        self.part("races")[:] = 0
         for name in ("clocks", "counters"):
             self.part(name)[:] = 0
-        header = self.part("races").view(np.int64)
-        for place, value in {
-            clocks.WARPS: WARPS, clocks.AGENTS: self.agents, clocks.CLOCKS: self.at("clocks"),
-            clocks.CLOCKS_BYTES: 8 * self.agents * self.subjects, clocks.COUNTERS: self.at("counters"),
-        }.items():  # fmt: skip
-            header[place // 8] = value
         for n in range(self.members):
+            self._races(n)
             self.part(f"cta{n}")[:] = 0
             self.set(
                 n,
@@ -134,7 +134,7 @@ class Bench:
                 CTA_SHARED_BYTES=SHARED, CTA_RANGES=self.at("ranges"), CTA_RANGE_COUNT=2,
                 CTA_BANKS=self.at("banks"), CTA_SCRATCH=self.at("scratch"), CTA_TABLE=self.at("table"),
                 CTA_ASYNC=self.at(f"bulk{n}"), CTA_CLUSTER=self.at("cluster"), CTA_LIVE=WARPS,
-                CTA_CHECKS=int(checks), CTA_RACES=self.at("races") if races else 0, CTA_PROGRESS=40 + n,
+                CTA_CHECKS=int(checks), CTA_RACES=self.at(f"races{n}") if races else 0, CTA_PROGRESS=40 + n,
                 CTA_EPOCH=7,
             )  # fmt: skip
         for n in range(WARPS):
@@ -142,9 +142,26 @@ class Bench:
             warp[: at.W_SPECIAL] = 0
             warp.view(np.uint32)[[at.PT, at.UPT]] = ALL
             self.put(
-                n, W_ACTIVE=ALL, W_NUMBER=n, W_PC=5, W_LOCAL=self.at("local"), W_LOCAL_BYTES=LOCAL,
+                n, W_ACTIVE=ALL, W_NUMBER=n, W_AGENT=n, W_PC=5, W_LOCAL=self.at("local"), W_LOCAL_BYTES=LOCAL,
                 W_COPIES=self.at("ring"), W_CYCLE=(3 << 32) + 77 + n, W_CTA=self.at(f"cta{self.me}"),
             )  # fmt: skip
+
+    def _races(self, n: int) -> None:
+        """What the checks of a program know: the warps, clocks and counters are those of the cluster."""
+        header = self.part(f"races{n}").view(np.int64)
+        header[:] = 0
+        for place, value in {
+            clocks.WARPS: WARPS, clocks.AGENTS: self.agents, clocks.CLOCKS: self.at("clocks"),
+            clocks.CLOCKS_BYTES: 8 * self.agents * self.subjects, clocks.COUNTERS: self.at("counters"),
+            clocks.VISITS: self.at("visits"), clocks.NAMED_AT: clocks.named_at(WARPS, True, n),
+            clocks.COPIES_AT: 3 * WARPS + clocks.COPIES * n,
+        }.items():  # fmt: skip
+            header[place // 8] = value
+
+    def barrier(self, address: int, member: int = 0) -> int:
+        """The clock of a barrier in a program's shared memory."""
+        first = clocks.named_at(WARPS, True, member) + clocks.NAMED
+        return first + (address >> 3 & clocks.IN_MEMORY - 1)
 
     # -- where things are --------------------------------------------------------------------------------------------
 

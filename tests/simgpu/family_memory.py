@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from family_machine import ALL, LANES, LOCAL, SHARED, UR, Bench, K, R, chosen, group, near
+from family_machine import ALL, LANES, LOCAL, SHARED, UR, Bench, K, R, bits, chosen, group, near
 
 from tileprobe.targets.simgpu.engine import layout as at
 from tileprobe.targets.simgpu.engine import shadow
@@ -11,6 +11,11 @@ from tileprobe.targets.simgpu.engine.lanes_address import PAIR_A, PAIR_B, SCALE_
 
 SOME = 0x8F0F3C05
 SIZES = (1, 2, 4, 8, 16)
+
+
+def clock(b, subject):
+    """What a warp or barrier knows, and what of it has passed a fence: two rows of agents."""
+    return b.part("clocks").view(np.uint32).reshape(b.subjects, 2, b.agents)[subject]
 
 
 def bytes_at(b: Bench, area: str, address: int, size: int) -> np.ndarray:
@@ -390,12 +395,13 @@ def constants():
 def generic_accesses():
     """One warp means shared memory of both programs of a cluster, its own local memory and tensors at once."""
     made = []
-    for arch, checks in ((90, False), (80, False), (90, True)):
+    for arch, checks, races in ((90, False, False), (80, False, False), (90, True, False), (90, True, True)):
         for load in (True, False):
             for size in SIZES:
-                b = Bench(arch, seed=size, checks=checks)
-                for n in range(b.members):
-                    b.set(n, CTA_SHADOW=b.at("bulk0"))
+                b = Bench(arch, seed=size, checks=checks, races=races)
+                b.part("visits").view(np.int64)[:] = 0
+                if races:
+                    clock(b, 0)[0, 0] = 33
                 step = max(size, 4)
                 addresses = at.SHARED_WINDOW + b.base + step * LANES
                 if arch == 90:
@@ -407,7 +413,9 @@ def generic_accesses():
                 b.pairs(R(0), addresses)
                 b.rows(K(2))[:] = 0
 
-                def then(b=b, addresses=addresses, size=size, load=load, checks=checks):
+                def then(b=b, addresses=addresses, size=size, load=load, races=races):
+                    if races:  # when and where the other program's memory was used
+                        b.part("visits").view(np.uint32)[:2] = clock(b, 0)[0, 0], b.word("W_PC")
                     for lane in LANES[chosen(SOME)]:
                         address = int(addresses[lane])
                         if address >> 32 == at.LOCAL_WINDOW >> 32:
@@ -422,8 +430,6 @@ def generic_accesses():
                         if address >> 57:
                             area = f"shared{address >> 24 & 1}"
                             address = b.at(area) + (address & 0xFFFFFF) - b.base
-                            if checks and not load:
-                                b.part("bulk0")[address - b.at(area) :][:size] = at.WRITTEN
                         else:
                             found_range(b, address, address + size)
                         data = bytes_at(b, area, address, size)
@@ -432,9 +438,29 @@ def generic_accesses():
                         else:
                             written_from(b, R(20), lane, data)
 
-                op = "LD" if load else "ST"
-                made.append(b.case(op, then, SOME, D=R(20), E=R(20), A=R(0), B=K(2), I1=PAIR_A, I2=size))
+                op, strong = "LD" if load else "ST", shadow.STRONG if size == 8 else 0
+                told = generic_told(b, addresses, SOME, size, load, strong) if checks else []
+                how = size | strong
+                made.append(
+                    b.case(op, then, SOME, told=told, D=R(20), E=R(20), A=R(0), B=K(2), I1=PAIR_A, I2=how)
+                )
     return made
+
+
+def generic_told(b, addresses, mask, size, load, strong):
+    """Shared memory program by program, then tensors, if races are looked for."""
+    held = R(20)
+    told = []
+    for member in range(b.members):
+        meant = [address >> 57 == 1 and address >> 24 & 0xFF == member for address in addresses.tolist()]
+        source = 0 if load else near(3, held)
+        if mine := mask & bits(meant):
+            told.append((shadow.LOADS if load else shadow.STORES, near(0, 2048), mine, size, source))
+    rest = mask & bits([address < at.LOCAL_WINDOW for address in addresses.tolist()])
+    if b.get("CTA_RACES"):
+        how = 2 * bool(strong) + (shadow.READ if load else shadow.WRITE) + bool(strong)
+        told.append((shadow.GLOBAL, near(0), rest, size | how << 8, near(3, held)))
+    return told
 
 
 @group

@@ -14,7 +14,7 @@ FAMILIES = (
     (r"range\(32\):`: 32 to 33|range\(first\(mask\) \+ 1, 32\)", NONE, "bit 32 of a mask is never set"),
     (r"range\(16\):`: 16 to 17", NONE, "there is no sixteenth: it is never waited for, never meant"),
     (
-        r"control\.rotate|barriers\.one_less|copies\.(_arrive_of|loaded_last|arrive_all)",
+        r"control\.rotate|barriers\.(one_less|leave)|copies\.(_arrive_of|loaded_last|arrive_all)",
         GAP,
         "only the engine's loop calls it: kernels run it, no case does",
     ),

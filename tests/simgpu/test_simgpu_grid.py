@@ -71,5 +71,4 @@ def test_clusters_exchange_through_shared_memory(cluster, capfd):
         out = tileprobe.array(np.zeros_like(values))
         sums[(3,)](tileprobe.array(values), out, 3, 1024, num_ctas=cluster)
     np.testing.assert_array_equal(out.numpy(), values + values.sum(1, keepdims=True) + 3)
-    said = capfd.readouterr().err
-    assert f"kernel sums: races are not looked for: its programs run in clusters of {cluster}" in said
+    assert "not looked for" not in capfd.readouterr().err  # test_simgpu_races_clusters.py

@@ -179,8 +179,8 @@ def _constants(program: Program, banks: dict[int, np.ndarray]) -> np.ndarray:
 class Block:
     """Memory of one program that runs: its warps, shared and local memory, and what is known of them."""
 
-    def __init__(self, made: Image, checks: int, cluster: np.ndarray) -> None:
-        self.image = made
+    def __init__(self, made: Image, checks: int, cluster: np.ndarray, rank: int = 0, races: int = 0) -> None:
+        self.image, self.rank = made, rank
         program = made.program
         self.warp_bytes = at.W_REGISTERS + at.ROW * program.registers
         self.warps = aligned(made.warps * self.warp_bytes)
@@ -202,10 +202,8 @@ class Block:
             at.CTA_BANKS: address(made.bank_table), at.CTA_SCRATCH: address(self.scratch),
             at.CTA_TABLE: address(made.table), at.CTA_ASYNC: address(self.bulk),
             at.CTA_SHADOW: address(self.shadow), at.CTA_TEMPLATE: address(self.template),
-            at.CTA_CLUSTER: address(cluster), at.CTA_CHECKS: checks,
+            at.CTA_CLUSTER: address(cluster), at.CTA_CHECKS: checks, at.CTA_RACES: races,
         })  # fmt: skip
-        if made.watch is not None:
-            fill(self.cta, {at.CTA_RACES: made.watch.block().address})
 
     def _template(self) -> np.ndarray:
         """The warps of a program before its first instruction."""
@@ -219,7 +217,7 @@ class Block:
             threads = min(at.LANES, self.image.threads - at.LANES * n)
             there = (1 << threads) - 1
             words[at.W_ACTIVE // 4], words[at.W_EXITED // 4] = there, ~there & 0xFFFFFFFF
-            words[at.W_NUMBER // 4] = n
+            words[at.W_NUMBER // 4], words[at.W_AGENT // 4] = n, self.rank * self.image.warps + n
             fill(block[at.W_STEPS : at.W_STEPS + 64], {
                 at.W_COPIES - at.W_STEPS: address(self.copies) + n * RING * COPY * program.copies,
                 at.W_CTA - at.W_STEPS: address(self.cta),
@@ -254,7 +252,8 @@ class Worker:
     def __init__(self, made: Image, grid: tuple[int, int, int], first: int, stride: int, checks: int) -> None:
         self.image, self.grid = made, grid
         self.cluster = aligned(at.CLUSTER_MEMBERS + 8 * made.cluster)
-        self.blocks = [Block(made, checks, self.cluster) for _ in range(made.cluster)]
+        watched = [one.address for one in made.watch.of_programs()] if made.watch else [0] * made.cluster
+        self.blocks = [Block(made, checks, self.cluster, *one) for one in enumerate(watched)]
         members = {at.CLUSTER_MEMBERS + 8 * n: address(block.cta) for n, block in enumerate(self.blocks)}
         fill(self.cluster, {at.CLUSTER_SIZE: made.cluster, **members})
         self.block = aligned(at.WORKER_BYTES)

@@ -96,12 +96,12 @@ class Launcher:
         made.searches = holds_addresses(values)
         made.fast_sums, made.names = settings.fast_sums, arguments.named(values)
         level = settings.level()
-        if level and (why := not_followed(program, cluster)):
+        if level and (why := not_followed(made.warps, cluster)):
             tell_unwatched(program.name, "races", why)
         elif level:
             fresh = [span for held in scratch[:1] if (span := arguments.memory(held)) is not None]
             known = [span for span in given if span not in fresh]
-            made.watch = Watch(program, programs, made.warps, made.shared_bytes, level, known, fresh)
+            made.watch = Watch(program, programs, made.warps, made.shared_bytes, level, known, fresh, cluster)
             made.watch.names = made.names
             if made.watch.skipped:
                 tell_unwatched(program.name, "races on global memory", made.watch.skipped)

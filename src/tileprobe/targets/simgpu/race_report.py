@@ -39,6 +39,7 @@ _WORDS = {
     f.GLOBAL_WROTE_WRITTEN: ("wrote", "writes another value", "nothing orders them"),
     f.GLOBAL_READ_WRITTEN: ("wrote", "reads", "nothing orders them"),
     f.GLOBAL_WROTE_READ: ("read", "overwrites it", "nothing orders them"),
+    f.LEFT: ("uses it", "ends the program that it belongs to", "no barrier of the cluster stands between them"),
 }  # fmt: skip
 _UNWRITTEN = {f.UNWRITTEN: "shared memory", f.GLOBAL_UNWRITTEN: "scratch memory"}
 _LOAD_NOT_WAITED = "nobody has waited for the copy's barrier"
@@ -65,7 +66,7 @@ def _pairs(watch: Watch) -> tuple[list[_Pair], int]:
         rows, more = block.found()
         lost += more
         for row in rows:
-            entry = _fields(row)
+            entry = _fields(row) | {"RANK": block.rank}
             key = (
                 entry["KIND"],
                 watch.program.place(entry["FIRST_PC"]),
@@ -104,14 +105,27 @@ def _agent(watch: Watch, agent: int) -> str:
     kind, warp = divmod(agent, watch.warps)
     if agent >= 3 * watch.warps:
         return "a bulk load"
-    return f"{('', 'a bulk store of ', 'a product of ')[kind]}warp {warp}"
+    return f"{('', 'a bulk store of ', 'a product of ')[kind]}{_warp(watch, warp)}"
+
+
+def _warp(watch: Watch, number: int) -> str:
+    """A warp; in clusters also which of the programs it belongs to, by its rank."""
+    rank, own = divmod(number, watch.each)
+    return f"warp {own}" if watch.cluster == 1 else f"program {rank} of the cluster, warp {own}"
+
+
+def _memory(watch: Watch, pair: _Pair, program: str) -> str:
+    """Whose shared memory it is."""
+    rank = pair.entry["RANK"]
+    return f"program {program}" + (f", number {rank} of its cluster" if watch.cluster > 1 else "")
 
 
 def _unwritten(watch: Watch, pair: _Pair, program_at: Callable[[int], str]) -> str:
     entry, times = pair.entry, f"; {pair.count:,} times" if pair.count > 1 else ""
     return (
-        f"{_where(watch.program, entry['SECOND_PC'])}, program {program_at(entry['SECOND_PROGRAM'])}, warp "
-        f"{entry['SECOND_WARP']}, lane {entry['LANE']}: reads {entry['SIZE']} bytes of {_UNWRITTEN[entry['KIND']]} at "
+        f"{_where(watch.program, entry['SECOND_PC'])}, program {program_at(entry['SECOND_PROGRAM'])}, "
+        f"{_warp(watch, entry['SECOND_WARP'])}, lane {entry['LANE']}: reads {entry['SIZE']} bytes of "
+        f"{_UNWRITTEN[entry['KIND']]} at "
         f"{entry['PLACE']:#x} that nobody has written{times}"
     )
 
@@ -121,14 +135,13 @@ def _one(watch: Watch, pair: _Pair, program_at: Callable[[int], str]) -> str:
     if entry["KIND"] in _UNWRITTEN:
         return _unwritten(watch, pair, program_at)
     did, does, missing = _WORDS[entry["KIND"]]
-    shared = entry["KIND"] < f.GLOBAL_WROTE_WRITTEN
     times = f"; {pair.count:,} times" if pair.count > 1 else ""
-    second = (
-        f"warp {entry['SECOND_WARP']}, lane {entry['LANE']} {does}, {_where(program, entry['SECOND_PC'])}"
-    )
-    size = f"{entry['SIZE']} bytes at {entry['PLACE']:#x}"
-    if shared:
-        head = f"shared memory, {size}, program {program_at(entry['SECOND_PROGRAM'])}"
+    left = entry["KIND"] == f.LEFT
+    who = _warp(watch, entry["SECOND_WARP"]) + ("" if left else f", lane {entry['LANE']}")
+    second = f"{who} {does}, {_where(program, entry['SECOND_PC'])}"
+    size = "any of it" if left else f"{entry['SIZE']} bytes at {entry['PLACE']:#x}"
+    if left or entry["KIND"] < f.GLOBAL_WROTE_WRITTEN:
+        head = f"shared memory, {size}, {_memory(watch, pair, program_at(entry['SECOND_PROGRAM']))}"
         first = _agent(watch, entry["FIRST_AGENT"])
         if entry["FIRST_AGENT"] >= 3 * watch.warps:
             missing = _LOAD_NOT_WAITED
@@ -136,7 +149,7 @@ def _one(watch: Watch, pair: _Pair, program_at: Callable[[int], str]) -> str:
         called = element(watch.names, entry["PLACE"])
         head, first = (
             f"global memory, {size}{f' ({called})' if called else ''}",
-            f"warp {entry['FIRST_AGENT']}",
+            _warp(watch, entry["FIRST_AGENT"]),
         )
         if entry["FIRST_PROGRAM"] != entry["SECOND_PROGRAM"]:
             first = f"program {program_at(entry['FIRST_PROGRAM'])}, {first}"

@@ -22,24 +22,25 @@ from tileprobe.targets.simgpu.program import Program
 
 OFF, ON, ALL = range(3)  # no checks; all that do not need much memory; all
 _MOST = {ON: 256 << 20, ALL: 4 << 30}  # bytes for words about global memory; more are not spent
-_SHARED = ("LDS", "STS", "ATOMS", "LDGSTS")
-_GLOBAL = ("LDG", "STG", "ATOMG", "LDGSTS")
 _GENERIC = ("LD", "ST", "ATOM")
+_SHARED = ("LDS", "STS", "ATOMS", "LDGSTS", *_GENERIC)
+_GLOBAL = ("LDG", "STG", "ATOMG", "LDGSTS", *_GENERIC)
 _BULK = ("UTMALDG", "UTMASTG", "UTMAREDG", "UBLKCP")
 _ENGINES = (*_BULK, "HGMMA", "SYNCS_ARRIVE", "SYNCS_PHASE", "ARRIVES", "ATOMS_ARRIVE")
 _WIDEST = 16
+_MOST_WARPS, _MOST_PROGRAMS = 32, 8  # of a cluster: bits of `races.py` and `between.py`
 
 
 def _has(program: Program, names: Sequence[str]) -> bool:
     return bool(np.isin(program.uops[:, at.OP], [NUMBERS[name] for name in names]).any())
 
 
-def not_followed(program: Program, cluster: int) -> str:
+def not_followed(warps: int, cluster: int) -> str:
     """Why the accesses of a kernel cannot be followed; nothing if they can."""
-    if cluster > 1:
-        return f"its programs run in clusters of {cluster} (num_ctas), whose shared memory others reach"
-    if _has(program, _GENERIC):
-        return "it has loads or stores whose address says which memory they mean"
+    if cluster > 1 and cluster * warps > _MOST_WARPS:
+        return f"clusters of {cluster} programs have {cluster * warps} warps, of which {_MOST_WARPS} can be followed"
+    if cluster > _MOST_PROGRAMS:
+        return f"its clusters of {cluster} programs are more than {_MOST_PROGRAMS}"
     return ""
 
 
@@ -121,9 +122,10 @@ class Watch:
 
     def __init__(
         self, program: Program, programs: int, warps: int, shared_bytes: int, level: int,
-        given: Sequence[tuple[int, int]], fresh: Sequence[tuple[int, int]] = (),
+        given: Sequence[tuple[int, int]], fresh: Sequence[tuple[int, int]] = (), cluster: int = 1,
     ) -> None:  # fmt: skip
-        self.program, self.warps, self.shared_bytes = program, warps, shared_bytes
+        self.program, self.shared_bytes, self.cluster = program, shared_bytes, cluster
+        self.each, self.warps = warps, warps * cluster  # warps of a program, and of its cluster
         self.strict = level == ALL
         self.names: Sequence[Named] = ()
         self.shift = _narrowest(program, _SHARED)
@@ -156,9 +158,11 @@ class Watch:
             )
         return np.array(rows, np.int64)
 
-    def block(self) -> Block:
-        made = Block(self)
-        self.blocks.append(made)
+    def of_programs(self) -> list[Block]:
+        """A block for each program of a cluster, with clocks that they share."""
+        common = Clocks(self)
+        made = [Block(self, common, rank) for rank in range(self.cluster)]
+        self.blocks += made
         return made
 
     def close(self) -> None:
@@ -167,24 +171,36 @@ class Watch:
             self.stamp = 0
 
 
-class Block:
-    """The memory of one thread's checks."""
+class Clocks:
+    """Those of a program that runs, or of a cluster of them."""
 
     def __init__(self, watch: Watch) -> None:
+        warps, engines, programs = watch.warps, watch.engines, watch.cluster
+        self.agents = clocks.agents(warps, engines, programs)
+        self.clocks = np.zeros(8 * self.agents * clocks.subjects(warps, engines, programs), np.uint8)
+        self.counters = np.zeros(clocks.counters_bytes(warps, programs), np.uint8)
+
+
+class Block:
+    """The memory of the checks of one program that runs."""
+
+    def __init__(self, watch: Watch, shared: Clocks, rank: int) -> None:
         warps = watch.warps
-        agents = clocks.agents(warps, watch.engines)
         entry = races.entry_bytes(warps)
+        self.rank, self.shared = rank, shared
         self.shadow = np.zeros(entry * ((watch.shared_bytes >> watch.shift) + 1), np.uint8)
-        self.clocks = np.zeros(8 * agents * clocks.subjects(warps, watch.engines), np.uint8)
-        self.counters = np.zeros(clocks.counters_bytes(warps), np.uint8)
+        self.visits = np.zeros(warps, np.int64)
         self.table = np.zeros((findings.ROOM, findings.ENTRY // 8), np.int64)
         self.header = np.zeros(clocks.HEADER_BYTES // 8, np.int64)
         tracked = bool(watch.stamp)
         values = {
-            clocks.WARPS: warps, clocks.AGENTS: agents, clocks.SHIFT: watch.shift, clocks.ENTRY: entry,
+            clocks.WARPS: warps, clocks.AGENTS: shared.agents, clocks.SHIFT: watch.shift, clocks.ENTRY: entry,
             clocks.SHADOW: self.shadow.ctypes.data, clocks.SHADOW_BYTES: len(self.shadow),
-            clocks.CLOCKS: self.clocks.ctypes.data, clocks.CLOCKS_BYTES: len(self.clocks),
-            clocks.COUNTERS: self.counters.ctypes.data, clocks.FOUND: self.table.ctypes.data,
+            clocks.CLOCKS: shared.clocks.ctypes.data, clocks.CLOCKS_BYTES: len(shared.clocks),
+            clocks.COUNTERS: shared.counters.ctypes.data, clocks.COUNTERS_BYTES: len(shared.counters),
+            clocks.NAMED_AT: clocks.named_at(warps, watch.engines, rank),
+            clocks.COPIES_AT: 3 * warps + clocks.COPIES * rank, clocks.FIRST_WARP: watch.each * rank,
+            clocks.VISITS: self.visits.ctypes.data if watch.cluster > 1 else 0, clocks.FOUND: self.table.ctypes.data,
             clocks.SPANS: watch.spans.ctypes.data, clocks.SPAN_COUNT: len(watch.spans) if tracked else 0,
             clocks.GLOBAL_SHIFT: watch.global_shift, clocks.STAMP: watch.stamp,
             clocks.ATOMICS: watch.atomics.ctypes.data if len(watch.atomics) else 0,

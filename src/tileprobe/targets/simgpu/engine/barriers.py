@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tileprobe.targets.jit import part
-from tileprobe.targets.simgpu.engine import clocks, raw
+from tileprobe.targets.simgpu.engine import clocks, findings, raw
 from tileprobe.targets.simgpu.engine import layout as at
 
 _BARRIERS, _BARRIER = at.CTA_BARRIERS, at.BARRIER
@@ -47,7 +47,8 @@ def _open(cta, number):
         if (waiting >> n) & 1:
             raw.put32(warps + n * size + _STATUS, _RUNNING)
             if block:
-                clocks.acquire(cta, n, clocks.named(block, number))
+                agent = raw.i32(warps + n * size + at.W_AGENT)
+                clocks.acquire(cta, agent, clocks.named(block, number))
     if block:
         clocks.forget(cta, clocks.named(block, number))
     raw.put64(cta + _PROGRESS, raw.i64(cta + _PROGRESS) + 1)
@@ -62,3 +63,17 @@ def one_less(cta):
         place = cta + _BARRIERS + _BARRIER * number
         if raw.i64(place + 16) and raw.i64(place) == 0 and raw.i64(cta + _LIVE) > 0:
             _open(cta, number)
+
+
+@part
+def leave(cta, warp):
+    """A warp has exited. If it was its program's last, others of the cluster must be done with its shared memory."""
+    block, count = clocks.block_of(cta), raw.i64(cta + at.CTA_WARP_COUNT)
+    if block == 0 or raw.i64(cta + at.CTA_LIVE) or raw.i64(block + clocks.VISITS) == 0:
+        return
+    program, number = raw.i64(block + clocks.PROGRAM), raw.i32(warp + at.W_AGENT)
+    for agent in range(raw.i64(block + clocks.WARPS)):
+        if clocks.visitor(block, count, agent):
+            then = raw.i32(raw.i64(block + clocks.VISITS) + 8 * agent + 4)
+            pc = raw.i32(warp + at.W_PC)
+            findings.note(block, findings.LEFT, then, agent, program, pc, number, 0, 0, 0)

@@ -38,7 +38,7 @@ def _program(word):
 
 @part
 def _mine(block, warp):
-    number, program = raw.i32(warp + at.W_NUMBER), raw.i64(block + clocks.PROGRAM)
+    number, program = raw.i32(warp + at.W_AGENT), raw.i64(block + clocks.PROGRAM)
     time = min(clocks.now(block, number), _LATE)
     head = raw.i32(warp + at.W_PC) | (number << _WARP) | (time << _TIME)
     return head | (program << _PROGRAM) | (raw.i64(block + clocks.STAMP) << _STAMP)

@@ -5,6 +5,9 @@ products of warp groups that each warp issues, and bulk loads, by the barrier in
 an agent did at time t lies behind a warp that knows of a time of at least t. A barrier takes up what its arrivals know
 (`release`) and hands it on to those it lets go (`acquire`).
 
+The programs of a cluster have their clocks in common, with all of their warps numbered through; each has a block of its
+own, with the places of its own barriers and bulk loads.
+
 Beside each clock stands a second one: up to which time what was written is also seen by asynchronous engines, because a
 fence stood between (`fence`). All of it lies in one block of memory, which `CTA_RACES` names; 0 where nobody asks.
 """
@@ -18,8 +21,9 @@ from tileprobe.targets.simgpu.engine import raw
 # 64-bit fields of the block
 (
     WARPS, AGENTS, SHIFT, ENTRY, SHADOW, SHADOW_BYTES, CLOCKS, CLOCKS_BYTES, COUNTERS, FOUND, FOUND_COUNT, LOST,
-    PROGRAM, SPANS, SPAN_COUNT, LAST_SPAN, GLOBAL_SHIFT, STAMP, ATOMICS,
-) = (8 * n for n in range(19))  # fmt: skip
+    PROGRAM, SPANS, SPAN_COUNT, LAST_SPAN, GLOBAL_SHIFT, STAMP, ATOMICS, NAMED_AT, COPIES_AT, COUNTERS_BYTES,
+    FIRST_WARP, VISITS,
+) = (8 * n for n in range(24))  # fmt: skip
 HEADER_BYTES = 256
 NAMED, IN_MEMORY, COPIES = (
     16,
@@ -28,18 +32,25 @@ NAMED, IN_MEMORY, COPIES = (
 )  # barriers of both kinds, agents of bulk loads; addresses share these places
 
 
-def agents(warps: int, engines: bool) -> int:
-    """`engines`: whether the kernel uses bulk copies, products of warp groups or barriers in shared memory."""
-    return 3 * warps + COPIES if engines else warps
+def agents(warps: int, engines: bool, programs: int = 1) -> int:
+    """`engines`: whether the kernel uses bulk copies, products of warp groups or barriers in shared memory; `programs`
+    are those of a cluster, `warps` all of theirs."""
+    return 3 * warps + COPIES * programs if engines else warps
 
 
-def subjects(warps: int, engines: bool) -> int:
-    return warps + NAMED + (IN_MEMORY if engines else 0)
+def subjects(warps: int, engines: bool, programs: int = 1) -> int:
+    """What has a clock: warps, the cluster's barrier (those that have come, and those that it let go), barriers."""
+    return named_at(warps, engines, programs)
 
 
-def counters_bytes(warps: int) -> int:
+def named_at(warps: int, engines: bool, rank: int) -> int:
+    """The first barrier of a program of a cluster."""
+    return warps + 2 + rank * (NAMED + (IN_MEMORY if engines else 0))
+
+
+def counters_bytes(warps: int, programs: int = 1) -> int:
     """Groups of bulk stores and of products that each warp has made, bulk loads that have arrived at each barrier."""
-    return 4 * (2 * warps + COPIES)
+    return 4 * (2 * warps + COPIES * programs)
 
 
 @part
@@ -80,19 +91,33 @@ def _tick(block, warp):
 
 @part
 def named(block, number):
-    return raw.i64(block + WARPS) + number
+    return raw.i64(block + NAMED_AT) + number
 
 
 @part
 def in_memory(block, address):
-    return raw.i64(block + WARPS) + NAMED + ((address >> 3) & (IN_MEMORY - 1))
+    return raw.i64(block + NAMED_AT) + NAMED + ((address >> 3) & (IN_MEMORY - 1))
+
+
+@part
+def of_cluster(block):
+    return raw.i64(block + WARPS)
+
+
+@part
+def open_cluster(cta):
+    """The cluster's barrier opens: those it lets go know of all that have come. Others may come to it anew before."""
+    block = block_of(cta)
+    come, gone = of_cluster(block), of_cluster(block) + 1
+    raw.copy(clock_of(block, gone), clock_of(block, come), 8 * raw.i64(block + AGENTS))
+    forget(cta, come)
 
 
 @part
 def release(cta, warp, subject):
     """A warp comes to a barrier: what it did up to here is handed on."""
     block = block_of(cta)
-    number = raw.i32(warp + at.W_NUMBER)
+    number = raw.i32(warp + at.W_AGENT)
     _join(block, subject, number)
     _tick(block, number)
 
@@ -116,7 +141,7 @@ def fence(cta, warp):
     block = block_of(cta)
     if block == 0:
         return
-    number, count = raw.i32(warp + at.W_NUMBER), raw.i64(block + AGENTS)
+    number, count = raw.i32(warp + at.W_AGENT), raw.i64(block + AGENTS)
     place = clock_of(block, number)
     for n in range(count):
         seen = raw.u32(place + 4 * (count + n))
@@ -153,7 +178,7 @@ def open_group(block, kind, number):
 def close_group(cta, warp, kind):
     block = block_of(cta)
     if block:
-        place = _counter(block, kind, raw.i32(warp + at.W_NUMBER))
+        place = _counter(block, kind, raw.i32(warp + at.W_AGENT))
         raw.put32(place, raw.u32(place) + 1)
 
 
@@ -163,7 +188,7 @@ def wait_groups(cta, warp, kind, pending):
     block = block_of(cta)
     if block == 0:
         return
-    number = raw.i32(warp + at.W_NUMBER)
+    number = raw.i32(warp + at.W_AGENT)
     if agent_of(block, kind, number) >= raw.i64(block + AGENTS):  # nothing of the kind is issued
         return
     done = raw.u32(_counter(block, kind, number)) - pending
@@ -174,7 +199,7 @@ def wait_groups(cta, warp, kind, pending):
 
 @part
 def copy_agent(block, barrier):
-    return 3 * raw.i64(block + WARPS) + ((barrier >> 3) & (COPIES - 1))
+    return raw.i64(block + COPIES_AT) + ((barrier >> 3) & (COPIES - 1))
 
 
 @part
@@ -194,6 +219,30 @@ def begin(cta):
     block = block_of(cta)
     raw.fill(raw.i64(block + CLOCKS), 0, raw.i64(block + CLOCKS_BYTES))
     raw.fill(raw.i64(block + SHADOW), 0, raw.i64(block + SHADOW_BYTES))
-    raw.fill(raw.i64(block + COUNTERS), 0, 4 * (2 * raw.i64(block + WARPS) + COPIES))
+    raw.fill(raw.i64(block + COUNTERS), 0, raw.i64(block + COUNTERS_BYTES))
     for n in range(raw.i64(block + WARPS)):
         raw.put32(clock_of(block, n) + 4 * n, 1)
+    if raw.i64(block + VISITS):
+        raw.fill(raw.i64(block + VISITS), 0, 8 * raw.i64(block + WARPS))
+
+
+# -- visits of other programs of the cluster ---------------------------------------------------------------------------
+@part
+def visit(block, warp):
+    """A warp of another program uses this one's shared memory."""
+    number = raw.i32(warp + at.W_AGENT)
+    place = raw.i64(block + VISITS) + 8 * number
+    raw.put32(place, now(block, number))
+    raw.put32(place + 4, raw.i32(warp + at.W_PC))
+
+
+@part
+def visitor(block, count, agent):
+    """When a warp of another program used this one's shared memory last, if none of this one's `count` warps knows that
+    it has; 0 otherwise."""
+    time = raw.u32(raw.i64(block + VISITS) + 8 * agent)
+    first = raw.i64(block + FIRST_WARP)
+    for n in range(first, first + count):
+        if known(block, n, agent) >= time:
+            return 0
+    return time

@@ -7,8 +7,8 @@ there are, and the address of each. The upper byte of a shared address names one
 from __future__ import annotations
 
 from tileprobe.targets.jit import part
+from tileprobe.targets.simgpu.engine import clocks, raw
 from tileprobe.targets.simgpu.engine import layout as at
-from tileprobe.targets.simgpu.engine import raw
 from tileprobe.targets.simgpu.engine.numbers import NUMBERS, STAY, family
 
 _ARRIVE = NUMBERS["UCGABAR_ARV"]
@@ -37,6 +37,8 @@ def open_cluster(cta):
     if arrived == 0 or arrived < living:
         return
     raw.put64(block + at.CLUSTER_ARRIVED, 0)
+    if clocks.block_of(cta):
+        clocks.open_cluster(cta)
     raw.put64(block + at.CLUSTER_OPENED, raw.i64(block + at.CLUSTER_OPENED) + 1)
     for n in range(raw.i64(block + at.CLUSTER_SIZE)):
         other = raw.i64(block + at.CLUSTER_MEMBERS + 8 * n)
@@ -54,13 +56,17 @@ def cluster_opened(cta, warp):
 def barrier(op, uop, warp, cta, constants, mask, pc):
     if mask == 0:
         return at.OK
-    block = raw.i64(cta + at.CTA_CLUSTER)
+    block, races = raw.i64(cta + at.CTA_CLUSTER), clocks.block_of(cta)
     if op == _ARRIVE:
+        if races:
+            clocks.release(cta, warp, clocks.of_cluster(races))
         raw.put32(warp + at.W_CLUSTER_PHASE, raw.i64(block + at.CLUSTER_OPENED) & 0x7FFFFFFF)
         raw.put64(block + at.CLUSTER_ARRIVED, raw.i64(block + at.CLUSTER_ARRIVED) + 1)
         open_cluster(cta)
         return at.OK
     if cluster_opened(cta, warp):
+        if races:
+            clocks.acquire(cta, raw.i32(warp + at.W_AGENT), clocks.of_cluster(races) + 1)
         return at.OK
     raw.put32(warp + at.W_STATUS, at.AT_CLUSTER)
     return STAY

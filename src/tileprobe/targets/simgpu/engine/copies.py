@@ -17,7 +17,7 @@ from tileprobe.targets.simgpu.engine.addresses import (
 )
 from tileprobe.targets.simgpu.engine.fields import field, predicate, row
 from tileprobe.targets.simgpu.engine.lanes_address import BYTES
-from tileprobe.targets.simgpu.engine.mbarriers import WORD, arrive_by_copy, passed
+from tileprobe.targets.simgpu.engine.mbarriers import WORD, arrive_by_copy, passed, subject
 from tileprobe.targets.simgpu.engine.memory import check_shared, own_shared
 from tileprobe.targets.simgpu.engine.numbers import NUMBERS, family
 
@@ -172,14 +172,14 @@ def _arrive(uop, warp, cta, constants, mask, pc):
             return wrong
     block, time = clocks.block_of(cta), 0
     if block:
-        time = clocks.now(block, raw.i32(warp + at.W_NUMBER))
+        time = clocks.now(block, raw.i32(warp + at.W_AGENT))
     for lane in range(32):
         if (mask >> lane) & 1:
             address = raw.i64(out + 8 * lane)
             if how != WORD and passed(cta, address, 0) < 0:
                 return _wrong(cta, at.BAD_MBARRIER, lane, address, 0)
             if block:
-                clocks.release(cta, warp, clocks.in_memory(block, address))
+                clocks.release(cta, warp, subject(cta, address))
     place, wrong = _place(cta, warp)
     if wrong:
         return wrong

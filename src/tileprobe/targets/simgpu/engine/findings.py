@@ -9,7 +9,8 @@ from tileprobe.targets.simgpu.engine import clocks, raw
 (
     WROTE_WRITTEN, READ_WRITTEN, WROTE_READ, NO_FENCE, WROTE_BUSY, WROTE_UNDER_WAY, COPIED_TWICE,
     GLOBAL_WROTE_WRITTEN, GLOBAL_READ_WRITTEN, GLOBAL_WROTE_READ, GLOBAL_UNWRITTEN, UNWRITTEN,
-) = range(12)  # fmt: skip
+    LEFT,
+) = range(13)  # fmt: skip
 # 64-bit fields of an entry
 (
     KIND,

@@ -4,8 +4,8 @@ memory of a program of the cluster. Lanes are looked at one by one: a warp may m
 from __future__ import annotations
 
 from tileprobe.targets.jit import part
+from tileprobe.targets.simgpu.engine import clocks, findings, raw, shadow
 from tileprobe.targets.simgpu.engine import layout as at
-from tileprobe.targets.simgpu.engine import raw
 from tileprobe.targets.simgpu.engine.addresses import fault, global_addresses, inside
 from tileprobe.targets.simgpu.engine.atomics import apply, gather
 from tileprobe.targets.simgpu.engine.clusters import member
@@ -73,21 +73,77 @@ def _local(cta, warp, lane, address, size, register, load, signed):
 
 
 @part
-def _mark(cta, address, size):
-    """Shared memory holds a value from now on."""
-    if _window(address) != _SHARED:
+def _meant(cta, out, mask, size, owner, own):
+    """The lanes that mean shared memory of a program, if it is there; their addresses in it go to `own`."""
+    start, room, found = raw.i64(owner + at.CTA_SHARED_BASE), raw.i64(owner + at.CTA_SHARED_BYTES), 0
+    for lane in range(32):
+        address = raw.i64(out + 8 * lane)
+        if not (mask >> lane) & 1 or _window(address) != _SHARED or address & (size - 1):
+            continue
+        low = address & 0xFFFFFFFF
+        if member(cta, low) == owner and start <= low & _OFFSET and (low & _OFFSET) + size <= start + room:
+            raw.put64(own + 8 * lane, low & _OFFSET)
+            found |= 1 << lane
+    return found
+
+
+@part
+def _visit(cta, owner, warp):
+    """A warp uses the shared memory of another program, which must still be there."""
+    block = clocks.block_of(owner)
+    if block == 0 or owner == cta:
         return
-    owner = member(cta, address & 0xFFFFFFFF)
-    if owner and raw.i64(owner + at.CTA_CHECKS):
-        offset = (address & _OFFSET) - raw.i64(owner + at.CTA_SHARED_BASE)
-        raw.fill(raw.i64(owner + at.CTA_SHADOW) + offset, at.WRITTEN, size)
+    clocks.visit(block, warp)
+    if raw.i64(owner + at.CTA_LIVE) == 0:
+        number, pc = raw.i32(warp + at.W_AGENT), raw.i32(warp + at.W_PC)
+        program, other = raw.i64(block + clocks.PROGRAM), raw.i64(owner + at.CTA_WARPS)
+        ended, who = raw.i32(other + at.W_PC), raw.i32(other + at.W_AGENT)
+        findings.note(block, findings.LEFT, pc, number, program, ended, who, 0, 0, 0)
+
+
+@part
+def _shared_told(cta, owner, warp, own, mask, size, how, source):
+    _visit(cta, owner, warp)
+    if how == shadow.ATOMIC:
+        return shadow.atomics(owner, warp, own, mask, size)
+    if how in (shadow.WRITE, shadow.STRONG_WRITE):
+        return shadow.stores(owner, warp, own, mask, size, source)
+    return shadow.loads(owner, warp, own, mask, size)
+
+
+@part
+def _told(cta, warp, out, mask, size, how, source):
+    """Tells the checks what lanes do to shared memory, program by program, and to global memory. OK or a fault."""
+    if raw.i64(cta + at.CTA_CHECKS) == 0:
+        return at.OK
+    cluster, own, rest = raw.i64(cta + at.CTA_CLUSTER), out + 2048, 0
+    for n in range(raw.i64(cluster + at.CLUSTER_SIZE)):
+        owner = raw.i64(cluster + at.CLUSTER_MEMBERS + 8 * n)
+        mine = _meant(cta, out, mask, size, owner, own)
+        wrong = _shared_told(cta, owner, warp, own, mine, size, how, source) if mine else at.OK
+        if wrong:
+            for place in (at.CTA_ERROR_LANE, at.CTA_ERROR_ADDRESS, at.CTA_ERROR_MORE):
+                raw.put64(cta + place, raw.i64(owner + place))
+            return wrong
+    for lane in range(32):
+        window = _window(raw.i64(out + 8 * lane))
+        if (mask >> lane) & 1 and window != _SHARED and window != _LOCAL:
+            rest |= 1 << lane
+    return shadow.touch(cta, warp, out, rest, size, how, source) if rest else at.OK
 
 
 @part
 def _access(uop, warp, cta, constants, mask, out, load):
     how = field(uop, at.I2)
-    size, signed = how & BYTES, how & SIGNED
+    size, signed, strong = how & BYTES, how & SIGNED, how & shadow.STRONG
     register = row(uop, at.D, warp, constants) if load else row(uop, at.E, warp, constants)
+    if load:
+        touched = shadow.STRONG_READ if strong else shadow.READ
+    else:
+        touched = shadow.STRONG_WRITE if strong else shadow.WRITE
+    wrong = _told(cta, warp, out, mask, size, touched, register)
+    if wrong:
+        return wrong
     for lane in range(32):
         if not (mask >> lane) & 1:
             continue
@@ -106,7 +162,6 @@ def _access(uop, warp, cta, constants, mask, out, load):
             load_one(place, mine, size, signed)
         else:
             store_one(place, mine, size)
-            _mark(cta, address, size)
     return at.OK
 
 
@@ -115,6 +170,9 @@ def _atomic(uop, warp, cta, constants, mask, out):
     size = field(uop, at.I2) & BYTES
     held, target = out + 512, row(uop, at.D, warp, constants)
     gather(uop, warp, constants, held, size)
+    wrong = _told(cta, warp, out, mask, size, shadow.ATOMIC, 0)
+    if wrong:
+        return wrong
     for lane in range(32):
         if not (mask >> lane) & 1:
             continue

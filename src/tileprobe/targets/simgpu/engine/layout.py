@@ -40,6 +40,7 @@ W_WAIT_KIND, W_WAIT_AT, W_WAIT_VALUE = (
     460,
     464,
 )  # what it waits for: a barrier's number or address, a phase
+W_AGENT = 468  # its number in the checks of races: of all warps of its cluster
 W_COPIES, W_COPIES_ROOM, W_COPIES_DONE, W_COPIES_MADE, W_GROUP = (
     472,
     480,

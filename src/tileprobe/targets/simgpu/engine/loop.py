@@ -10,7 +10,7 @@ from __future__ import annotations
 from tileprobe.targets.jit import borrowing, part
 from tileprobe.targets.simgpu.engine import clocks, raw
 from tileprobe.targets.simgpu.engine import layout as at
-from tileprobe.targets.simgpu.engine.barriers import one_less
+from tileprobe.targets.simgpu.engine.barriers import leave, one_less
 from tileprobe.targets.simgpu.engine.bulk import complete_all
 from tileprobe.targets.simgpu.engine.calls import call, execute
 from tileprobe.targets.simgpu.engine.clusters import cluster_opened, open_cluster
@@ -109,6 +109,7 @@ def _round(cta):
         why = _turn(cta, warp, constants, TURN)
         if raw.i32(warp + _STATUS) == _GONE:
             one_less(cta)
+            leave(cta, warp)
             open_cluster(cta)
         elif why == at.OK:
             rotate(warp)

@@ -108,6 +108,12 @@ def _no_barrier(cta, lane, address):
 
 
 @part
+def subject(cta, address):
+    """The clock of a barrier, of this program or another of its cluster."""
+    return clocks.in_memory(clocks.block_of(member(cta, address)), address)
+
+
+@part
 def _arrive(uop, warp, cta, constants, mask):
     """I2: bits 0 and 1: arrivals, 0, 1, or what the register says (2); bit 2: as many bytes as it says; bit 3: one."""
     how = field(uop, at.I2)
@@ -117,9 +123,8 @@ def _arrive(uop, warp, cta, constants, mask):
             continue
         value, address = raw.u32(values + 4 * lane), _address(uop, warp, constants, lane)
         arrivals = value if how & 3 == 2 else how & 3
-        block = clocks.block_of(cta)
-        if block:
-            clocks.release(cta, warp, clocks.in_memory(block, address))
+        if clocks.block_of(cta) and member(cta, address):
+            clocks.release(cta, warp, subject(cta, address))
         if not change(cta, address, arrivals, value if how & 4 else how >> 3):
             return _no_barrier(cta, lane, address)
     return at.OK
@@ -137,9 +142,8 @@ def _wait(uop, warp, cta, constants, mask):
     if over < 0:
         return _no_barrier(cta, lane, address)
     if over or not field(uop, at.I2):
-        block = clocks.block_of(cta)
-        if over and block:
-            clocks.acquire(cta, raw.i32(warp + at.W_NUMBER), clocks.in_memory(block, address))
+        if over and clocks.block_of(cta):
+            clocks.acquire(cta, raw.i32(warp + at.W_AGENT), subject(cta, address))
         put_predicate(uop, 0, warp, mask, 0xFFFFFFFF if over else 0)
         return at.OK
     raw.put32(warp + at.W_STATUS, at.AT_MBARRIER)

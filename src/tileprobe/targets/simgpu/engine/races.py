@@ -14,8 +14,8 @@ from tileprobe.targets.simgpu.engine.clocks import fenced, known
 
 # Fields of a piece, with a mask of the warps that read it last; then two for each warp: when, and where in the code
 _WROTE, _WROTE_BY, _ENGINE_READ, _ENGINE_BY, _READERS, _READ = 0, 4, 8, 12, 16, 24
-_CODE, _AGENT, _ATOMIC = 0xFFFFFF, 24, 1 << 31  # of _BY: place in the code, agent, whether it was an atomic
-_COPIES_HELD = 127  # in place of an agent: several warps wrote the same; their mask is in place of the time
+_CODE, _AGENT, _ATOMIC = 0x7FFFFF, 23, 1 << 31  # of _BY: place in the code, agent, whether it was an atomic
+_COPIES_HELD = 255  # in place of an agent: several warps wrote the same; their mask is in place of the time
 ENTRY = 24
 
 
@@ -37,7 +37,7 @@ def _by(agent, pc, atomic):
 
 @part
 def _agent(by):
-    return (by >> _AGENT) & 127
+    return (by >> _AGENT) & 255
 
 
 @part
@@ -49,7 +49,7 @@ def _behind(block, number, agent, time):
 def _note(block, kind, by, warp, offset, size, lane):
     findings.note(
         block, kind, by & _CODE, _agent(by), raw.i64(block + clocks.PROGRAM), raw.i32(warp + at.W_PC),
-        raw.i32(warp + at.W_NUMBER), offset, size, lane,
+        raw.i32(warp + at.W_AGENT), offset, size, lane,
     )  # fmt: skip
 
 
@@ -66,7 +66,7 @@ def _after_write(block, piece, number):
 @part
 def read(block, warp, offset, size, lane):
     """A warp reads."""
-    number, shift = raw.i32(warp + at.W_NUMBER), raw.i64(block + clocks.SHIFT)
+    number, shift = raw.i32(warp + at.W_AGENT), raw.i64(block + clocks.SHIFT)
     piece, each, bit = _piece(block, offset), raw.i64(block + clocks.ENTRY), 1 << number
     now, mine = clocks.now(block, number), 8 * number + _READ
     stamp = now | (raw.i32(warp + at.W_PC) << 32)
@@ -118,7 +118,7 @@ def _held_twice(block, piece, number):
 @part
 def write(block, warp, offset, size, lane, same, atomic):
     """A warp writes. `same`: what is there already; then others may have written it as well."""
-    number, shift = raw.i32(warp + at.W_NUMBER), raw.i64(block + clocks.SHIFT)
+    number, shift = raw.i32(warp + at.W_AGENT), raw.i64(block + clocks.SHIFT)
     piece, each = _piece(block, offset), raw.i64(block + clocks.ENTRY)
     now, by = clocks.now(block, number), _by(number, raw.i32(warp + at.W_PC), atomic)
     for _ in range(offset >> shift, ((offset + size - 1) >> shift) + 1):
@@ -140,14 +140,14 @@ def write(block, warp, offset, size, lane, same, atomic):
 def use(block, warp, offset, size, lane):
     """A warp looks at a barrier of sm_80, or changes it: who made it must lie behind, others may look meanwhile."""
     piece = _piece(block, offset)
-    if not _after_write(block, piece, raw.i32(warp + at.W_NUMBER)):
+    if not _after_write(block, piece, raw.i32(warp + at.W_AGENT)):
         _note(block, findings.READ_WRITTEN, raw.u32(piece + _WROTE_BY), warp, offset, size, lane)
 
 
 @part
 def undisputed(block, warp, offset, size):
     """Whether the last writing of all pieces lies behind a warp."""
-    number, shift = raw.i32(warp + at.W_NUMBER), raw.i64(block + clocks.SHIFT)
+    number, shift = raw.i32(warp + at.W_AGENT), raw.i64(block + clocks.SHIFT)
     piece, each = _piece(block, offset), raw.i64(block + clocks.ENTRY)
     for _ in range(offset >> shift, ((offset + size - 1) >> shift) + 1):
         if not _after_write(block, piece, number) or _agent(raw.u32(piece + _WROTE_BY)) == _COPIES_HELD:
@@ -159,7 +159,7 @@ def undisputed(block, warp, offset, size):
 @part
 def begin_copy(block, warp, offset, size, lane):
     """A warp issues an asynchronous copy to shared memory: nobody may still be using it."""
-    number, shift = raw.i32(warp + at.W_NUMBER), raw.i64(block + clocks.SHIFT)
+    number, shift = raw.i32(warp + at.W_AGENT), raw.i64(block + clocks.SHIFT)
     piece, each = _piece(block, offset), raw.i64(block + clocks.ENTRY)
     for _ in range(offset >> shift, ((offset + size - 1) >> shift) + 1):
         if not _after_write(block, piece, number):
@@ -189,7 +189,7 @@ def end_copy(block, agent, time, pc, offset, size):
 @part
 def engine_read(block, warp, kind, offset, size):
     """A warp issues something that reads shared memory asynchronously: a bulk store, a product of a warp group."""
-    number, shift = raw.i32(warp + at.W_NUMBER), raw.i64(block + clocks.SHIFT)
+    number, shift = raw.i32(warp + at.W_AGENT), raw.i64(block + clocks.SHIFT)
     piece, each = _piece(block, offset), raw.i64(block + clocks.ENTRY)
     time = clocks.open_group(block, kind, number)
     by = _by(clocks.agent_of(block, kind, number), raw.i32(warp + at.W_PC), False)

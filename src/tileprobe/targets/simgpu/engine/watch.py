@@ -14,7 +14,7 @@ from tileprobe.targets.simgpu.engine.fields import first
 from tileprobe.targets.simgpu.engine.numbers import family
 from tileprobe.targets.simgpu.engine.shadow import mark
 
-_CODE = 0xFFFFFF
+_CODE = 0x7FFFFF
 _ALL_WRITTEN = 0x0101010101010101 * at.WRITTEN
 
 
@@ -27,7 +27,7 @@ def _look(cta, warp, lane, offset, size):
     while n < size:
         state, block = raw.u8(place + n), raw.i64(cta + at.CTA_RACES)
         if state == at.UNWRITTEN and block:
-            pc, number = raw.i32(warp + at.W_PC), raw.i32(warp + at.W_NUMBER)
+            pc, number = raw.i32(warp + at.W_PC), raw.i32(warp + at.W_AGENT)
             program = raw.i64(block + clocks.PROGRAM)
             findings.note(block, findings.UNWRITTEN, pc, number, program, pc, number, offset + n, size, lane)
             return at.OK
@@ -51,7 +51,7 @@ def _load(cta, warp, lane, offset, size):
     block = raw.i64(cta + at.CTA_RACES)
     if wrong == at.OK and block and _is_barrier(cta, offset):  # a wait looks at it
         races.use(block, warp, offset, size, lane)
-        clocks.acquire(cta, raw.i32(warp + at.W_NUMBER), clocks.in_memory(block, offset))
+        clocks.acquire(cta, raw.i32(warp + at.W_AGENT), clocks.in_memory(block, offset))
     elif wrong == at.OK and block:
         races.read(block, warp, offset, size, lane)
     return wrong
@@ -158,7 +158,7 @@ def _copy(cta, warp, lane, offset, size):
 @part
 def _copied(cta, warp, out, mask, size, pc, time):
     count = runs.find(cta, out, mask, size, raw.i64(cta + at.CTA_SHARED))
-    block, number = raw.i64(cta + at.CTA_RACES), raw.i32(warp + at.W_NUMBER)
+    block, number = raw.i64(cta + at.CTA_RACES), raw.i32(warp + at.W_AGENT)
     for n in range(count):
         run = runs.place_of(cta) + runs.RUN * n
         offset, bytes_ = raw.i64(run + runs.OFFSET), raw.i64(run + runs.BYTES)
