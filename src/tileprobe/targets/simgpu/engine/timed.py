@@ -1,9 +1,8 @@
 """The engine's loop with time: multiprocessors issue, cycle by cycle, what their warps may, and execute it then.
 
-A sub-partition issues one instruction a cycle, of the warp that issued last if it can, else of the youngest that can. A
-warp may issue when the stall count of its last instruction is over, the barriers that its next one names are, and the
-unit it goes to is free. Cycles in which nothing can be issued are skipped. Multiprocessors take turns of a few cycles,
-always in the order of their numbers, so the same launch takes the same time whenever it is run.
+Multiprocessors have turns of a few cycles. Within a turn none of them depends on another: what they ask of L2 is
+answered when all have had it (`timed_shared.py`), and programs are dealt out between. So threads may run several at
+once, and the same launch takes the same time on however many. Cycles in which nothing can be issued are skipped.
 """
 
 from __future__ import annotations
@@ -12,269 +11,17 @@ from tileprobe.targets.jit import borrowing, part
 from tileprobe.targets.simgpu.engine import layout as at
 from tileprobe.targets.simgpu.engine import raw
 from tileprobe.targets.simgpu.engine import timed_layout as tl
-from tileprobe.targets.simgpu.engine.barriers import one_less
 from tileprobe.targets.simgpu.engine.bulk import finish
-from tileprobe.targets.simgpu.engine.calls import call, execute
-from tileprobe.targets.simgpu.engine.control import rotate
 from tileprobe.targets.simgpu.engine.fields import splat
-from tileprobe.targets.simgpu.engine.loop import guard_of, start
-from tileprobe.targets.simgpu.engine.mbarriers import passed
-from tileprobe.targets.simgpu.engine.numbers import FIRST, LEAVE, STAY, SYSTEM
-from tileprobe.targets.simgpu.engine.timed_memory import number
-from tileprobe.targets.simgpu.engine.timed_units import DUE, cost, how, queue_open
+from tileprobe.targets.simgpu.engine.loop import start
+from tileprobe.targets.simgpu.engine.numbers import SYSTEM
+from tileprobe.targets.simgpu.engine.threads import look, show, take, wait_until, yielding
+from tileprobe.targets.simgpu.engine.timed_issue import issue, pick
+from tileprobe.targets.simgpu.engine.timed_requests import DUE
+from tileprobe.targets.simgpu.engine.timed_shared import answer
+from tileprobe.targets.simgpu.engine.timed_warps import set_ready, take_answers, wake
 
 _SM = at.W_SPECIAL + at.ROW * at.SPECIAL.index("SR_VIRTID")
-_STUCK = 128  # no warp can ever issue again
-_ROTATE = 1024  # instructions of a warp after which, at a jump backward, lanes that have parted have a turn
-
-
-@part
-def _row_of(chip, warp):
-    return raw.i64(chip + tl.C_ROWS) + tl.ROW * raw.i32(raw.i64(warp + tl.T_WARP) + at.W_PC)
-
-
-@part
-def _ring_time(warp, ring, count, pending):
-    """When all groups but the newest `pending` are over."""
-    if count - pending <= 0:
-        return 0
-    return raw.i64(warp + ring + 8 * ((count - pending - 1) & 15))
-
-
-@part
-def _passes(program, cta, pc, now):
-    """Executes an instruction that takes no time at all, and goes on behind it. OK, or what is wrong."""
-    uop = raw.i64(cta + at.CTA_UOPS) + pc * at.UOP
-    op, table, constants = raw.i32(uop), raw.i64(cta + at.CTA_TABLE), raw.i64(cta + at.CTA_CONSTANTS)
-    mask = guard_of(uop, program, raw.u32(program + at.W_ACTIVE))
-    raw.put64(program + at.W_CYCLE, now)
-    raw.put64(cta + at.CTA_STEPS, raw.i64(cta + at.CTA_STEPS) + 1)
-    why = at.OK
-    if op < FIRST:
-        if mask:
-            execute(table + 8 * op, uop, program, constants, mask, raw.i64(cta + at.CTA_SCRATCH))
-    else:
-        why = call(table + 8 * op, op, uop, program, cta, constants, mask, pc)
-    if why == at.OK:
-        raw.put32(program + at.W_PC, pc + 1)
-    return why
-
-
-@part
-def set_ready(chip, warp, earliest, why):
-    """Notes from when on a warp can issue its next instruction, and what it waits for until then. Instructions that are
-    free are executed on the way: nobody else sees when."""
-    program, cta = raw.i64(warp + tl.T_WARP), raw.i64(warp + tl.T_CTA)
-    rows, count = raw.i64(chip + tl.C_ROWS), raw.i64(cta + at.CTA_UOP_COUNT)
-    _wait_for(chip, warp, earliest, why)
-    while True:
-        pc = raw.i32(program + at.W_PC)
-        if pc < 0 or pc >= count or how(rows + tl.ROW * pc, tl.FREE) == 0:
-            return
-        ready = raw.i64(warp + tl.T_READY)
-        if _passes(program, cta, pc, ready) != at.OK:
-            return  # it is issued like any other, and says what is wrong then
-        _wait_for(chip, warp, ready, raw.i64(warp + tl.T_WHY))
-
-
-@part
-def _wait_for(chip, warp, earliest, why):
-    """From when on a warp can issue its next instruction, by its barriers and groups."""
-    program = raw.i64(warp + tl.T_WARP)
-    pc = raw.i32(program + at.W_PC)
-    ready = earliest
-    if 0 <= pc < raw.i64(raw.i64(warp + tl.T_CTA) + at.CTA_UOP_COUNT):
-        row = raw.i64(chip + tl.C_ROWS) + tl.ROW * pc
-        waits = how(row, tl.WAITS)
-        for bar in range(6):
-            if (waits >> bar) & 1 and raw.i64(warp + tl.T_BARS + 8 * bar) > ready:
-                ready = raw.i64(warp + tl.T_BARS + 8 * bar)
-                why = raw.i64(warp + tl.T_BAR_WHY + 8 * bar)
-        kind = how(row, tl.KIND)
-        if kind == tl.WAIT_GROUP:
-            over = _ring_time(warp, tl.T_RING, raw.i64(warp + tl.T_GROUPS), how(row, tl.COUNT))
-            if over > ready:
-                ready, why = over, tl.LONG
-        elif kind == tl.WAIT_PRODUCT:
-            over = _ring_time(warp, tl.T_PRODUCT_RING, raw.i64(warp + tl.T_PRODUCTS), how(row, tl.COUNT))
-            if over > ready:
-                ready, why = over, tl.GMMA
-    raw.put64(warp + tl.T_READY, ready)
-    raw.put64(warp + tl.T_WHY, why)
-
-
-@part
-def _free(chip, sm, sub, unit):
-    """The first cycle in which a unit of a sub-partition takes an instruction."""
-    if unit == tl.MEMORY:
-        return queue_open(chip, sm, sub)
-    return (raw.i64(sm + tl.S_UNITS + 8 * (tl.UNITS * sub + unit)) + tl.PARTS - 1) // tl.PARTS
-
-
-@part
-def _can(chip, sm, sub, warp, now):
-    """The first cycle in which a warp can issue; FAR if that depends on others."""
-    if raw.i64(warp + tl.T_WAITS):
-        return tl.FAR
-    return max(raw.i64(warp + tl.T_READY), _free(chip, sm, sub, how(_row_of(chip, warp), tl.UNIT)))
-
-
-@part
-def _pick(chip, sm, sub, now):
-    """The warp of a sub-partition that issues in this cycle, or -1; and the first cycle in which one can."""
-    warps, count = raw.i64(sm + tl.S_WARPS), raw.i64(sm + tl.S_WARP_COUNT)
-    last = raw.i64(sm + tl.S_LAST + 8 * sub)
-    if last >= 0 and _can(chip, sm, sub, warps + tl.T_BYTES * last, now) <= now:
-        return last, now
-    best, age, soonest = -1, -1, tl.FAR
-    for n in range(sub, count, 4):
-        warp = warps + tl.T_BYTES * n
-        when = _can(chip, sm, sub, warp, now)
-        soonest = min(soonest, when)
-        if when <= now and raw.i64(warp + tl.T_AGE) > age:
-            best, age = n, raw.i64(warp + tl.T_AGE)
-    return best, soonest
-
-
-@part
-def wake(chip, sm, cta, now):
-    """Warps of a program that waited, and need no longer."""
-    woken = 0
-    for n in range(raw.i64(sm + tl.S_WARP_COUNT)):
-        warp = raw.i64(sm + tl.S_WARPS) + tl.T_BYTES * n
-        if raw.i64(warp + tl.T_CTA) != cta or raw.i64(warp + tl.T_WAITS) != 1:
-            continue
-        program = raw.i64(warp + tl.T_WARP)
-        status, latency = raw.i32(program + at.W_STATUS), number(chip, tl.M_LAT_BARRIER)
-        if status == at.AT_MBARRIER:
-            if passed(cta, raw.i32(program + at.W_WAIT_AT), raw.i32(program + at.W_WAIT_VALUE)) == 0:
-                continue
-            raw.put32(program + at.W_STATUS, at.RUNNING)
-            latency = number(chip, tl.M_LAT_WAIT)
-        elif status != at.RUNNING:
-            continue
-        raw.put64(warp + tl.T_WAITS, 0)
-        set_ready(chip, warp, now + latency, tl.AT_BARRIER)
-        woken += 1
-    if woken:
-        for sub in range(4):
-            raw.put64(sm + tl.S_NEXT + 8 * sub, 0)
-
-
-@part
-def _account(chip, sm, sub, warp, pc, now):
-    """Counts an instruction, and the cycles that its warp lost before it, by reason."""
-    place = raw.i64(chip + tl.C_STATISTICS) + tl.STATISTIC * pc
-    raw.put64(place, raw.i64(place) + 1)
-    since, ready = raw.i64(warp + tl.T_SINCE), raw.i64(warp + tl.T_READY)
-    if ready > since + 1:
-        there = place + 8 + 8 * raw.i64(warp + tl.T_WHY)
-        raw.put64(there, raw.i64(there) + ready - since - 1)
-    could = max(ready, since + 1)
-    if now > could:
-        unit = how(raw.i64(chip + tl.C_ROWS) + tl.ROW * pc, tl.UNIT)
-        free = min(max(_free(chip, sm, sub, unit), could), now)
-        there = place + 8 + 8 * (tl.QUEUE if unit == tl.MEMORY else tl.PIPE)
-        raw.put64(there, raw.i64(there) + free - could)
-        there = place + 8 + 8 * tl.NOT_SELECTED  # another warp went first
-        raw.put64(there, raw.i64(there) + now - free)
-    raw.put64(warp + tl.T_SINCE, now)
-
-
-@part
-def _log(sm, warp, pc, now):
-    """Notes that an instruction was issued."""
-    count = raw.i64(sm + tl.S_LOG_COUNT)
-    place = raw.i64(sm + tl.S_LOG) + tl.LOGGED * count
-    raw.put64(place, now)
-    raw.put32(place + 8, pc)
-    raw.put32(place + 12, raw.i32(raw.i64(warp + tl.T_WARP) + at.W_NUMBER))
-    raw.put64(place + 16, raw.i64(raw.i64(warp + tl.T_WORKER) + at.WORKER_NEXT))
-    raw.put64(sm + tl.S_LOG_COUNT, count + 1)
-
-
-@part
-def _behind(chip, sm, sub, row, warp, cta, mask, now):
-    """What an instruction leaves behind when it is issued: barriers, groups, and when its warp can go on."""
-    kind = how(row, tl.KIND)
-    done = cost(chip, sm, sub, row, warp, cta, mask, now)
-    bar = how(row, tl.WRITE_BAR)
-    if bar < tl.NO_BAR:
-        place = warp + tl.T_BARS + 8 * bar
-        if kind == tl.GROUP:
-            done = max(done, raw.i64(warp + tl.T_COPIES_DONE))
-        if done > raw.i64(place):
-            raw.put64(place, done)
-            long = kind in (tl.LOAD_GLOBAL, tl.ATOMIC_GLOBAL, tl.LOCAL, tl.GROUP)
-            raw.put64(warp + tl.T_BAR_WHY + 8 * bar, tl.LONG if long else tl.SHORT)
-    if kind == tl.GROUP:
-        count = raw.i64(warp + tl.T_GROUPS)
-        raw.put64(warp + tl.T_RING + 8 * (count & 15), max(now, raw.i64(warp + tl.T_COPIES_DONE)))
-        raw.put64(warp + tl.T_GROUPS, count + 1)
-    elif kind == tl.PRODUCT:
-        raw.put64(warp + tl.T_PRODUCT_DONE, max(raw.i64(warp + tl.T_PRODUCT_DONE), done))
-        if how(row, tl.COUNT):
-            count = raw.i64(warp + tl.T_PRODUCTS)
-            raw.put64(warp + tl.T_PRODUCT_RING + 8 * (count & 15), raw.i64(warp + tl.T_PRODUCT_DONE))
-            raw.put64(warp + tl.T_PRODUCTS, count + 1)
-    stall = max(how(row, tl.STALL), 1)
-    if kind == tl.SLEEP:
-        stall = max(stall, how(row, tl.LATENCY))
-    return now + stall
-
-
-@part
-def _issue(chip, sm, sub, n, now):
-    """Issues and executes an instruction of a warp. OK, or what is wrong."""
-    warp = raw.i64(sm + tl.S_WARPS) + tl.T_BYTES * n
-    cta, program = raw.i64(warp + tl.T_CTA), raw.i64(warp + tl.T_WARP)
-    pc, constants = raw.i32(program + at.W_PC), raw.i64(cta + at.CTA_CONSTANTS)
-    if pc < 0 or pc >= raw.i64(cta + at.CTA_UOP_COUNT):
-        return at.BAD_PC
-    uop = raw.i64(cta + at.CTA_UOPS) + pc * at.UOP
-    op, table = raw.i32(uop), raw.i64(cta + at.CTA_TABLE)
-    mask = guard_of(uop, program, raw.u32(program + at.W_ACTIVE))
-    row = raw.i64(chip + tl.C_ROWS) + tl.ROW * pc
-    raw.put64(program + at.W_CYCLE, now)
-    raw.put64(sm + tl.S_CURRENT, raw.i64(warp + tl.T_SLOT))
-    why, before = at.OK, raw.i64(cta + at.CTA_PROGRESS)
-    if op < FIRST:
-        if mask:
-            execute(table + 8 * op, uop, program, constants, mask, raw.i64(cta + at.CTA_SCRATCH))
-    else:
-        why = call(table + 8 * op, op, uop, program, cta, constants, mask, pc)
-    if why != at.OK and why != LEAVE and why != STAY:
-        raw.put64(cta + at.CTA_ERROR, why)
-        raw.put64(cta + at.CTA_ERROR_WARP, raw.i32(program + at.W_NUMBER))
-        raw.put64(cta + at.CTA_ERROR_PC, pc)
-        if why != SYSTEM:
-            return why
-    if why == at.OK:
-        raw.put32(program + at.W_PC, pc + 1)
-    _account(chip, sm, sub, warp, pc, now)
-    if raw.i64(sm + tl.S_LOG_ROOM):
-        _log(sm, warp, pc, now)
-    issued = raw.i64(warp + tl.T_ISSUED) + 1
-    raw.put64(warp + tl.T_ISSUED, issued)
-    raw.put64(cta + at.CTA_STEPS, raw.i64(cta + at.CTA_STEPS) + 1)
-    raw.put64(sm + tl.S_ISSUED, raw.i64(sm + tl.S_ISSUED) + 1)
-    ready = _behind(chip, sm, sub, row, warp, cta, mask, now)
-    status = raw.i32(program + at.W_STATUS)
-    if status == at.EXITED:
-        raw.put64(warp + tl.T_WAITS, 2)
-        one_less(cta)
-    elif status != at.RUNNING:
-        raw.put64(warp + tl.T_WAITS, 1)
-    else:
-        if how(row, tl.KIND) == tl.BARRIER:
-            ready = max(ready, now + number(chip, tl.M_LAT_BARRIER))
-        if issued >= _ROTATE and why == LEAVE and raw.i32(program + at.W_PC) <= pc:  # as in loop.py
-            raw.put64(warp + tl.T_ISSUED, 0)
-            rotate(program)
-        set_ready(chip, warp, ready, tl.WAIT)
-    if raw.i64(cta + at.CTA_PROGRESS) != before or status == at.EXITED:
-        wake(chip, sm, cta, now)
-    return SYSTEM if why == SYSTEM else at.OK
 
 
 @part
@@ -342,18 +89,42 @@ def _begin(chip, sm, slot, now):
 
 @part
 def _end(chip, sm, slot, now):
-    """A program has ended: the next one comes, if there is one."""
+    """A program has ended. If there are more the multiprocessor stops, to be given one."""
     worker = raw.i64(raw.i64(sm + tl.S_WORKERS) + 8 * slot)
     raw.put64(worker + at.WORKER_BUSY, 0)
     raw.put64(sm + tl.S_LIVE, raw.i64(sm + tl.S_LIVE) - 1)
     raw.put64(sm + tl.S_ENDED, now)
-    if raw.i64(chip + tl.C_NEXT) < raw.i64(chip + tl.C_END):
-        _begin(chip, sm, slot, now)
+    main = raw.i64(chip + tl.C_MAIN)
+    return tl.STOP_PROGRAM if raw.i64(main + tl.C_NEXT) < raw.i64(main + tl.C_END) else at.OK
+
+
+@part
+def _cycle(chip, sm, now):
+    """One cycle of the sub-partitions. Why to stop, or OK; and the first cycle in which something can be issued."""
+    soonest, stop = raw.i64(sm + tl.S_DUE), at.OK
+    for sub in range(4):
+        if raw.i64(sm + tl.S_NEXT + 8 * sub) > now:
+            continue
+        n, when = pick(chip, sm, sub, now)
+        if n < 0:
+            raw.put64(sm + tl.S_NEXT + 8 * sub, when)
+            continue
+        raw.put64(sm + tl.S_LAST + 8 * sub, n)
+        raw.put64(sm + tl.S_NEXT + 8 * sub, now + 1)
+        why = issue(chip, sm, sub, n, now)
+        if why:
+            return why, now
+        warp = raw.i64(sm + tl.S_WARPS) + tl.T_BYTES * n
+        if raw.i64(warp + tl.T_WAITS) == 2 and raw.i64(raw.i64(warp + tl.T_CTA) + at.CTA_LIVE) == 0:
+            stop = max(stop, _end(chip, sm, raw.i64(warp + tl.T_SLOT), now))
+    for sub in range(4):  # something may have woken them within this cycle
+        soonest = min(soonest, raw.i64(sm + tl.S_NEXT + 8 * sub))
+    return stop, soonest
 
 
 @part
 def _advance(chip, sm, limit):
-    """Runs a multiprocessor up to a cycle. OK, or what is wrong."""
+    """Runs a multiprocessor up to a cycle. OK, or why it stopped before."""
     now = raw.i64(sm + tl.S_NOW)
     while now < limit and raw.i64(sm + tl.S_LIVE):
         if raw.i64(sm + tl.S_DUE) <= now:
@@ -361,34 +132,48 @@ def _advance(chip, sm, limit):
             if why:
                 raw.put64(sm + tl.S_NOW, now)
                 return why
-        soonest = raw.i64(sm + tl.S_DUE)
-        for sub in range(4):
-            if raw.i64(sm + tl.S_NEXT + 8 * sub) > now:
-                soonest = min(soonest, raw.i64(sm + tl.S_NEXT + 8 * sub))
-                continue
-            n, when = _pick(chip, sm, sub, now)
-            if n < 0:
-                raw.put64(sm + tl.S_NEXT + 8 * sub, when)
-                soonest = min(soonest, when)
-                continue
-            raw.put64(sm + tl.S_LAST + 8 * sub, n)
-            raw.put64(sm + tl.S_NEXT + 8 * sub, now + 1)
-            why = _issue(chip, sm, sub, n, now)
-            soonest = now + 1
-            if why:
-                raw.put64(sm + tl.S_NOW, now)
-                return why
-            warp = raw.i64(sm + tl.S_WARPS) + tl.T_BYTES * n
-            if raw.i64(warp + tl.T_WAITS) == 2 and raw.i64(raw.i64(warp + tl.T_CTA) + at.CTA_LIVE) == 0:
-                _end(chip, sm, raw.i64(warp + tl.T_SLOT), now)
-        for sub in range(4):  # something may have woken them within this cycle
-            soonest = min(soonest, raw.i64(sm + tl.S_NEXT + 8 * sub))
-        if soonest >= tl.FAR:
+        if raw.i64(sm + tl.S_REQUEST_COUNT) >= raw.i64(sm + tl.S_REQUEST_ROOM):
             raw.put64(sm + tl.S_NOW, now)
-            return _STUCK
+            return tl.STOP_ROOM
+        why, soonest = _cycle(chip, sm, now)
+        if why:
+            raw.put64(sm + tl.S_NOW, now + 1 if why == tl.STOP_PROGRAM else now)
+            return why
+        if raw.i64(sm + tl.S_REQUEST_COUNT):
+            soonest = min(soonest, limit)  # an answer may come first
+        elif soonest >= tl.FAR and raw.i64(sm + tl.S_LIVE):
+            raw.put64(sm + tl.S_NOW, now)
+            return tl.STOP_STUCK
         now = max(now + 1, soonest)
     raw.put64(sm + tl.S_NOW, now)
     return at.OK
+
+
+@part
+def _turn(chip):
+    """Multiprocessors that nobody has taken in this turn, one after another, up to its end."""
+    main = raw.i64(chip + tl.C_MAIN)
+    count = raw.i64(main + tl.C_COUNT)
+    while True:
+        n = take(main + tl.C_TAKEN, 1)
+        if n >= count:
+            return
+        sm, limit = raw.i64(raw.i64(main + tl.C_SMS) + 8 * n), raw.i64(main + tl.C_LIMIT)
+        if raw.i64(main + tl.C_ANSWERED):
+            take_answers(chip, sm)
+        if raw.i64(sm + tl.S_LIVE) and raw.i64(sm + tl.S_NOW) < limit:
+            raw.put64(sm + tl.S_STOP, _advance(chip, sm, limit))
+        take(main + tl.C_DONE, 1)
+
+
+@part
+def _all(chip):
+    """A turn of all multiprocessors. Threads that are late for it are not waited for, but what they have taken is."""
+    show(chip + tl.C_DONE, 0)
+    show(chip + tl.C_TAKEN, 0)
+    _turn(chip)
+    wait_until(chip + tl.C_DONE, raw.i64(chip + tl.C_COUNT))
+    raw.put64(chip + tl.C_ANSWERED, 0)
 
 
 @part
@@ -401,31 +186,120 @@ def _open_slots(chip):
                 _begin(chip, sm, slot, raw.i64(sm + tl.S_NOW))
 
 
+@part
+def _refill(chip, sm):
+    """Programs for the slots of a multiprocessor in which one has ended."""
+    for slot in range(raw.i64(sm + tl.S_SLOTS)):
+        worker = raw.i64(raw.i64(sm + tl.S_WORKERS) + 8 * slot)
+        if raw.i64(worker + at.WORKER_BUSY) == 0 and raw.i64(chip + tl.C_NEXT) < raw.i64(chip + tl.C_END):
+            _begin(chip, sm, slot, raw.i64(sm + tl.S_ENDED))
+
+
+@part
+def _deal(chip):
+    """Programs for multiprocessors that stopped for one: who was first has the first."""
+    sms, count = raw.i64(chip + tl.C_SMS), raw.i64(chip + tl.C_COUNT)
+    while True:
+        first = -1
+        for n in range(count):
+            sm = raw.i64(sms + 8 * n)
+            if raw.i64(sm + tl.S_STOP) == tl.STOP_PROGRAM and (
+                first < 0 or raw.i64(sm + tl.S_ENDED) < raw.i64(raw.i64(sms + 8 * first) + tl.S_ENDED)
+            ):
+                first = n
+        if first < 0:
+            return
+        sm = raw.i64(sms + 8 * first)
+        raw.put64(sm + tl.S_STOP, at.OK)
+        _refill(chip, sm)
+
+
+@part
+def _stopped(chip):
+    """Why multiprocessors have stopped: OK if none has; what is wrong with the first; STOP_ROOM, STOP_PROGRAM."""
+    reason = at.OK
+    for n in range(raw.i64(chip + tl.C_COUNT)):
+        sm = raw.i64(raw.i64(chip + tl.C_SMS) + 8 * n)
+        why = raw.i64(sm + tl.S_STOP)
+        if why == tl.STOP_PROGRAM:
+            reason = max(reason, why)
+            continue
+        raw.put64(sm + tl.S_STOP, at.OK)
+        if why == tl.STOP_ROOM:
+            reason = why
+        elif why:
+            raw.put64(chip + tl.C_FAULT_SM, n)
+            return why
+    return reason
+
+
+@part
+def _to_limit(chip):
+    """All multiprocessors up to the end of a turn. OK, or what is wrong with one: then it may be called again, and says
+    what is wrong with the next before anything runs."""
+    begun, had = raw.i64(chip + tl.C_LIMIT) - raw.i64(chip + tl.C_QUANTUM), False
+    while True:
+        why = _stopped(chip)
+        if why != at.OK and why != tl.STOP_PROGRAM and why != tl.STOP_ROOM:
+            return why
+        if why == tl.STOP_ROOM or (had and why == at.OK):
+            answer(chip, begun)
+            raw.put64(chip + tl.C_ANSWERED, 1)
+        if had and why == at.OK:
+            return at.OK
+        _deal(chip)
+        _all(chip)
+        had = True
+
+
+@part
+def _between(chip):
+    """Programs that live, and whether what was noted has to be taken away."""
+    living, full = 0, False
+    for n in range(raw.i64(chip + tl.C_COUNT)):
+        sm = raw.i64(raw.i64(chip + tl.C_SMS) + 8 * n)
+        living += raw.i64(sm + tl.S_LIVE)
+        room = raw.i64(sm + tl.S_LOG_ROOM)
+        full = full or (room > 0 and raw.i64(sm + tl.S_LOG_COUNT) >= room)
+    return living, full
+
+
+@part
+def _lead(chip, quanta):
+    for _ in range(quanta):
+        why = _to_limit(chip)
+        if why == SYSTEM:
+            return at.SYSTEM_CALL
+        if why:
+            return at.DEADLOCK if why == tl.STOP_STUCK else at.FAULT
+        living, full = _between(chip)
+        if living == 0:
+            return at.FINISHED
+        raw.put64(chip + tl.C_LIMIT, raw.i64(chip + tl.C_LIMIT) + raw.i64(chip + tl.C_QUANTUM))
+        if full:
+            return at.QUANTUM
+    return at.QUANTUM
+
+
 @borrowing
 def run_timed(chip, quanta):
     """Runs a chip for so many turns of all multiprocessors. FINISHED, QUANTUM, DEADLOCK, FAULT, SYSTEM_CALL."""
-    sms, count = raw.i64(chip + tl.C_SMS), raw.i64(chip + tl.C_COUNT)
     if raw.i64(chip + tl.C_LIMIT) == 0:
         _open_slots(chip)
         raw.put64(chip + tl.C_LIMIT, raw.i64(chip + tl.C_QUANTUM))
-    for _ in range(quanta):
-        limit, living = raw.i64(chip + tl.C_LIMIT), 0
-        for n in range(count):
-            sm = raw.i64(sms + 8 * n)
-            if raw.i64(sm + tl.S_LIVE) == 0 or raw.i64(sm + tl.S_NOW) >= limit:
-                living += raw.i64(sm + tl.S_LIVE)
-                continue
-            why = _advance(chip, sm, limit)
-            living += raw.i64(sm + tl.S_LIVE)
-            if why:
-                raw.put64(chip + tl.C_FAULT_SM, n)
-                if why == SYSTEM:
-                    return at.SYSTEM_CALL
-                return at.DEADLOCK if why == _STUCK else at.FAULT
-            room = raw.i64(sm + tl.S_LOG_ROOM)
-            if room and raw.i64(sm + tl.S_LOG_COUNT) >= room:
-                return at.QUANTUM  # to be emptied; the others of this turn come next time
-        if living == 0:
-            return at.FINISHED
-        raw.put64(chip + tl.C_LIMIT, limit + raw.i64(chip + tl.C_QUANTUM))
-    return at.QUANTUM
+    how = _lead(chip, quanta)
+    show(chip + tl.C_OVER, 1)
+    return how
+
+
+@borrowing
+def help_timed(chip):
+    """Takes part in the turns of a chip until there are no more. `chip`: a copy with statistics of its own."""
+    main, idle = raw.i64(chip + tl.C_MAIN), 0
+    while look(main + tl.C_OVER) == 0:
+        if look(main + tl.C_TAKEN) < raw.i64(main + tl.C_COUNT):
+            _turn(chip)
+            idle = 0
+        else:
+            idle = yielding(idle)
+    return 0

@@ -38,10 +38,12 @@ STATISTIC = 8 * (
 # -- a warp ------------------------------------------------------------------------------------------------------------
 (
     T_WARP, T_CTA, T_WORKER, T_READY, T_WHY, T_AGE, T_WAITS, T_COPIES_DONE, T_GROUPS, T_PRODUCTS, T_ISSUED, T_SLOT,
-    T_PRODUCT_DONE, T_SINCE,
-) = (8 * n for n in range(14))  # fmt: skip
+    T_PRODUCT_DONE, T_SINCE, T_EARLY, T_EARLY_WHY,
+) = (8 * n for n in range(16))  # fmt: skip
 T_BARS = 128  # six: when what they count is over
 T_BAR_WHY = T_BARS + 48  # six: LONG or SHORT
+T_PENDING = T_BAR_WHY + 48  # bits: barriers, and copies, whose end is known when the turn is over
+PENDING_COPIES = 1 << 6
 T_RING = 256  # 16 groups of copies: when they are over
 T_PRODUCT_RING = T_RING + 128  # 16 groups of products
 T_BYTES = 512
@@ -49,9 +51,10 @@ T_BYTES = 512
 # -- a multiprocessor --------------------------------------------------------------------------------------------------
 (
     S_NOW, S_LIVE, S_SLOTS, S_WORKERS, S_WARPS, S_WARP_COUNT, S_PER_SLOT, S_NUMBER, S_SHARED_FREE, S_PORT_FREE,
-    S_L1, S_L1_SETS, S_LINES, S_LINE_COUNT, S_DUE, S_ISSUED, S_CURRENT, S_STORE_FREE, S_TMA_FREE, S_CONFLICTS,
-    S_L1_HITS, S_L1_MISSES, S_PARTITION, S_ENDED, S_LOG, S_LOG_COUNT, S_LOG_ROOM,
-) = (8 * n for n in range(27))  # fmt: skip
+    S_L1, S_L1_SETS, S_LINES, S_DUE, S_ISSUED, S_CURRENT, S_STORE_FREE, S_TMA_FREE, S_CONFLICTS,
+    S_L1_HITS, S_L1_MISSES, S_PARTITION, S_ENDED, S_LOG, S_LOG_COUNT, S_LOG_ROOM, S_REQUESTS, S_REQUEST_COUNT,
+    S_REQUEST_ROOM, S_STOP, S_EXTRA, S_OPEN,
+) = (8 * n for n in range(32))  # fmt: skip
 S_LAST = 256  # of each sub-partition: the warp that issued last, or -1
 S_NEXT = S_LAST + 32  # of each sub-partition: before this nothing can be issued
 S_UNITS = S_NEXT + 32  # 4 x UNITS: when they are free, in parts
@@ -64,13 +67,29 @@ LOGGED = 24
 LINES_ROOM = 256  # lines that one access may touch: number and mask of sectors each
 LINE = 16
 
+# -- what a multiprocessor has asked of L2 in a turn, in order; what belongs to one access ends with its `END` ---------
+REQUEST, ORDERED = 64, 16  # bytes; in their order: the place of each, and the half of the chip that asks
+Q_KIND, Q_LINE, Q_SECTORS, Q_ASKED, Q_PLACE, Q_FILLED = (8 * n for n in range(6))
+Q_OLD = 48  # READ: until when L1 waited for the line before, or -1 if it had not got it
+READ, WRITE, HIT, END, GROUP_END = range(5)  # HIT: a line of L1 that is asked for already
+# Those that end an access: the earliest it is over, what comes on top, the warp, its age, what it is for, and where
+Q_FLOOR, Q_EXTRA, Q_WARP, Q_AGE, Q_FOR, Q_AT = 8, 16, 24, 32, 40, 48
+FOR_NOTHING, FOR_BAR, FOR_COPIES, FOR_BULK = range(4)
+REQUEST_SLACK = 4 * 272  # beyond S_REQUEST_ROOM, what a cycle may add: four accesses of `LINES_ROOM` lines
+# Why a multiprocessor stopped before its turn was over, beside faults of the engine
+STOP_PROGRAM, STOP_ROOM, STOP_STUCK = 201, 202, 203
+
 # -- a chip ------------------------------------------------------------------------------------------------------------
 (
     C_COUNT, C_SMS, C_NEXT, C_END, C_ROWS, C_LIMIT, C_L2, C_L2_SETS, C_CHANNELS, C_CHANNEL_COUNT, C_RANGES_AT,
-    C_STATISTICS, C_MACHINE, C_FAULT_SM, C_DRAM_READ, C_DRAM_WRITTEN, C_L2_HITS, C_L2_MISSES, C_STEPS, C_QUANTUM,
-    C_ENDED,
-) = (8 * n for n in range(21))  # fmt: skip
-C_BYTES = 256
+    C_STATISTICS, C_MACHINE, C_FAULT_SM, C_DRAM_READ, C_DRAM_WRITTEN, C_L2_HITS, C_L2_MISSES, C_QUANTUM,
+    C_MAIN, C_ORDER, C_BUCKETS, C_ANSWERED,
+) = (8 * n for n in range(23))  # fmt: skip
+# Words that threads meet by, each on a line of its own: multiprocessors that were taken in a turn, and that have had
+# it; whether there are no more turns
+C_TAKEN, C_DONE, C_OVER = 256, 320, 384
+C_BYTES = 448
+BUCKETS = 4096  # cycles that requests of a turn are put in order by; later ones are taken together
 
 # -- a line of a cache: its number (+ 1), sectors there (bits 0 to 3) and changed (4 to 7), when last used, when filled
 TAG, SECTORS, USED, FILLED = 0, 8, 16, 24

@@ -1,9 +1,9 @@
-"""How long memory takes: lines and sectors that an access touches, L1, L2, DRAM, banks of shared memory.
+"""How long memory takes within a multiprocessor: lines and sectors that an access touches, L1, banks of shared memory.
 
 In come the addresses that an instruction has just used, which its handler left in the scratch memory; out comes the
-cycle in which its data are there. Nothing waits here: each way and each channel knows when it is free next, and a
-request is put behind those before it. Addresses are the chip's own, so that times do not depend on where this machine
-keeps a tensor.
+cycle in which its data are there, or requests to L2 (`timed_shared.py`), which answers when the turn is over. Nothing
+waits here: each way knows when it is free next, and a request is put behind those before it. Addresses are the chip's
+own, so that times do not depend on where this machine keeps a tensor.
 """
 
 from __future__ import annotations
@@ -12,15 +12,10 @@ from tileprobe.targets.jit import part
 from tileprobe.targets.simgpu.engine import layout as at
 from tileprobe.targets.simgpu.engine import raw
 from tileprobe.targets.simgpu.engine import timed_layout as tl
+from tileprobe.targets.simgpu.engine.timed_caches import found, number, sectors_in
 
 _PARTS = tl.PARTS
 _LEVELS = 8192  # in the scratch memory, behind the addresses
-
-
-@part
-def number(chip, place):
-    """One of the machine's numbers."""
-    return raw.i64(raw.i64(chip + tl.C_MACHINE) + place)
 
 
 @part
@@ -87,125 +82,72 @@ def lines_of(chip, sm, cta, out, mask, size):
 
 
 @part
-def _found(tags, sets, ways, line):
-    """The place of a line in a cache, or that of the one to go for it; and whether it is there."""
-    spread = line ^ (line >> 7) ^ (line >> 13) ^ (line >> 21)
-    place = tags + tl.TAG_BYTES * ways * (spread % sets)
-    oldest, used = place, raw.i64(place + tl.USED)
-    for n in range(ways):
-        here = place + tl.TAG_BYTES * n
-        if raw.i64(here + tl.TAG) == line + 1:
-            return here, True
-        if raw.i64(here + tl.USED) < used:
-            oldest, used = here, raw.i64(here + tl.USED)
-    return oldest, False
-
-
-@part
-def _count(sectors):
-    return (sectors & 1) + ((sectors >> 1) & 1) + ((sectors >> 2) & 1) + ((sectors >> 3) & 1)
-
-
-@part
-def _channel(chip, line, sectors, when):
-    """Sectors through the channel of DRAM that a line belongs to, not before `when`; the cycle in which they are."""
-    channels = raw.i64(chip + tl.C_CHANNEL_COUNT)
-    spread = (line >> 1) ^ (line >> 5) ^ (line >> 10) ^ (line >> 16)
-    place = raw.i64(chip + tl.C_CHANNELS) + 8 * (spread % channels)
-    begin = max(raw.i64(place), when * _PARTS)
-    raw.put64(place, begin + _count(sectors) * number(chip, tl.M_DRAM_SECTOR))
-    return begin // _PARTS
-
-
-@part
-def _make_room(chip, place, when):
-    """Before a line of L2 goes: what was changed in it is written to DRAM."""
-    changed = (raw.i64(place + tl.SECTORS) >> 4) & 15
-    if changed:
-        _channel(chip, raw.i64(place + tl.TAG) - 1, changed, when)
-        raw.put64(chip + tl.C_DRAM_WRITTEN, raw.i64(chip + tl.C_DRAM_WRITTEN) + 32 * _count(changed))
-
-
-@part
-def through_l2(chip, sm, line, sectors, when, write):
-    """Sectors of a line from L2, or to it, asked for in a cycle; when the last of them is there."""
-    place, there = _found(raw.i64(chip + tl.C_L2), raw.i64(chip + tl.C_L2_SETS), tl.L2_WAYS, line)
-    known = raw.i64(place + tl.SECTORS) & 15 if there else 0
-    if not there:
-        _make_room(chip, place, when)
-        raw.put64(place + tl.TAG, line + 1)
-        raw.put64(place + tl.SECTORS, 0)
-        raw.put64(place + tl.FILLED, 0)
-    raw.put64(place + tl.USED, when)
-    far = ((line >> 5) ^ (line >> 11) ^ raw.i64(sm + tl.S_PARTITION)) & 1
-    latency = number(chip, tl.M_LAT_L2_FAR) if far else number(chip, tl.M_LAT_L2)
-    if write:
-        raw.put64(place + tl.SECTORS, raw.i64(place + tl.SECTORS) | sectors | (sectors << 4))
-        return when + latency
-    missing = sectors & ~known
-    raw.put64(chip + tl.C_L2_HITS, raw.i64(chip + tl.C_L2_HITS) + _count(sectors & known))
-    done = when + latency
-    if missing:
-        raw.put64(chip + tl.C_L2_MISSES, raw.i64(chip + tl.C_L2_MISSES) + _count(missing))
-        raw.put64(chip + tl.C_DRAM_READ, raw.i64(chip + tl.C_DRAM_READ) + 32 * _count(missing))
-        way = number(chip, tl.M_LAT_DRAM)
-        done = _channel(chip, line, missing, when + latency // 2) + way - latency // 2
-        raw.put64(place + tl.SECTORS, raw.i64(place + tl.SECTORS) | missing)
-        raw.put64(place + tl.FILLED, max(raw.i64(place + tl.FILLED), done - latency // 2))
-    elif raw.i64(place + tl.FILLED) > when + latency // 2:  # another one's miss is under way
-        done = raw.i64(place + tl.FILLED) + latency // 2
-    return done
-
-
-@part
 def _port(chip, sm, place, per_sector, sectors, when):
     """Sectors through a way of a multiprocessor; when the last one is."""
     begin = max(raw.i64(sm + place), when * _PARTS)
-    end = begin + _count(sectors) * number(chip, per_sector)
+    end = begin + sectors_in(sectors) * number(chip, per_sector)
     raw.put64(sm + place, end)
     return end // _PARTS
 
 
 @part
+def _ask(sm, kind, line, sectors, asked, place, old):
+    """Notes a request to L2."""
+    count = raw.i64(sm + tl.S_REQUEST_COUNT)
+    entry = raw.i64(sm + tl.S_REQUESTS) + tl.REQUEST * count
+    raw.put64(entry + tl.Q_KIND, kind)
+    raw.put64(entry + tl.Q_LINE, line)
+    raw.put64(entry + tl.Q_SECTORS, sectors)
+    raw.put64(entry + tl.Q_ASKED, asked)
+    raw.put64(entry + tl.Q_PLACE, place)
+    raw.put64(entry + tl.Q_OLD, old)
+    raw.put64(sm + tl.S_REQUEST_COUNT, count + 1)
+    raw.put64(sm + tl.S_OPEN, 1)
+
+
+@part
 def read_lines(chip, sm, count, when, cached):
-    """The lines in the list, read; the cycle in which the last one is there. `cached`: L1 is asked, and keeps them."""
+    """The lines in the list, read; the cycle in which the last of those that L1 has is there. Others are asked for.
+    `cached`: L1 is asked, and keeps them."""
     lines, done = raw.i64(sm + tl.S_LINES), when
     for n in range(count):
         line, sectors = raw.i64(lines + tl.LINE * n), raw.i64(lines + tl.LINE * n + 8)
-        place = 0
+        place, old = 0, -1
         if cached and raw.i64(sm + tl.S_L1_SETS):
-            place, there = _found(raw.i64(sm + tl.S_L1), raw.i64(sm + tl.S_L1_SETS), tl.L1_WAYS, line)
-            if not there:
+            place, there = found(raw.i64(sm + tl.S_L1), raw.i64(sm + tl.S_L1_SETS), tl.L1_WAYS, line)
+            if there:
+                old = raw.i64(place + tl.FILLED)
+            else:
                 raw.put64(place + tl.TAG, line + 1)
                 raw.put64(place + tl.SECTORS, 0)
-                raw.put64(place + tl.FILLED, 0)
             raw.put64(place + tl.USED, when)
             known = raw.i64(place + tl.SECTORS)
-            raw.put64(sm + tl.S_L1_HITS, raw.i64(sm + tl.S_L1_HITS) + _count(sectors & known))
+            raw.put64(sm + tl.S_L1_HITS, raw.i64(sm + tl.S_L1_HITS) + sectors_in(sectors & known))
             if sectors & known:
-                done = max(done, raw.i64(place + tl.FILLED))
+                if old == tl.FAR:
+                    _ask(sm, tl.HIT, line, 0, when, place, 0)
+                else:
+                    done = max(done, old)
             sectors &= ~known
             if sectors == 0:
                 continue
-        raw.put64(sm + tl.S_L1_MISSES, raw.i64(sm + tl.S_L1_MISSES) + _count(sectors))
+            raw.put64(place + tl.SECTORS, known | sectors)
+            raw.put64(place + tl.FILLED, tl.FAR)
+        raw.put64(sm + tl.S_L1_MISSES, raw.i64(sm + tl.S_L1_MISSES) + sectors_in(sectors))
         asked = _port(chip, sm, tl.S_PORT_FREE, tl.M_L2_SECTOR, sectors, when)
-        filled = through_l2(chip, sm, line, sectors, asked, False)
-        if place:
-            raw.put64(place + tl.SECTORS, raw.i64(place + tl.SECTORS) | sectors)
-            raw.put64(place + tl.FILLED, max(raw.i64(place + tl.FILLED), filled))
-        done = max(done, filled)
+        _ask(sm, tl.READ, line, sectors, asked, place, old)
     return done
 
 
 @part
 def write_lines(chip, sm, count, when):
     """The lines in the list, written through to L2. L1 keeps what it has of them, which is as new."""
-    lines, done = raw.i64(sm + tl.S_LINES), when
+    lines = raw.i64(sm + tl.S_LINES)
     for n in range(count):
         line, sectors = raw.i64(lines + tl.LINE * n), raw.i64(lines + tl.LINE * n + 8)
         sent = _port(chip, sm, tl.S_STORE_FREE, tl.M_STORE_SECTOR, sectors, when)
-        done = max(done, through_l2(chip, sm, line, sectors, sent, True))
-    return done
+        _ask(sm, tl.WRITE, line, sectors, sent, 0, -1)
+    return when
 
 
 @part

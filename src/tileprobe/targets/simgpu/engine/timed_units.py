@@ -1,7 +1,8 @@
 """When an instruction that was just issued is over: units, the way into memory, shared memory, tensor cores, engines.
 
 `cost` comes in behind the instruction's handler, with the cycle of its issue, and says when its results are there. It
-leaves behind when units and ways are free again, and when the operands of an access to memory may be overwritten.
+leaves behind when units and ways are free again, and when the operands of an access to memory may be overwritten. Where
+L2 has to answer first (`S_OPEN`), it says the earliest, and what comes on top of the answer (`S_EXTRA`).
 """
 
 from __future__ import annotations
@@ -12,19 +13,19 @@ from tileprobe.targets.simgpu.engine import raw
 from tileprobe.targets.simgpu.engine import timed_layout as tl
 from tileprobe.targets.simgpu.engine.bulk import stride, tile_bytes
 from tileprobe.targets.simgpu.engine.copies import loaded_last
+from tileprobe.targets.simgpu.engine.timed_caches import number
 from tileprobe.targets.simgpu.engine.timed_memory import (
     add_bytes,
     bank_passes,
     lines_of,
-    number,
     own_address,
     read_lines,
     write_lines,
 )
+from tileprobe.targets.simgpu.engine.timed_requests import DUE, end_access
 
 _PARTS = tl.PARTS
 _SECOND = 512  # where the second addresses of a copy stand, behind the first
-DUE = 48  # in an entry of a program's bulk loads: when it is over
 
 
 @part
@@ -82,7 +83,8 @@ def _global(chip, sm, cta, row, mask, left, kind):
     if kind == tl.STORE_GLOBAL:
         return write_lines(chip, sm, count, begin)
     if kind == tl.ATOMIC_GLOBAL:
-        return read_lines(chip, sm, count, begin, False) + number(chip, tl.M_LAT_ATOMIC)
+        raw.put64(sm + tl.S_EXTRA, number(chip, tl.M_LAT_ATOMIC))
+        return read_lines(chip, sm, count, begin, False)
     return max(hit, read_lines(chip, sm, count, begin, True))
 
 
@@ -95,11 +97,8 @@ def _copy(chip, sm, cta, row, program, mask, left):
     begin = _shared_passes(chip, sm, left, bank_passes(out, mask, size))
     if count == 0:
         return begin + number(chip, tl.M_LAT_COPY)
-    return (
-        read_lines(chip, sm, count, begin, how(row, tl.SLOW) != 0)
-        + number(chip, tl.M_LAT_COPY)
-        - number(chip, tl.M_LAT_L1)
-    )
+    raw.put64(sm + tl.S_EXTRA, number(chip, tl.M_LAT_COPY) - number(chip, tl.M_LAT_L1))
+    return read_lines(chip, sm, count, begin, how(row, tl.SLOW) != 0)
 
 
 @part
@@ -143,7 +142,7 @@ def _tile_lines(chip, sm, cta, entry):
 
 
 @part
-def _bulk(chip, sm, cta, now, load):
+def _bulk(chip, sm, warp, cta, now, load):
     """A tile between global and shared memory by the engine for them. A load's time is kept in its entry."""
     number_of = raw.i64(cta + at.CTA_ASYNC_COUNT) - 1 if load else at.ASYNC_ROOM
     if number_of < 0:
@@ -154,7 +153,10 @@ def _bulk(chip, sm, cta, now, load):
     count = _tile_lines(chip, sm, cta, entry)
     begin += number(chip, tl.M_LAT_TMA)
     done = read_lines(chip, sm, count, begin, False) if load else write_lines(chip, sm, count, begin)
-    if load:
+    if load and raw.i64(sm + tl.S_OPEN):
+        raw.put64(entry + DUE, tl.FAR + raw.i64(sm + tl.S_REQUEST_COUNT))
+        end_access(sm, warp, done, tl.FOR_BULK, cta)
+    elif load:
         raw.put64(entry + DUE, done)
         raw.put64(sm + tl.S_DUE, min(raw.i64(sm + tl.S_DUE), done))
     return done
@@ -165,13 +167,15 @@ def cost(chip, sm, sub, row, warp, cta, mask, now):
     """When what was issued in this cycle is over. `warp`: the warp's times."""
     kind = how(row, tl.KIND)
     unit = sm + tl.S_UNITS + 8 * (tl.UNITS * sub + how(row, tl.UNIT))
+    raw.put64(sm + tl.S_OPEN, 0)
+    raw.put64(sm + tl.S_EXTRA, 0)
     if how(row, tl.UNIT) != tl.MEMORY:
         raw.put64(unit, max(raw.i64(unit), now * _PARTS) + how(row, tl.INTERVAL))
         if kind == tl.PRODUCT:
             return max(raw.i64(unit) // _PARTS, now) + number(chip, tl.M_LAT_PRODUCT)
         return now + how(row, tl.LATENCY)
     if kind == tl.BULK_LOAD or kind == tl.BULK_STORE:
-        return _bulk(chip, sm, cta, now, kind == tl.BULK_LOAD) if mask else now
+        return _bulk(chip, sm, warp, cta, now, kind == tl.BULK_LOAD) if mask else now
     left = enter_queue(chip, sm, sub, now)
     bar = how(row, tl.READ_BAR)
     if bar < tl.NO_BAR:
@@ -180,10 +184,16 @@ def cost(chip, sm, sub, row, warp, cta, mask, now):
         raw.put64(warp + tl.T_BAR_WHY + 8 * bar, tl.SHORT)
     if kind == tl.COPY:
         done = _copy(chip, sm, cta, row, raw.i64(warp + tl.T_WARP), mask, left)
-        raw.put64(warp + tl.T_COPIES_DONE, max(raw.i64(warp + tl.T_COPIES_DONE), done))
+        if raw.i64(sm + tl.S_OPEN):
+            end_access(sm, warp, done, tl.FOR_COPIES, 0)
+            raw.put64(warp + tl.T_PENDING, raw.i64(warp + tl.T_PENDING) | tl.PENDING_COPIES)
+        else:
+            done += raw.i64(sm + tl.S_EXTRA)
+            raw.put64(warp + tl.T_COPIES_DONE, max(raw.i64(warp + tl.T_COPIES_DONE), done))
         return left + number(chip, tl.M_HOLD)
     if kind in (tl.LOAD_GLOBAL, tl.STORE_GLOBAL, tl.ATOMIC_GLOBAL):
-        return _global(chip, sm, cta, row, mask, left, kind)
+        done = _global(chip, sm, cta, row, mask, left, kind)
+        return done if raw.i64(sm + tl.S_OPEN) else done + raw.i64(sm + tl.S_EXTRA)
     if kind in (tl.LOAD_SHARED, tl.STORE_SHARED, tl.MATRIX_SHARED, tl.ATOMIC_SHARED):
         return _shared(chip, sm, cta, row, mask, left, kind)
     if kind == tl.MBARRIER:

@@ -8,6 +8,7 @@ they are first used, so that the same script takes the same time in every proces
 from __future__ import annotations
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +17,7 @@ from tileprobe.targets.simgpu import execute, report, system
 from tileprobe.targets.simgpu.blocks import Image, Worker, address, aligned, fill
 from tileprobe.targets.simgpu.engine import layout as at
 from tileprobe.targets.simgpu.engine import timed_layout as tl
-from tileprobe.targets.simgpu.engine.timed import run_timed
+from tileprobe.targets.simgpu.engine.timed import help_timed, run_timed
 from tileprobe.targets.simgpu.machine import Machine
 from tileprobe.targets.simgpu.program import Program
 from tileprobe.targets.simgpu.settings import settings
@@ -27,6 +28,8 @@ _QUANTUM = 128  # cycles of a turn: less than the way to L2 and back
 _QUANTA = 2000  # between two looks at Ctrl-C
 _ALIGN = 512  # of a tensor on the chip, as the driver's allocations
 _SECTOR = 32
+_ROOM = 7168  # requests to L2 of a multiprocessor in a turn, after which it stops until they are answered
+_ALONE = 8  # turns of a launch before other threads take part: it may be over by then
 
 
 class Space:
@@ -119,7 +122,10 @@ class Chip:
         with self._lock:
             if settings.cold:
                 self.cold()
-            return _Launch(self, made, grid, checks, resident).run(step_limit)
+            launch = _Launch(self, made, grid, checks, resident)
+            # where the order of programs can be seen in what they compute one thread runs them
+            launch.run(step_limit, 1 if made.program.atomic else settings.wanted_threads())
+            return launch.took()
 
 
 class _Launch:
@@ -142,12 +148,17 @@ class _Launch:
         self.addresses = np.array([address(sm) for sm, _ in self.sms], np.int64)
         self.log = None if not made.log else Log(made.log, [sm for sm, _ in self.sms], _QUANTUM)
         self.block = aligned(tl.C_BYTES)
+        self.order = aligned(tl.ORDERED * (_ROOM + tl.REQUEST_SLACK) * count)
+        self.buckets = aligned(8 * tl.BUCKETS)
+        self.helpers: list[tuple[np.ndarray, np.ndarray]] = []  # their copies of the block, and statistics
         chip.channels[:] = 0
         fill(self.block, {
             tl.C_COUNT: count, tl.C_SMS: address(self.addresses), tl.C_END: programs, tl.C_ROWS: address(self.rows),
             tl.C_L2: address(chip.l2), tl.C_L2_SETS: chip.l2_sets, tl.C_CHANNELS: address(chip.channels),
             tl.C_CHANNEL_COUNT: machine.timing.dram_channels, tl.C_RANGES_AT: address(self.places),
             tl.C_STATISTICS: address(self.statistics), tl.C_MACHINE: address(chip.numbers), tl.C_QUANTUM: _QUANTUM,
+            tl.C_MAIN: address(self.block), tl.C_ORDER: address(self.order), tl.C_BUCKETS: address(self.buckets),
+            tl.C_TAKEN: count,
         })  # fmt: skip
 
     def _stop_lines(self) -> None:
@@ -164,13 +175,15 @@ class _Launch:
         held = [
             np.array([address(w.block) for w in workers], np.int64), aligned(tl.T_BYTES * slots * made.warps),
             aligned(tl.TAG_BYTES * tl.L1_WAYS * max(self.l1_sets, 1)), aligned(tl.LINE * (tl.LINES_ROOM + 64)),
+            aligned(tl.REQUEST * (_ROOM + tl.REQUEST_SLACK)),
         ]  # fmt: skip
         block = aligned(tl.S_BYTES)
         fill(block, {
             tl.S_SLOTS: slots, tl.S_WORKERS: address(held[0]), tl.S_WARPS: address(held[1]),
             tl.S_WARP_COUNT: slots * made.warps, tl.S_PER_SLOT: made.warps, tl.S_NUMBER: number,
             tl.S_L1: address(held[2]), tl.S_L1_SETS: self.l1_sets, tl.S_LINES: address(held[3]), tl.S_DUE: tl.FAR,
-            tl.S_PARTITION: number & 1, **{tl.S_LAST + 8 * sub: -1 for sub in range(4)},
+            tl.S_PARTITION: number & 1, tl.S_REQUESTS: address(held[4]), tl.S_REQUEST_ROOM: _ROOM,
+            **{tl.S_LAST + 8 * sub: -1 for sub in range(4)},
         })  # fmt: skip
         waits = held[1].view(np.int64).reshape(-1, tl.T_BYTES // 8)
         waits[:, tl.T_WAITS // 8] = 2  # an empty slot
@@ -188,18 +201,45 @@ class _Launch:
         sm, workers = self.sms[self._field(tl.C_FAULT_SM)]
         return workers[int(sm.view(np.int64)[tl.S_CURRENT // 8])]
 
-    def run(self, step_limit: int) -> Timed:
-        while (how := run_timed(address(self.block), _QUANTA)) != at.FINISHED:
-            if how == at.QUANTUM:
-                self._endless(step_limit)
-                if self.log is not None:
-                    self.log.empty()
-            elif how == at.SYSTEM_CALL:
-                system.call(self._worker())
-            elif how == at.DEADLOCK:
-                raise report.deadlock(self._stuck())
-            elif not execute.found(worker := self._worker()):
-                raise report.fault(worker)
+    def run(self, step_limit: int, threads: int) -> None:
+        quanta, others = _ALONE, min(threads, len(self.sms)) - 1
+        with ThreadPoolExecutor(max(others, 1)) as pool:
+            while (how := self._turns(quanta, pool if quanta != _ALONE else None, others)) != at.FINISHED:
+                quanta = _QUANTA
+                if how == at.QUANTUM:
+                    self._endless(step_limit)
+                    if self.log is not None:
+                        self.log.empty()
+                elif how == at.SYSTEM_CALL:
+                    system.call(self._worker())
+                elif how == at.DEADLOCK:
+                    raise report.deadlock(self._stuck())
+                elif not execute.found(worker := self._worker()):
+                    raise report.fault(worker)
+
+    def _turns(self, quanta: int, pool: ThreadPoolExecutor | None, others: int) -> int:
+        """So many turns, with other threads if there are any. How it ended."""
+        block = address(self.block)
+        fill(self.block, {tl.C_OVER: 0})
+        if pool is None or not others:
+            return run_timed(block, quanta)
+        if not self.helpers:
+            self.helpers = [self._helper() for _ in range(others)]
+        helping = [pool.submit(help_timed, address(copy)) for copy, _ in self.helpers]
+        try:
+            return run_timed(block, quanta)
+        finally:
+            for each in helping:
+                each.result()
+
+    def _helper(self) -> tuple[np.ndarray, np.ndarray]:
+        """A copy of the chip's block for another thread, which counts by itself."""
+        copy, statistics = aligned(tl.C_BYTES), np.zeros_like(self.statistics)
+        copy[:] = self.block
+        fill(copy, {tl.C_STATISTICS: address(statistics)})
+        return copy, statistics
+
+    def took(self) -> Timed:
         ended = max(int(sm.view(np.int64)[tl.S_ENDED // 8]) for sm, _ in self.sms)
         counters = {
             "dram_bytes_read": self._field(tl.C_DRAM_READ), "dram_bytes_written": self._field(tl.C_DRAM_WRITTEN),
@@ -207,9 +247,10 @@ class _Launch:
             "l1_sectors_hit": self._sum(tl.S_L1_HITS), "l1_sectors_missed": self._sum(tl.S_L1_MISSES),
             "bank_conflicts": self._sum(tl.S_CONFLICTS),
         }  # fmt: skip
+        statistics = sum((each for _, each in self.helpers), self.statistics)
         return Timed(
             ended + self.chip.machine.timing.launch_cycles, self._sum(tl.S_ISSUED), self.resident, counters,
-            self.statistics[:-1], None if self.log is None else self.log.whole(),
+            statistics[:-1], None if self.log is None else self.log.whole(),
         )  # fmt: skip
 
     def _endless(self, step_limit: int) -> None:

@@ -1,0 +1,34 @@
+"""What caches have in common, and numbers of the machine."""
+
+from __future__ import annotations
+
+from tileprobe.targets.jit import part
+from tileprobe.targets.simgpu.engine import raw
+from tileprobe.targets.simgpu.engine import timed_layout as tl
+
+
+@part
+def number(chip, place):
+    """One of the machine's numbers."""
+    return raw.i64(raw.i64(chip + tl.C_MACHINE) + place)
+
+
+@part
+def found(tags, sets, ways, line):
+    """The place of a line in a cache, or that of the one to go for it; and whether it is there."""
+    spread = line ^ (line >> 7) ^ (line >> 13) ^ (line >> 21)
+    place = tags + tl.TAG_BYTES * ways * (spread % sets)
+    oldest, used = place, raw.i64(place + tl.USED)
+    for n in range(ways):
+        here = place + tl.TAG_BYTES * n
+        if raw.i64(here + tl.TAG) == line + 1:
+            return here, True
+        if raw.i64(here + tl.USED) < used:
+            oldest, used = here, raw.i64(here + tl.USED)
+    return oldest, False
+
+
+@part
+def sectors_in(sectors):
+    """How many sectors a mask names."""
+    return (sectors & 1) + ((sectors >> 1) & 1) + ((sectors >> 2) & 1) + ((sectors >> 3) & 1)
