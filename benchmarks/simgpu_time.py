@@ -4,7 +4,9 @@
 and other data in the caches, as the tutorials are measured, and prints what the model says beside what was published
 for the silicon, at the nominal clock. Kernels are those of `examples/kernels`; of a product's configurations the
 fastest counts, as the tutorial's autotuner has it. Constants of the machine come from microbenchmarks
-(`machines/a100.toml`), none from here. `--full` takes the largest sizes, too (minutes).
+(`machines/a100.toml`), none from here. `--full` takes the largest sizes, too (minutes). Each fastest launch runs once
+more on one thread: the rate of both is printed, and the cycles must be the same. Others' rates, as published: Accel-Sim
+12,500 warp instructions a second (traces of a real GPU), GPGPU-Sim 4.2 about 10,000 (PTX, no tensor cores of today).
 
 Published: the plots of Triton's tutorials 02, 03 and 06 as its documentation has them; clock, compiler and chosen
 configuration of those runs are not stated there.
@@ -23,6 +25,7 @@ from examples.kernels import attention, matmul, softmax
 
 import tileprobe
 from benchmarks._common import save
+from tileprobe.targets.simgpu.settings import settings
 from tileprobe.targets.simgpu.timing.chip import Timed
 
 MACHINE = "sim:a100"
@@ -37,11 +40,12 @@ CONFIGS = (
 )  # tile, warps, stages: shapes of the tutorial's own list
 
 
-def timed(launch: Callable[[], Any]) -> tuple[Timed, float]:
+def timed(launch: Callable[[], Any], threads: int = 0) -> tuple[Timed, float]:
     """What a launch took on the chip, with other data in the caches, and seconds that this took here."""
     from triton.runtime import driver
 
     active: Any = driver.active
+    settings.threads = threads
     found: list[Timed] = []
     run = active.chip.run
     active.chip.run = lambda *args: found.append(run(*args)) or found[-1]
@@ -52,7 +56,10 @@ def timed(launch: Callable[[], Any]) -> tuple[Timed, float]:
     return found[-1], time.perf_counter() - start
 
 
-def product(n: int) -> tuple[str, float, Timed, float]:
+Case = tuple[str, float, Timed, float, Callable[[], Any]]  # name, work, what it took, seconds, the launch
+
+
+def product(n: int) -> Case:
     a, b, c = (tileprobe.array(np.ones((n, n), np.float16)) for _ in range(3))
     best = None
     for m, k, depth, warps, stages in CONFIGS:
@@ -67,18 +74,22 @@ def product(n: int) -> tuple[str, float, Timed, float]:
 
         took, seconds = timed(launch)
         if best is None or took.cycles < best[1].cycles:
-            best = f"product {n}, {m} x {k} x {depth}", took, seconds
+            best = f"product {n}, {m} x {k} x {depth}", took, seconds, launch
     assert best is not None
-    return best[0], 2.0 * n**3 / 1e12, best[1], best[2]
+    return best[0], 2.0 * n**3 / 1e12, *best[1:]
 
 
-def rows(columns: int) -> tuple[str, float, Timed, float]:
+def rows(columns: int) -> Case:
     x, out = (tileprobe.array(np.zeros((4096, columns), np.float32)) for _ in range(2))
-    took, seconds = timed(lambda: softmax.softmax(x, out, programs=108 * 8))
-    return f"softmax 4096 x {columns}", 2.0 * x.numpy().nbytes / 1e9, took, seconds
+
+    def launch() -> None:
+        softmax.softmax(x, out, programs=108 * 8)
+
+    took, seconds = timed(launch)
+    return f"softmax 4096 x {columns}", 2.0 * x.numpy().nbytes / 1e9, took, seconds, launch
 
 
-def heads(length: int) -> tuple[str, float, Timed, float]:
+def heads(length: int) -> Case:
     count = 128  # 4 x 32, as the tutorial has them
     q, k, v, out = (tileprobe.array(np.zeros((count, length, 64), np.float16)) for _ in range(4))
     sums = tileprobe.array(np.zeros((count, length), np.float32))
@@ -90,7 +101,7 @@ def heads(length: int) -> tuple[str, float, Timed, float]:
         )  # fmt: skip
 
     took, seconds = timed(launch)
-    return f"attention {length}, head of 64", 4.0 * count * length**2 * 64 / 1e12, took, seconds
+    return f"attention {length}, head of 64", 4.0 * count * length**2 * 64 / 1e12, took, seconds, launch
 
 
 def main() -> None:
@@ -102,24 +113,31 @@ def main() -> None:
     ]
     cases += [(rows, n, known, "GB/s") for n, known in SOFTMAX.items()]
     cases += [(heads, n, known, "TFLOP/s") for n, known in ATTENTION.items() if full]
-    print(f"{'kernel':30}{'cycles':>10}{'model':>9}{'published':>11}{'error':>8}{'M instr/s':>11}")
+    head = f"{'kernel':30}{'cycles':>10}{'model':>9}{'published':>11}{'error':>8}"
+    print(f"{head}{'M instr/s':>11}{'one thread':>12}")
     results = []
     with tileprobe.use(MACHINE, timed=True, check=False, fast_sums=True):
         from triton.runtime import driver
 
         clock = driver.active.machine.clock_mhz * 1e6  # pyright: ignore[reportAttributeAccessIssue]
         for make, size, known, unit in cases:
-            name, work, took, seconds = make(size)
+            name, work, took, seconds, launch = make(size)
+            seconds = min(seconds, timed(launch)[1])  # the first one may have compiled something
+            again, alone = timed(launch, threads=1)
+            assert again.cycles == took.cycles, (
+                f"{again.cycles} cycles on one thread, {took.cycles} on several"
+            )
             speed = work / (took.cycles / clock)
             error = 100 * (speed / known - 1)
-            rate = took.instructions / seconds / 1e6
+            rate, single = took.instructions / seconds / 1e6, took.instructions / alone / 1e6
             print(
-                f"{name:30}{took.cycles:10,}{speed:9.0f}{known:11.0f}{error:+7.0f} %{rate:11.2f}  {unit}",
+                f"{name:30}{took.cycles:10,}{speed:9.0f}{known:11.0f}{error:+7.0f} %{rate:11.2f}{single:12.2f}  {unit}",
                 flush=True,
             )
             results.append(
                 {"kernel": name, "cycles": took.cycles, "model": speed, "published": known, "unit": unit,
-                 "error_percent": error, "instructions": took.instructions, "rate": rate * 1e6}
+                 "error_percent": error, "instructions": took.instructions, "rate": rate * 1e6,
+                 "rate_one_thread": single * 1e6}
             )  # fmt: skip
     mean = float(np.mean([abs(r["error_percent"]) for r in results]))
     print(
