@@ -296,6 +296,8 @@ def test_what_does_not_add_up_is_told():
     assert "\nprograms account for 50 % of the launches' time on 2 threads\n" in report(trace)
     trace.launches = [replace(launch, duration_ns=2 * launch.duration_ns) for launch in trace.launches]
     assert "25 % of the launches' time on 2 threads: starting them, idle threads" in report(trace, 200)
+    trace.kernels = [replace(trace.kernels[0], target="sim:a100")]  # no threads there
+    assert "25 % of the launches' time, 2 at a time: starting them" in report(trace, 200)
     trace.kernels[0].calibration["residual_share"] = 0.25
     assert "! 25 % of what the probes cost could not be taken out: short times are rough" in report(trace)
     one = report(attention(launches=1, noise=0.01), 200)

@@ -192,11 +192,11 @@ def notes(trace: Trace, kernel: Kernel, disturbed: Interrupted) -> list[str]:
     said = [disturbed.text] if disturbed.trusted and disturbed.text else []
     whole = accounted(trace, kernel)
     if whole is not None:
-        threads = text.several(whole.threads, "thread")
+        where = _at_once(kernel, whole.threads)
         spread = f" ({whole.low:.0f} to {whole.high:.0f})" if round(whole.low) != round(whole.high) else ""
         others = "idle units" if kernel.clock.is_simulated else "idle threads and other processes"
         rest = f": starting them, {others} took the rest" if whole.percent < HALF else ""
-        share = f"{whole.percent:.0f} %{spread} of the launches' time on {threads}"
+        share = f"{whole.percent:.0f} %{spread} of the launches' time{where}"
         if whole.percent > ALL_OF_IT:
             said.append(
                 f"the recorded programs, scaled up, come to {share}: they took longer than the others"
@@ -213,3 +213,10 @@ def notes(trace: Trace, kernel: Kernel, disturbed: Interrupted) -> list[str]:
             f"{len(trace.domains)} clock domains: times of different ones compare to ±{text.duration(error)}"
         )
     return said
+
+
+def _at_once(kernel: Kernel, programs: int) -> str:
+    """A thread of a CPU runs one program; on other machines they are only known to have run at a time."""
+    if kernel.target == "cpu":
+        return f" on {text.several(programs, 'thread')}"
+    return f", {programs:,} at a time" if programs > 1 else ""

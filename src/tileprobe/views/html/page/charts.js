@@ -12,15 +12,32 @@ function drawDetails() {
     else if (row) parts.push(el("p", { class: "dim" }, "Distributions are kept for the longest regions of a kernel."));
     parts.push(...rooflineOf(region));
   }
-  $("details").replaceChildren(...parts);
+  const below = el("button", { type: "button", id: "below", hidden: true, onclick: () => $("details").scrollBy({ top: $("details").clientHeight - 60 }) }, "▾ more below");
+  $("details").replaceChildren(el("div", { class: "parts" }, grouped(parts)), below);
   for (const canvas of $("details").querySelectorAll("canvas")) canvas.draw();
+  sayBelow();
+}
+
+// A picture stays with its title where the details are set in two columns.
+function grouped(parts) {
+  const groups = [];
+  for (const part of parts) {
+    if (part.tagName === "H3" || !groups.length) groups.push([]);
+    groups[groups.length - 1].push(part);
+  }
+  return groups.map((group) => el("div", {}, group));
+}
+
+function sayBelow() {
+  const box = $("details"), below = $("below");
+  if (below) below.hidden = box.scrollHeight - box.clientHeight - box.scrollTop < 28;
 }
 
 function figuresOf(region, row) {
   const pairs = region.source ? [["source", region.source]] : [];
   if (row) {
     const about = roughly(row);
-    pairs.push(["share", percent(row.share)], ["total", about + duration(row.total_ns)], ["executions", about + count(row.count)], ["p50 · p95", `${duration(row.p50_ns)} · ${duration(row.p95_ns)}`]);
+    pairs.push(["share", percent(row.share)], ["total", about + duration(row.total_ns)], ["self", about + duration(row.self_ns)], ["executions", about + count(row.count)], ["mean", duration(row.mean_ns)], ["p50 · p95", `${duration(row.p50_ns)} · ${duration(row.p95_ns)}`]);
     if (row.moved) pairs.push(["moved", `${percent(row.moved)} of its instructions, out of its records, by the compiler`]);
     if (row.recorded < 0.9995) pairs.push(["recorded", `${percent(row.recorded)}: the rest is estimated`]);
   }
@@ -56,10 +73,10 @@ function histogram(found, region) {
   const said = `time of an execution${found.log ? ", logarithmic" : ""}`;
   const beyond = found.beyond ? ` · ${count(found.beyond)} longer, up to ${duration(found.largest)}` : "";
   const place = (ns) => (found.log ? Math.log(ns / found.from) / Math.log(found.to / found.from) : (ns - found.from) / (found.to - found.from));
-  const canvas = chart(76, `histogram of ${region.name}: p50 ${duration(p50)}`, (pen, width, height) => {
-    const base = height - 14, most = Math.max(...counts), step = width / counts.length;
+  const canvas = chart(88, `histogram of ${region.name}: p50 ${duration(p50)}`, (pen, width, height) => {
+    const base = height - 14, room = base - 16, most = Math.max(...counts), step = width / counts.length;
     pen.fillStyle = rgb(colour(region.id));
-    counts.forEach((n, i) => n && pen.fillRect(i * step, base - Math.max(1.5, (n / most) * (base - 4)), Math.max(1, step - 1), Math.max(1.5, (n / most) * (base - 4))));
+    counts.forEach((n, i) => n && pen.fillRect(i * step, base - Math.max(1.5, (n / most) * room), Math.max(1, step - 1), Math.max(1.5, (n / most) * room)));
     pen.fillStyle = css("--text");
     const x = clamp(place(p50), 0, 1) * width;
     pen.fillRect(x, 2, 1.25, base - 2);
@@ -75,9 +92,10 @@ function overIterations(found, region) {
   const { at, p5, p50, p95, width: wide } = found;
   const last = at[at.length - 1] + wide - 1;
   const canvas = chart(84, `time of ${region.name} over iterations 0 to ${last}`, (pen, width, height) => {
-    const left = 46, base = height - 14;
+    const base = height - 14;
     const sorted = [...p95].sort((a, b) => a - b);
     const top = Math.max(...p50, sorted[Math.floor(0.95 * (sorted.length - 1))]) * 1.08 || 1;
+    const left = Math.max(46, pen.measureText(duration(top)).width + 6);
     const x = (n) => left + ((width - left - 4) * at[n]) / Math.max(at[at.length - 1], 1);
     const y = (ns) => base - (base - 4) * Math.min(ns / top, 1);
     pen.fillStyle = rgb(mix(colour(region.id), rgbOf("--panel"), 0.65));
@@ -119,9 +137,10 @@ function overGrid(found, region) {
       pen.fillRect(x, y, Math.max(size - (size > 4 ? 1 : 0), 0.6), Math.max(size - (size > 4 ? 1 : 0), 0.6));
     });
     const scale = height - 15;
-    for (let i = 0; i < 60; i++) { pen.fillStyle = rgb(heat(i / 59)); pen.fillRect(50 + i, scale + 4, 1.2, 8); }
-    label(pen, duration(low), 46, scale + 12, "right");
-    label(pen, duration(high), 114, scale + 12);
+    const left = Math.max(50, pen.measureText(duration(low)).width + 4);
+    for (let i = 0; i < 60; i++) { pen.fillStyle = rgb(heat(i / 59)); pen.fillRect(left + i, scale + 4, 1.2, 8); }
+    label(pen, duration(low), left - 4, scale + 12, "right");
+    label(pen, duration(high), left + 64, scale + 12);
   });
   canvas.addEventListener("mousemove", (event) => {
     const size = cell(canvas.clientWidth);

@@ -25,14 +25,15 @@ function regionRow(row, most) {
     el("td", { class: "verdict" }, `${SIGNS[row.verdict] || ""} ${row.verdict}`));
 }
 
+const sideTime = (side) => (side && side.ns !== null ? duration(side.ns) : "");
+
 function lineRow(line, most) {
-  const time = (side) => (side && side.ns !== null ? duration(side.ns) : "");
   const both = line.a && line.b && line.a.ns !== null && line.b.ns !== null;
   const moved = both ? (line.b.ns - line.a.ns) / most : 0;
   const cls = line.a && line.b ? "" : line.a ? "gone" : "fresh";
   const bar = el("i", { class: moved > 0 ? "slower" : "faster", style: { width: `${Math.min(100, 100 * Math.abs(moved))}%` } });
   return el("div", { class: `row ${cls}` },
-    el("span", { class: "t" }, time(line.a)), el("span", { class: "t" }, time(line.b)),
+    el("span", { class: "t" }, sideTime(line.a)), el("span", { class: "t" }, sideTime(line.b)),
     el("span", { class: "h" }, Math.abs(moved) > 0.01 ? bar : ""),
     el("span", { class: "delta" }, both && Math.abs(moved) > 0.01 ? `${moved > 0 ? "+" : "−"}${duration(Math.abs(line.b.ns - line.a.ns))}` : ""),
     el("span", { class: "n" }, line.a ? String(line.a.n) : ""), el("span", { class: "n" }, line.b ? String(line.b.n) : ""),
@@ -49,7 +50,8 @@ function kernelPart(kernel) {
   const changed = kernel.lines.filter((line) => line.a && line.b && line.a.ns !== null && line.b.ns !== null).map((line) => Math.abs(line.b.ns - line.a.ns));
   if (kernel.lines.length) {
     parts.push(el("div", { class: "head" }, el("h2", {}, "by line"), el("span", { class: "dim push" }, "A, B, the difference, and the line in each")));
-    parts.push(el("div", { class: "body" }, el("div", { class: "code lines" }, kernel.lines.map((line) => lineRow(line, Math.max(...changed, 1e-9))))));
+    const longest = Math.max(...kernel.lines.flatMap((line) => [sideTime(line.a).length, sideTime(line.b).length]));
+    parts.push(el("div", { class: "body" }, timesWide(el("div", { class: "code lines" }, kernel.lines.map((line) => lineRow(line, Math.max(...changed, 1e-9)))), longest)));
   }
   return el("section", { class: "pane", "aria-label": plain(kernel.title) }, parts);
 }

@@ -20,15 +20,18 @@ function drawSource() {
   const estimated = listings.some((listing) => listing.lines.some((line) => line.estimate));
   const head = el("div", { class: "head" }, el("h2", {}, "Source"), el("span", { class: "dim" }, kernel.place),
     estimated ? el("span", { class: "dim push", title: "a stage fused from several lines is measured as one; its time is spread over them by what their operations cost" }, "~ estimated") : null);
-  $("code").replaceChildren(head, el("div", { class: "body" }, el("div", { class: "code" }, blocks.filter(Boolean))));
+  const longest = Math.max(...listings.flatMap((listing) => listing.lines.map((line) => lineTime(line).length)));
+  $("code").replaceChildren(head, el("div", { class: "body" }, timesWide(el("div", { class: "code" }, blocks.filter(Boolean)), longest)));
 }
+
+const lineTime = (line) => (line.ns === null ? "" : (line.estimate ? "~" : "") + duration(line.ns));
 
 function sourceRow(line, hottestLine) {
   const timed = line.ns !== null;
   const tint = timed ? { background: `rgba(${css("--hot")}, ${(0.2 * line.share) / hottestLine})` } : {};
   const title = timed && line.called_ns > 0 ? `${duration(line.called_ns)} of it in functions that are called here` : undefined;
   return el("div", { class: timed ? "row live" : "row", "data-line": line.id, title, tabindex: timed ? "0" : undefined, ...actions(() => selectLines([line.id], "source")) },
-    el("span", { class: "t" }, timed ? (line.estimate ? "~" : "") + duration(line.ns) : ""),
+    el("span", { class: "t" }, lineTime(line)),
     el("span", { class: "p" }, timed ? percent(line.share) : ""),
     el("span", { class: "h" }, timed ? el("i", { style: { width: `${(100 * line.share) / hottestLine}%` } }) : ""),
     el("span", { class: "n" }, String(line.n)),

@@ -51,6 +51,9 @@ function listenPage() {
   const asked = matchMedia("(prefers-color-scheme: dark)");
   asked.addEventListener("change", () => { chooseTheme(asked.matches ? "dark" : "light"); redrawAll(); });
   new ResizeObserver(() => { redraw(); }).observe($("scroller"));
+  new ResizeObserver(fitTree).observe($("regions"));
+  new ResizeObserver(sayBelow).observe($("details"));
+  $("details").addEventListener("scroll", sayBelow);
   window.addEventListener("beforeprint", drawTimeline);
   listenSplitter();
 }

@@ -9,9 +9,29 @@ function drawSummary() {
   const said = kernel ? ownFindings(kernel) : data.findings;
   const notes = kernel ? kernel.notes : [];
   const list = [...said, ...notes];
-  const findings = el("ul", { class: "findings" }, list.map(({ text, level }) => el("li", { class: level }, text)));
-  parts.push(el("div", { class: "band" }, facts, list.length ? findings : null));
+  parts.push(el("div", { class: "band" }, facts, list.length ? sayings(list) : null));
   $("summary").replaceChildren(...parts);
+}
+
+const SENTENCES = 4; // of more, these are shown until one asks for the rest; warnings are always shown
+let sayAll = false;
+
+function sayings(list) {
+  const first = new Set([...list.filter(warns), ...list.filter((one) => !warns(one))].slice(0, Math.max(SENTENCES, list.filter(warns).length)));
+  const rest = list.length - first.size;
+  const items = list.map((one) => el("li", { class: first.has(one) ? one.level : `${one.level} rest` }, one.text));
+  const short = rest > 1 && !sayAll;
+  document.documentElement.classList.toggle("said-all", rest > 1 && sayAll);
+  if (rest > 1) items.push(el("li", { class: "button" }, el("button", { type: "button", id: "say", "aria-expanded": String(!short), onclick: turnSayings }, short ? `show ${rest} more` : "show fewer")));
+  return el("ul", { class: short ? "findings short" : "findings" }, items);
+}
+
+const warns = ({ level }) => level === "warning";
+
+function turnSayings() {
+  sayAll = !sayAll;
+  drawSummary();
+  $("say").focus();
 }
 
 const fact = ({ name, value, note, warning }) =>
@@ -53,8 +73,8 @@ function kernelButtons() {
   const buttons = shown.map((kernel) => {
     const pressed = kernel.id === selected.kernel;
     const meter = el("i", { style: { width: `${(100 * kernel.total_ns) / whole}%` } });
-    return el("button", { type: "button", "aria-pressed": String(pressed), title: plain(`${kernel.signature || kernel.place || kernel.name}`), onclick: () => selectKernel(kernel.id) },
-      kernel.label, " ", el("span", { class: "dim" }, [duration(kernel.total_ns), inTurns() ? percent(sum ? kernel.total_ns / sum : 0) : "", kernel.target].filter(Boolean).join(" · ")), meter);
+    return el("button", { type: "button", "aria-pressed": String(pressed), title: plain([kernel.label, kernel.signature || kernel.place].filter(Boolean).join(" · ")), onclick: () => selectKernel(kernel.id) },
+      el("span", { class: "what" }, kernel.label), el("span", { class: "dim" }, [duration(kernel.total_ns), inTurns() ? percent(sum ? kernel.total_ns / sum : 0) : "", kernel.target].filter(Boolean).join(" · ")), meter);
   });
   if (all.length > shown.length) {
     const rest = el("select", { "aria-label": "more kernels", onchange: (event) => event.target.value && selectKernel(Number(event.target.value)) },

@@ -287,7 +287,7 @@ function launchChoice() {
   const options = [el("option", { value: "all" }, `all ${count(mine.length)} recorded launches`)];
   for (const launch of mine.slice(0, 2000)) {
     const kernel = kernelOf.get(launch.kernel);
-    options.push(el("option", { value: launch.id }, `${kernel ? kernel.name : "?"} · launch ${launch.id} · ${duration(launch.stop_ns - launch.start_ns)}`));
+    options.push(el("option", { value: launch.id }, `launch ${launch.id} · ${duration(launch.stop_ns - launch.start_ns)} · ${kernel ? kernel.name : "?"}`));
   }
   $("launch").replaceChildren(...options);
 }

@@ -23,7 +23,17 @@ function drawTree() {
   const title = el("div", { class: "head" }, el("h2", {}, "Where the time goes"),
     el("span", { class: "dim push" }, estimated ? "~ estimated from what was recorded" : "summed over programs and launches"));
   $("regions").replaceChildren(title, el("div", { class: "body", tabindex: "-1" }, table, more));
+  fitTree();
   lightTree();
+}
+
+// Smaller at first, then without the columns that one misses least; the details of a region have them all.
+const STEPS = ["tight", "no-wide", "no-mean", "no-count", "no-self"];
+function fitTree() {
+  const table = $("regions").querySelector("table");
+  if (!table) return;
+  table.classList.remove(...STEPS);
+  for (const step of STEPS) if (table.scrollWidth > table.parentElement.clientWidth) table.classList.add(step);
 }
 
 // A figure that stands for more than was recorded is an estimate.

@@ -44,6 +44,12 @@ function el(tag, properties = {}, ...children) {
   return node;
 }
 
+// A column of times as wide as the longest of them; letters are all of one width.
+function timesWide(node, letters) {
+  node.style.setProperty("--t", `${Math.max(letters + 1, 9)}ch`);
+  return node;
+}
+
 const $ = (id) => document.getElementById(id);
 const clamp = (value, low, high) => Math.min(Math.max(value, low), high);
 
