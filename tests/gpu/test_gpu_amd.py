@@ -108,6 +108,27 @@ def test_copies_that_records_bring_into_a_loop_are_theirs():
     assert a_record_in_a_loop(code([], 0), plain, set()) is None
 
 
+@pytest.mark.parametrize(
+    ("operands", "ours", "copies"),
+    [
+        ("v33, s0 :: v_dual_mov_b32 v34, s26", True, False),  # two clocks
+        ("v33, s0 :: v_dual_mov_b32 v34, 0", True, False),
+        ("v33, v0 :: v_dual_mov_b32 v34, s26", True, False),
+        ("v33, v0 :: v_dual_mov_b32 v34, v1", False, True),
+        ("v33, 0 :: v_dual_mov_b32 v34, 0", False, True),
+        (
+            "v33, s0 :: v_dual_add_nc_u32 v87, s20, v87",
+            False,
+            False,
+        ),  # the kernel's own addition takes it along
+        ("v33, v0 :: v_dual_add_nc_u32 v87, s20, v87", False, False),
+    ],
+)
+def test_two_moves_by_one_instruction_of_rdna_are_one_of_a_record(operands, ours, copies):
+    op = Instruction(0, "v_dual_mov_b32", operands, "", "tileprobe.record", 1)
+    assert (op.ours, op.copies) == (ours, copies)
+
+
 def test_all_doses_of_a_slot_are_stored_together():
     """So that what a record costs is learnt where records are stored in the kernel that is measured."""
     from tileprobe.ir.record import SlotOp, StoreOp

@@ -1,5 +1,7 @@
 """What is learnt from records of a GPU's clocks: the rate of its multiprocessors, the step of its timer."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -17,7 +19,7 @@ class Device:
         return Properties("a GPU", 100, NOMINAL)
 
 
-def blocks(rng, *, hz, step, duration_ns, programs=64, epoch=EPOCH_NUMBER):
+def blocks(rng, *, hz, step, duration_ns, programs=64, epoch=EPOCH_NUMBER, bits=64, under=0):
     """Blocks of streams that run for so long on clocks that each started at another time."""
     words = np.zeros((programs, 16), np.uint64)
     began = 10**15 + rng.integers(0, 10**6, programs)
@@ -25,7 +27,9 @@ def blocks(rng, *, hz, step, duration_ns, programs=64, epoch=EPOCH_NUMBER):
     offset = rng.integers(1, 2**40, programs)
     ticks = ((ended - began) * hz / 1e9).astype(np.int64)
     words[:, EPOCH], words[:, UNIT] = epoch, np.arange(programs)
-    words[:, BEGIN], words[:, 8], words[:, 9] = offset, offset + 5, offset + ticks
+    words[:, BEGIN] = offset % (1 << min(bits, 62)) if not under else offset
+    for at, since in ((8, 5), (9, ticks)):
+        words[:, at] = under << 32 | (offset + since) % (1 << min(bits, 62))
     words[:, GLOBAL_BEGIN], words[:, GLOBAL_END] = began // step * step, ended // step * step
     return words
 
@@ -62,6 +66,17 @@ def test_blocks_that_nobody_wrote_say_nothing():
 
 def test_a_narrow_clock_turns_over_and_is_not_taken_for_slow():
     made, rng = clock(bits=lambda: 20), np.random.default_rng(0)
-    made.learn(blocks(rng, hz=1.41e9, step=32, duration_ns=10**6), LAYOUT, EPOCH_NUMBER)
+    made.learn(blocks(rng, hz=1.41e9, step=32, duration_ns=10**6, bits=20), LAYOUT, EPOCH_NUMBER)
     assert made.hz() == NOMINAL
     assert made.timer.step == 32
+
+
+@pytest.mark.parametrize(("room", "bits", "counter"), [(64, 20, 20), (32, 32, 64), (32, 20, 20)])
+def test_streams_of_less_than_half_a_turn_say_the_rate_of_a_narrow_clock(room, bits, counter):
+    """At the nominal rate half a turn of 20 bits is 265 us."""
+    made, rng = clock(bits=lambda: counter), np.random.default_rng(0)
+    layout, under = replace(LAYOUT, clock_bits=room), 0 if room == 64 else EPOCH_NUMBER
+    for took in (200_000, 10**6 if bits == 20 else 200_000):
+        found = blocks(rng, hz=1.41e9, step=32, duration_ns=took, bits=bits, under=under)
+        made.learn(found, layout, EPOCH_NUMBER)
+    assert made.hz() == pytest.approx(1.41e9, rel=0.005)

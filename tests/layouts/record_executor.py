@@ -39,6 +39,7 @@ class Launch:
     step: int = 50  # the most ticks of a piece of work
     cost: int = 0  # ticks of a record
     latency: int = 0  # the most ticks of an asynchronous operation
+    counter: int = 64  # bits of the machine's own counter
     intervals: list = field(default_factory=list)
     sent: dict = field(default_factory=dict)  # by program, region, (outer, logical iteration)
     received: dict = field(default_factory=dict)
@@ -250,6 +251,7 @@ class Instance:
             return None
         self.clock += 0 if free or not self.recorded else self.launch.cost
         self.recorded = True
+        self.clock += self.launch.counter < 64 and not self._counted()  # a zero is not told from nothing
         record = Record(self.clock, self.where, value=value)
         self.launch.records.append(record)
         if slot.cursor:
@@ -261,11 +263,14 @@ class Instance:
                 self.block[place + 1] = _bits(payload, value)
         return record
 
+    def _counted(self):
+        return self.clock & ((1 << self.launch.counter) - 1)
+
     def _word(self):
         bits = self.layout.clock_bits
         if bits == 64:
-            return np.uint64(self.clock)
-        return (self._epoch << np.uint64(32)) | np.uint64(self.clock & ((1 << bits) - 1))
+            return np.uint64(self._counted())
+        return (self._epoch << np.uint64(32)) | np.uint64(self._counted() & ((1 << bits) - 1))
 
     def _hold(self, place, record):
         if place in self.holds:

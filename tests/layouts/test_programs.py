@@ -9,6 +9,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tileprobe.ir.layout import Layout
+from tileprobe.ir.machine import Clock
 from tileprobe.ir.sampling import Every, Sampling
 from tileprobe.trace.decode import decode
 from tileprobe.trace.replay import Calibration
@@ -124,14 +125,16 @@ def roomy_programs(draw):
 
 
 @settings(deadline=None, max_examples=80)
-@given(roomy_programs(), st.integers(1, 3), st.sampled_from([20, 32]))
-def test_narrow_clocks_turn_many_times(made, count, bits):
-    """Each stream instance for itself, up to half a turn from record to record."""
-    program, all_cursor = made
-    half = 2 ** (bits - 1)
+@given(roomy_programs(), st.integers(1, 3), st.sampled_from([(20, 64), (32, 64), (64, 20), (32, 20)]))
+def test_narrow_clocks_turn_many_times(made, count, widths):
+    """Each stream instance for itself, up to half a turn from record to record; narrow are the records or the machine's
+    own counter."""
+    (program, all_cursor), (bits, counter) = made, widths
+    half = 2 ** (min(widths) - 1)
     laid = lay_out(program, clock_bits=bits, cursor_capacity=4000, all_cursor=all_cursor)
-    run = launch(laid, Sampling(), count, count, begin=2**bits - 5, step=half, latency=half - 1)
-    check(run, read(run, Sampling(), count))
+    how = {"begin": 2 * half - 5, "step": half, "latency": half - 1, "counter": counter}
+    run = launch(laid, Sampling(), count, count, **how)
+    check(run, read(run, Sampling(), count, clock=Clock(1e9, bits=counter)))
 
 
 @settings(deadline=None, max_examples=60)

@@ -8,7 +8,18 @@ import polars as pl
 import pytest
 
 from tileprobe.errors import TileProbeError
-from tileprobe.ir.layout import BEGIN, EPOCH, GLOBAL_BEGIN, GLOBAL_END, UNIT, Span, Stamp, allocate
+from tileprobe.ir.layout import (
+    BEGIN,
+    EPOCH,
+    GLOBAL_BEGIN,
+    GLOBAL_END,
+    PUSHED,
+    UNIT,
+    Body,
+    Span,
+    Stamp,
+    allocate,
+)
 from tileprobe.ir.machine import Clock, Domain, GlobalTimer
 from tileprobe.trace import Kernel, Launch, Losses, Region, Trace, Unit, Work, cursor
 from tileprobe.trace.blocks import read_rows, walk
@@ -303,12 +314,13 @@ def test_clocks_unwrap_from_the_beginning_of_their_row():
     assert walk(low, row, np.array([1000, 0, 300]), 8).tolist() == [1018, 1027, 1281, 517, 517]
 
 
-def wraps(took, passed, *, bits=20, clock=CLOCK, timer=TIMER):
+def wraps(took, passed, *, bits=20, clock=CLOCK, timer=TIMER, turn=0):
     layout = allocate([Stamp(0), Stamp(1)], spans=[Span(0, 0, 1)], clock_bits=bits)
     words = np.zeros((1, layout.block_words), np.uint64)
     words[0, [EPOCH, BEGIN, GLOBAL_BEGIN, GLOBAL_END]] = 1, 1000, 5000, 5000 + passed
-    words[0, 8], words[0, 9] = (1 << 32) | 1000, (1 << 32) | (1000 + took)
-    rows, _ = read_rows(words, layout, epochs=[1], programs=1)
+    epoch = 0 if bits == 64 else 1 << 32
+    words[0, 8], words[0, 9] = epoch | 1000, epoch | (1000 + took) % (turn or 1 << 32)
+    rows, _ = read_rows(words, layout, epochs=[1], programs=1, clock=clock)
     return [p.text for p in check_wraps(rows, [cursor.read(r) for r in rows], clock, timer, np.array([4]))]
 
 
@@ -329,6 +341,39 @@ def test_a_turn_of_the_clock_that_left_no_trace_is_said():
         "too long" in text for text in wraps(1000, 500, timer=coarse)
     )  # the machine's own clock is wide
     assert wraps(9000, -5000) == []  # the end was not noted
+
+
+@pytest.mark.parametrize("room", [64, 32])
+def test_turns_of_a_counter_that_is_narrower_than_records_have_room_for_are_said(room):
+    """RDNA's has 20 bits; whole words and halves hold it as it is."""
+    turn, clock = 1 << 20, Clock(2e9, bits=20)
+    assert wraps(turn - 500, turn // 2 - 250, bits=room, clock=clock, turn=turn) == []  # the record reads 500
+    assert wraps(500, (turn - 200) // 2 + 249, bits=room, clock=clock) == []
+    (text,) = wraps(500, (turn - 200) // 2 + 250, bits=room, clock=clock)
+    assert text.startswith("a stream took longer than its records by a turn of the clock or more")
+    (text,) = wraps(1201, 500, bits=room, clock=clock)
+    assert text.startswith("a stream has records over more time than passed")
+    coarse = GlobalTimer(1e9, step=1 << 19)
+    (text, *_) = wraps(1000, 500, bits=room, clock=clock, timer=coarse)
+    assert text == "a step of the shared timer is too long to tell turns of the 20-bit clock apart"
+
+
+@pytest.mark.parametrize(("passed", "pushes", "said"), [(2**20 - 1, 1, 0), (2**20, 1, 1), (2**20, 0, 0)])
+def test_a_segment_between_other_records_is_in_doubt_once_the_clock_has_turned(passed, pushes, said):
+    loop = Body(0, 1, (Stamp(1), Stamp(2)), counted=False)
+    layout = allocate([Stamp(0), loop, Stamp(3)], spans=[Span(0, 0, 3), Span(1, 1, 2)], cursor_capacity=4)
+    words = np.zeros((1, layout.block_words), np.uint64)
+    words[0, [EPOCH, PUSHED, GLOBAL_BEGIN, GLOBAL_END]] = 1, pushes, 5000, 5000 + passed - 1
+    for n, slot in enumerate((0, 3)):
+        words[0, layout.slots[slot].base] = 2**19 * n + 5
+    base = layout.streams[0].cursor_base
+    words[0, base : base + 2] = 1, 2**19 - 50
+    clock, timer = Clock(1e9, bits=20), GlobalTimer(1e9)
+    rows, _ = read_rows(words, layout, epochs=[1], programs=1, clock=clock)
+    found = check_wraps(rows, [cursor.read(r) for r in rows], clock, timer, np.array([4]))
+    assert [problem.text.startswith("a stream with a `while` loop took a turn") for problem in found] == [
+        True
+    ] * said
 
 
 # -- works and merging --------------------------------------------------------------------------------------------

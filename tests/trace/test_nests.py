@@ -23,8 +23,8 @@ from tileprobe.ir.layout import (
 from tileprobe.ir.machine import Clock, GlobalTimer
 from tileprobe.ir.sampling import Every, Sampling
 from tileprobe.trace import Kernel, Launch, Losses, Region, Trace
-from tileprobe.trace.decode import decode
-from tileprobe.trace.replay import Calibration
+from tileprobe.trace.decode import decode, read_rows
+from tileprobe.trace.replay import Calibration, gaps
 from tileprobe.trace.works import with_works
 
 
@@ -162,19 +162,53 @@ def test_buffers_of_signed_words_are_read_as_well():
         decode(words.view(np.uint32), layout, epochs=[1], programs=1)
 
 
-def test_narrow_counters_of_a_unit_count_on():
+@pytest.mark.parametrize("bits", [20, 32, 64])
+def test_narrow_counters_of_a_unit_count_on(bits):
     """A machine whose own counter has 20 bits; two programs on one unit, the second three turns later."""
-    turn = 1 << 20
-    layout = allocate([Stamp(0), Stamp(1)], spans=[Span(0, 0, 1)], clock_bits=20)
+    turn, epoch = 1 << 20, 0 if bits == 64 else 1 << 32
+    layout = allocate([Stamp(0), Stamp(1)], spans=[Span(0, 0, 1)], clock_bits=bits)
     words = np.zeros((2, layout.block_words), np.uint64)
     for block, begin in zip(words, (100, 3 * turn + 50)):
         block[[EPOCH, BEGIN, GLOBAL_BEGIN]] = 1, begin % turn, 1000 + begin
-        block[8], block[9] = ((1 << 32) | (begin + n) % turn for n in (5, 9))
+        block[8], block[9] = (epoch | (begin + n) % turn for n in (5, 9))
     clock = Clock(1e9, bits=20)
     found = decode(words, layout, epochs=[1], programs=2, clock=clock, timer=GlobalTimer(1e9)).columns
     assert found["start"].tolist() == [105, 3 * turn + 55]
     alone = decode(words, layout, epochs=[1], programs=2).columns
     assert alone["start"].tolist() == [105, 55]
+
+
+def test_a_counter_that_is_narrower_than_a_word_is_unwrapped():
+    """A stream over three turns of a counter of 20 bits: records with places, in a nest, and of the segment."""
+    turn = 1 << 20
+    inner = Body(1, 2, (Stamp(1), Stamp(2)), counted=True)
+    nested = allocate(
+        [Stamp(0), Body(0, 2, (inner,), counted=True), Stamp(3)], spans=[Span(0, 0, 3), Span(1, 1, 2)]
+    )
+    times = [turn // 2 * n + 7 for n in range(1, 7)]
+    block = Block(nested).trip(0, 1).trip(1, 2, 0)
+    block.words[BEGIN] = 7
+    block.put(0, times[0]).put(3, times[5] % turn)
+    for n, (start, stop) in enumerate((times[1:3], times[3:5])):
+        block.put(1, start % turn, 0, n).put(2, stop % turn, 0, n)
+    narrow = Clock(1e9, bits=20)
+    found = block.rows("region", "start", "stop", clock=narrow)
+    assert found == [(0, times[0], times[5]), (1, *times[1:3]), (1, *times[3:5])]
+    pushed = [(slot, n // 2, time % turn) for n, (slot, time) in enumerate(zip((1, 2, 1, 2), times[1:5]))]
+    block = Block(while_loop()).push(*pushed).put(0, times[0]).put(3, times[0])
+    block.words[BEGIN] = times[0]
+    found = block.rows("region", "start", "stop", clock=narrow)
+    assert found[1:] == [(1, *times[1:3]), (1, *times[3:5])]
+
+
+def test_a_stream_is_replayed_by_the_bits_that_its_counter_has():
+    """Gaps between records say what a record costs: none is negative where the counter turned over."""
+    layout = allocate([Stamp(0), Stamp(1)], spans=[Span(0, 0, 1)])
+    block = Block(layout).put(0, (1 << 20) - 30).put(1, 12)
+    block.words[BEGIN] = (1 << 20) - 40
+    how = {"epochs": [1], "programs": 1, "clock": Clock(1e9, bits=20)}
+    ((rows,), _) = read_rows(block.words, layout, **how)
+    assert gaps(rows)[0].tolist() == [42]
 
 
 # -- cursors ------------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -52,7 +53,7 @@ def add_recorded(making: Making, seen: Observed) -> None:
     columns: list[Columns] = []
     edges: list[Columns] = []
     residual, verifying = Residual(), Verifying()
-    waiting = Waiting(seen.launches, row.clock.hz, _sequences)
+    waiting = Waiting(seen.launches, row.clock.hz, partial(_sequences, clock=row.clock))
     for group in _groups(seen.launches):
         runs, ids = [seen.launches[n] for n in group], [made[n].id for n in group]
         decoded = decode(
@@ -168,7 +169,7 @@ def _kernel_row(number: int, seen: Observed, calibration: Calibration) -> Kernel
         id=number,
         name=seen.kernel.name,
         target=seen.kernel.machine,
-        clock=Clock(clock.hz(), clock.name, clock.bits),
+        clock=_clock_of(seen),
         file=source.file,
         first_line=source.first_line,
         source=source.text,
@@ -180,6 +181,11 @@ def _kernel_row(number: int, seen: Observed, calibration: Calibration) -> Kernel
         ),
         signature=getattr(seen.kernel, "signature", ""),
     )
+
+
+def _clock_of(seen: Observed) -> Clock:
+    clock = seen.kernel.target.clock
+    return Clock(clock.hz(), clock.name, clock.bits)
 
 
 def _groups(runs: list[Recorded]) -> list[list[int]]:
@@ -196,7 +202,7 @@ def _groups(runs: list[Recorded]) -> list[list[int]]:
     return [*pieces, *found.values()]
 
 
-def _sequences(runs: Sequence[Recorded]) -> list[tuple[Rows, Pushed]]:
+def _sequences(runs: Sequence[Recorded], clock: Clock) -> list[tuple[Rows, Pushed]]:
     """The rows of launches, with the programs that each recorded, and the records of their cursors."""
     found = []
     for group in _groups(list(runs)):
@@ -205,7 +211,7 @@ def _sequences(runs: Sequence[Recorded]) -> list[tuple[Rows, Pushed]]:
         epochs, programs = [run.epoch for run in mine], [run.programs for run in mine]
         layout, sampling = mine[0].layout, mine[0].sampling
         assert layout is not None
-        rows, _ = read_rows(words, layout, epochs=epochs, programs=programs, sampling=sampling)
+        rows, _ = read_rows(words, layout, epochs=epochs, programs=programs, sampling=sampling, clock=clock)
         found += [(part, read_pushed(part)) for part in rows]
     return found
 
@@ -218,10 +224,10 @@ def _calibration(seen: Observed) -> Calibration:
     doses |= {run.dose: [other for other in seen.dosed if other.dose == run.dose] for run in seen.dosed}
     if len(doses) < 2 or not all(doses.values()):
         return Calibration()
-    return calibrate({dose: _rows(runs) for dose, runs in doses.items()})
+    return calibrate({dose: _rows(runs, _clock_of(seen)) for dose, runs in doses.items()})
 
 
-def _rows(runs: list[Recorded], clock: Clock | None = None, timer: GlobalTimer | None = None) -> list[Rows]:
+def _rows(runs: list[Recorded], clock: Clock, timer: GlobalTimer | None = None) -> list[Rows]:
     """The rows of several launches as one; each keeps its own sampling only as far as gaps need it."""
     blocks = min(len(run.words) for run in runs if run.words is not None)
     words = np.stack([run.full_words()[:blocks] for run in runs])

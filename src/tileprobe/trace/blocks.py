@@ -37,6 +37,7 @@ class Rows:
     instance: np.ndarray  # number among all the stream instances of a program
     unit: np.ndarray
     epoch: np.ndarray
+    bits: int  # of its clock that a record holds
     delays: np.ndarray | None = None  # as `clocks`: ticks that the probes before and at a record took
     taken: np.ndarray | None = None  # as `clocks`: ticks that the operating system took before a record
     _trips: dict[int, np.ndarray] = field(default_factory=dict)
@@ -147,7 +148,8 @@ def read_rows(
     picked = [_pick(words, stream, chosen, epochs, sizes) for stream in layout.streams]
     if clock is not None and timer is not None and clock.bits < 64 and timer.tells_turns(clock):
         _count_on(picked, clock, timer)
-    rows = [_rows(part, layout, stream, chosen) for part, stream in zip(picked, layout.streams)]
+    bits = stored_bits(layout, clock)
+    rows = [_rows(part, layout, stream, chosen, bits) for part, stream in zip(picked, layout.streams)]
     return rows, sizes
 
 
@@ -209,7 +211,12 @@ def _count_on(picked: list[_Picked], clock: Clock, timer: GlobalTimer) -> None:
         done += len(part.words)
 
 
-def _rows(picked: _Picked, layout: Layout, stream: Stream, sampling: Sampling) -> Rows:
+def stored_bits(layout: Layout, clock: Clock | None) -> int:
+    """How many bits of its clock a record holds: a machine's counter may have fewer than the layout has room for."""
+    return layout.clock_bits if clock is None else min(layout.clock_bits, clock.bits)
+
+
+def _rows(picked: _Picked, layout: Layout, stream: Stream, sampling: Sampling, bits: int) -> Rows:
     """Brings the words into execution order and widens their clocks."""
     words, epoch = picked.words, picked.epoch
     if layout.circular:
@@ -219,12 +226,13 @@ def _rows(picked: _Picked, layout: Layout, stream: Stream, sampling: Sampling) -
         stream,
         sampling,
         words,
-        _wide(words) if layout.clock_bits == 64 else _unwrapped(words, layout, stream, epoch),
+        _wide(words) if bits == 64 else _unwrapped(words, layout, stream, epoch, bits),
         picked.launch,
         picked.program,
         picked.instance + layout.first_instance(stream.id),
         words[:, UNIT].astype(np.int64),
         epoch,
+        bits,
     )
 
 
@@ -271,20 +279,22 @@ def _wide(words: np.ndarray) -> np.ndarray:
     return clocks
 
 
-def _unwrapped(words: np.ndarray, layout: Layout, stream: Stream, epoch: np.ndarray) -> np.ndarray:
-    """Narrow clocks. Addresses grow in execution order, so a clock is unwrapped by walking along them from the
-    wide clock in the header: right while two kept neighbours are less than one turn of the clock apart."""
+def _unwrapped(words: np.ndarray, layout: Layout, stream: Stream, epoch: np.ndarray, bits: int) -> np.ndarray:
+    """Narrow clocks, under the epoch or alone in a whole word. Addresses grow in execution order, so a clock is
+    unwrapped by walking along them from the wide clock in the header: right while two kept neighbours are less than
+    one turn of the clock apart."""
     clock = layout.clock_words()[stream.base : stream.base + stream.words]
-    written = ((words >> _HALF) == epoch[:, None]) & clock
+    there = words != 0 if layout.clock_bits == 64 else (words >> _HALF) == epoch[:, None]
+    written = there & clock
     row, _ = np.nonzero(written)
-    low = (words[written] & _LOW).astype(np.int64)
     clocks = np.full(words.shape, -1, np.int64)
-    clocks[written] = walk(low, row, words[:, BEGIN].astype(np.int64), layout.clock_bits)
+    clocks[written] = walk(words[written], row, words[:, BEGIN], bits)
     return clocks
 
 
-def walk(low: np.ndarray, row: np.ndarray, begin: np.ndarray, bits: int) -> np.ndarray:
-    """Unwraps clocks of `bits` that are in execution order within each row (rows ascending)."""
+def walk(words: np.ndarray, row: np.ndarray, begin: np.ndarray, bits: int) -> np.ndarray:
+    """Unwraps clocks, the lowest `bits` of words that are in execution order within each row (rows ascending)."""
+    low, begin = (words & words.dtype.type((1 << bits) - 1)).astype(np.int64), begin.astype(np.int64)
     if not len(row):
         return low
     first = np.r_[True, row[1:] != row[:-1]]

@@ -57,11 +57,8 @@ def read(rows: Rows) -> Pushed:
     value = np.where(valued, np.roll(words, -1), np.uint64(0))
     clock_at = ~payload
     row, tags, words = row[clock_at], tags[clock_at], words[clock_at]
-    if rows.layout.clock_bits == 64:
-        clock = words.astype(np.int64)
-    else:
-        low = (words & np.uint64(0xFFFFFFFF)).astype(np.int64)
-        clock = walk(low, row, rows.words[:, BEGIN].astype(np.int64), rows.layout.clock_bits)
+    wide = rows.bits == 64
+    clock = words.astype(np.int64) if wide else walk(words, row, rows.words[:, BEGIN], rows.bits)
     slot = (tags & np.uint64(PAYLOAD_BIT - 1)).astype(np.int64)
     iteration = (tags >> np.uint64(32)).astype(np.uint32).view(np.int32).astype(np.int64)
     return Pushed(row, slot, iteration, clock, value[clock_at], valued[clock_at], pushed - kept)

@@ -108,9 +108,10 @@ def check_wraps(
     launches: np.ndarray,
 ) -> list[Problem]:
     """Narrow clocks unwrap from record to record. Where the shared timer says that a stream took so much longer
-    than its records that a whole turn of the clock fits in, or less long than they, turns are in doubt."""
+    than its records that a whole turn of the clock fits in, or less long than they, turns are in doubt. So they are
+    where a stream of a turn or more has records of the segment between others: each kind is unwrapped for itself."""
     problems: list[Problem] = []
-    bits = streams[0].layout.clock_bits
+    bits = streams[0].bits
     if bits == 64:
         return problems
     if clock.bits < 64 and not timer.tells_turns(clock):
@@ -125,9 +126,15 @@ def check_wraps(
         passed = (end - first) * scale
         missing = known & (passed + step - took >= 1 << bits)
         excess = known & (took > passed + step)
+        lasted = np.where(known, passed + step, took) >= 1 << bits
+        mixed = lasted & (np.bincount(segment.row, minlength=len(rows)) > 0) & rows.recorded_words.any(axis=1)
         for doubt, text in (
             (missing, "took longer than its records by a turn of the clock or more: times may be too early"),
             (excess, "has records over more time than passed: its clocks were unwrapped wrongly"),
+            (
+                mixed & ~missing & ~excess,
+                "with a `while` loop took a turn of the clock or more: the loop's times may be off by turns",
+            ),
         ):
             for launch in np.unique(rows.launch[doubt]):
                 count = int((rows.launch[doubt] == launch).sum())

@@ -59,18 +59,20 @@ class GpuClock:
         return FLOOR_TICKS
 
     def learn(self, blocks: np.ndarray, layout: Layout, epoch: int) -> None:
-        """From the blocks of a launch. Narrow clocks turn over and tell nothing of long streams."""
+        """From the blocks of a launch. Narrow clocks turn over: streams of less than half a turn tell."""
         stream = layout.streams[0]
         words = blocks[:, stream.base : stream.base + stream.words]
         words = words[words[:, EPOCH] == np.uint64(epoch)]
         self._learn_step(words[:, GLOBAL_BEGIN])
-        if layout.clock_bits != 64 or self.bits != 64 or not len(words):
-            return
         clocks = layout.clock_words()[stream.base : stream.base + stream.words]
-        last = words[:, clocks].max(axis=1) if clocks.any() else words[:, BEGIN]
-        ticks = last.astype(np.float64) - words[:, BEGIN].astype(np.float64)
+        if not len(words) or not clocks.any():
+            return
+        bits = min(layout.clock_bits, self.bits)
+        ticks = _last_ticks(words[:, clocks], words[:, BEGIN], layout.clock_bits, bits, epoch)
         passed = words[:, GLOBAL_END].astype(np.float64) - words[:, GLOBAL_BEGIN].astype(np.float64)
         whole = (words[:, GLOBAL_END] > 0) & (ticks > 0) & (passed >= 0)
+        if bits < 64:
+            whole &= (passed + self.timer.step) * (self._nominal_hz / self._stated.hz) < 1 << (bits - 1)
         with self._lock:
             self._ticks += float(ticks[whole].sum())
             self._passed += float(passed[whole].sum())
@@ -82,3 +84,10 @@ class GpuClock:
             with self._lock:
                 self._step = gcd(self._step, int(np.gcd.reduce(known)))
                 self._seen += len(known)
+
+
+def _last_ticks(clocks: np.ndarray, begin: np.ndarray, room: int, bits: int, epoch: int) -> np.ndarray:
+    """Ticks from the beginning of each stream to its last record, of clocks of `bits` in words with `room`."""
+    written = clocks != 0 if room == 64 else (clocks >> np.uint64(32)) == np.uint64(epoch)
+    since = (clocks - begin[:, None]) & np.uint64((1 << bits) - 1)
+    return np.where(written, since, np.uint64(0)).max(axis=1).astype(np.float64)

@@ -27,6 +27,9 @@ _RECORDS = (RECORD_FILE, SHARED_RECORD_FILE)
 _CLOCKS = ("SR_CLOCKLO", "s_memtime", "HW_REG_SHADER_CYCLES", "s_getreg_b32")
 # Padding, and hints to the scheduler of RDNA which do nothing themselves.
 _NOTHING = ("NOP", "s_nop", "s_code_end", "s_delay_alu", "s_clause")
+# RDNA does two things by one instruction: two moves, or a move beside something else.
+_DUAL_MOVE = "v_dual_mov_b32"
+_WITH_MOVE = f" :: {_DUAL_MOVE} "
 _FROM_ELSEWHERE = re.compile(r"v\S+, (?:v|0$)|s\S+, s")
 
 
@@ -44,12 +47,19 @@ class Instruction:
     def copies(self) -> bool:
         """Whether it is one of AMD's copies that no record is made of: clocks and addresses go from scalar to vector
         registers, zeros stand in for what a mask leaves out."""
-        return self.opcode.startswith(("v_mov", "s_mov")) and bool(_FROM_ELSEWHERE.match(self.operands))
+        if not self.opcode.startswith(("v_mov", "s_mov", _DUAL_MOVE)) or self._beside_others:
+            return False
+        return all(_FROM_ELSEWHERE.match(half) for half in self.operands.split(_WITH_MOVE))
+
+    @property
+    def _beside_others(self) -> bool:
+        """Whether RDNA moves something by half an instruction whose other half is arithmetic: that takes none."""
+        return self.opcode == _DUAL_MOVE and " :: " in self.operands.replace(_WITH_MOVE, "")
 
     @property
     def ours(self) -> bool:
         """Whether records brought it. Compilers give lines to neighbours, so what a record cannot need is not."""
-        if self.copies:
+        if self.copies or self._beside_others:
             return False
         if self.file in _IN_SHARED and self.opcode.startswith(SHARED_OPCODES):
             return True
