@@ -15,6 +15,7 @@ from made_streams import warp_specialised
 
 from tileprobe.cli import main
 from tileprobe.tools.regions import region_tree, whole_ns
+from tileprobe.tools.signatures import labels
 from tileprobe.trace import Clock, Kernel, Launch, Region, Trace
 from tileprobe.views.load import available, load_view
 
@@ -130,18 +131,24 @@ def test_perfetto_has_edges_as_flows_and_counters(tmp_path):
 # -- Hatchet and proton-viewer --------------------------------------------------------------------------
 
 
-def test_hatchet_sums_up_to_our_totals(trace, tmp_path):
+def test_hatchet_has_our_tree_with_own_times_that_sum_up_to_totals(trace, tmp_path):
     import hatchet
 
     with open(written(trace, "hatchet", tmp_path)) as file:
         frame = hatchet.GraphFrame.from_literal(json.load(file))
     frame.update_inclusive_columns()
-    found = frame.dataframe
-    inclusive = {(row["name"], round(row["time (ns) (inc)"])) for _, row in found.iterrows()}
-    rows = region_tree(trace, trace.kernels[0])
-    for row in rows.filter(pl.col("region").is_not_null()).iter_rows(named=True):
-        assert (row["name"], round(row["total_ns"])) in inclusive
-    assert len(found) == rows.height + 1  # and the root
+    found = {
+        tuple(node.frame["name"] for node in index.path()): row for index, row in frame.dataframe.iterrows()
+    }
+    rows, above, paths = region_tree(trace, trace.kernels[0]), [], set()
+    for row in rows.iter_rows(named=True):
+        above[row["depth"] :] = [labels(trace.kernels)[0] if row["kind"] == "kernel" else row["name"]]
+        path = ("ROOT", *above)
+        paths.add(path)
+        if row["region"] is not None:
+            assert found[path]["time (ns)"] == pytest.approx(row["self_ns"])
+            assert found[path]["time (ns) (inc)"] == pytest.approx(row["total_ns"])
+    assert set(found) == {*paths, ("ROOT",)} and len(paths) == rows.height > 3
 
 
 def test_proton_viewer_reads_it(tmp_path):
