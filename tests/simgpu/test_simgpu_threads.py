@@ -36,6 +36,19 @@ def said(x, n):
 
 
 @triton.jit
+def started(out, x):
+    """Programs of different lengths with one or two on a multiprocessor, which note when they begin, and end."""
+    pid = tl.program_id(0)
+    begun = tl.inline_asm_elementwise("mov.u64 $0, %clock64;", "=l", [], tl.int64, False, 1)
+    tl.store(out + pid, begun)
+    i = tl.arange(0, 1024)
+    y = tl.load(x + i)
+    for _ in range(3 + (pid * 29) % 31):
+        y = y * 1.5 + tl.load(x + ((i * 7 + y.to(tl.int32)) & 1023))
+    tl.store(x + i, y, mask=y == 77.5)
+
+
+@triton.jit
 def counted(x):
     tl.atomic_add(x + tl.program_id(0) % 3, 1.0)
 
@@ -70,8 +83,8 @@ def launches(kind):
     if kind == "rows":
         x, out = random(300, 700), zeros(300, 700)
         return lambda: softmax.softmax(x, out), out
-    x, out = random(900 * 128), zeros(900 * 128)
-    return lambda: uneven[(900,)](x, out, 128), out
+    x, out = random(2400 * 128), zeros(2400 * 128)  # more than a chip of either machine has room for at once
+    return lambda: uneven[(2400,)](x, out, 128), out
 
 
 @pytest.mark.parametrize("target", ["sim:a100", "sim:h100"])
@@ -136,6 +149,20 @@ def test_a_list_that_is_full_is_answered_before_the_turn_is_over(monkeypatch):
     whole = run("sim:a100", 1, launch)
     monkeypatch.setattr(chips, "_ROOM", 1)
     assert run("sim:a100", 1, launch).cycles == whole.cycles
+
+
+def test_programs_go_to_who_is_free_first_and_begin_when_it_is():
+    """As many as are there at once begin together; each later one begins when one of those before it ends."""
+    programs, begun, x = 600, zeros(600, dtype=np.int64), random(1024)
+    took = run("sim:a100", 2, lambda: started[(programs,)](begun, x, num_warps=32))
+    assert took.occupancy == 2
+    at_once = 2 * machine("a100").multiprocessors
+    times = begun.numpy()
+    assert times[:at_once].max() < times[at_once:].min()
+    assert (np.diff(times[at_once:]) >= -64).all()  # the note is a few instructions behind the start
+    assert len(set(times[at_once:].tolist())) > 50
+    # what warps issued and waited for is no more than the time that there were warps
+    assert took.statistics.sum() <= 32 * at_once * took.cycles
 
 
 # -- requests by hand --------------------------------------------------------------------------------------------------

@@ -49,18 +49,23 @@ def test_an_edit_changes_the_places_of_those_that_import_it_and_of_no_other(tmp_
     (root / "b.py").write_text("def x():\n    import tileprobe.c\n")
     for name in "cd":
         (root / f"{name}.py").write_text("")
+    users = {"e": "import tileprobe.b\n", "f": "import tileprobe.d\n"}  # outside of the package: folders
+    for name, text in users.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "own.py").write_text(text)
     monkeypatch.setattr(jit, "_ROOT", root)
 
     def places():
         for kept in (jit.imported_by, jit.sources_of, jit.sources_hash):
             kept.cache_clear()
-        return {name: jit.cache_folder(root / f"{name}.py") for name in "abcd"}
+        paths = {**{name: root / f"{name}.py" for name in "abcd"}, **{name: tmp_path / name for name in "ef"}}
+        return {name: jit.cache_folder(path) for name, path in paths.items()}
 
     before = places()
-    assert len(set(before.values())) == 4
+    assert len(set(before.values())) == 6
     (root / "c.py").write_text("y = 1\n")
     after = places()
-    assert {name for name in "abcd" if before[name] != after[name]} == set("abc")
+    assert {name for name in "abcdef" if before[name] != after[name]} == set("abce")
     (root / "d.py").write_text("from . import a\n")
     places()
     assert {p.stem for p in jit.sources_of(root / "d.py")} == set("abcd")

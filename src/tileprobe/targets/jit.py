@@ -53,10 +53,11 @@ def imported_by(path: Path) -> tuple[Path, ...]:
 
 @lru_cache(maxsize=64)
 def sources_of(path: Path) -> tuple[Path, ...]:
-    """All that a module is made of: itself, what it imports of this package, what that imports. Of a folder, all."""
-    if path.is_dir():
-        return tuple(sorted(path.rglob("*.py")))
-    found, left = {path}, [path]
+    """All that a module, or the modules of a folder, are made of: themselves, what they import of this package, what
+    that imports.
+    """
+    found = set(path.rglob("*.py")) if path.is_dir() else {path}
+    left = list(found)
     while left:
         new = set(imported_by(left.pop())) - found
         found |= new
