@@ -98,6 +98,7 @@ class Instance:
         self.clock = launch.begin + int(self.rng.integers(0, 1000))
         self.where = (program, instance, (program + 5 * instance) % 7)
         self.block, self.pushed, self.holds = None, 0, {}
+        self.totals = {loop.id: (0, 0) for loop in self.layout.pushed_loops(stream.id)}
         self.recorded = False  # the first record costs nothing: time begins with it
         if block is not None:
             base = stream.base + number * stream.words
@@ -109,6 +110,9 @@ class Instance:
         self._body(nodes, (), (), self.block is not None)
         if self.block is not None:
             self.block[L.PUSHED] = self.pushed
+            for loop, (total, runs) in self.totals.items():
+                at = self.layout.loops[loop].trip_base
+                self.block[at : at + 2] = self._count(total), self._count(runs)
 
     @property
     def _epoch(self):
@@ -129,7 +133,10 @@ class Instance:
         loop = self.layout.loops[number]
         if live and not loop.cursor:
             at = loop.trip_base + sum(i * s for i, s in zip(indices, loop.strides))
-            self.block[at] = (self._epoch << np.uint64(32)) | np.uint64(trip)
+            self.block[at] = self._count(trip)
+        if loop.cursor:
+            total, runs = self.totals[number]
+            self.totals[number] = total + trip, runs + (trip > 0)
         for i in range(trip):
             index = self._index(number, i, trip)
             keeps = live and index >= 0
@@ -137,6 +144,9 @@ class Instance:
                 index %= loop.capacity
                 self._forget(loop, (*indices, index))
             yield i, (*indices, index), keeps
+
+    def _count(self, number):
+        return (self._epoch << np.uint64(32)) | np.uint64(number)
 
     def _forget(self, loop, indices):
         """A circular place is taken again: nothing of the older iteration counts any more."""

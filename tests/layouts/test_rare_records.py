@@ -10,7 +10,7 @@ from tileprobe.ir.layout import EPOCH, PUSHED, Body, Span, Stamp, allocate
 from tileprobe.ir.regions import Region
 from tileprobe.ir.sampling import Every, Sampling
 from tileprobe.trace import cursor_weights
-from tileprobe.trace.cursor_weights import _counted_by_time, _fit, _most_behind, _Runs
+from tileprobe.trace.cursor_weights import Runs, _fit
 from tileprobe.trace.decode import decode, read_rows
 from tileprobe.trace.model import KINDS
 from tileprobe.trace.replay import Calibration
@@ -110,9 +110,10 @@ def test_a_pair_in_the_cursor_costs_what_its_records_do():
     assert length[KINDS.index("wait")] == 100
 
 
-def runs_of(row, start, stop, run=(), number=(), begin=(), end=()):
-    whole = [np.array(part, np.int64) for part in (row, start, stop, run, number)]
-    return _Runs(*whole, np.array(begin, float), np.array(end, float))
+def runs_of(row, start, stop, run=(), number=(), begin=(), end=(), stands=1.0):
+    whole = [np.array(part, np.int64) for part in (row, start, stop)]
+    each = [np.array(part, np.int64) for part in (run, number)]
+    return Runs(*whole, np.full(len(row), stands), *each, np.array(begin, float), np.array(end, float))
 
 
 class Two:
@@ -124,23 +125,32 @@ class Two:
         return 2
 
 
-def test_runs_without_a_recorded_iteration_are_stood_for_by_how_long_they_lasted():
-    runs = runs_of([0, 1], [0, 1000], [100, 1300], [0, 0], [0, 1], [0, 50], [50, 100])
-    found = _counted_by_time(runs, Two(), np.full(2, np.inf))
-    assert found.tolist()[0] == pytest.approx((100 + 300) / 100)
+def fit_of(runs, total, seen=None):
+    """What the iterations of the first row, of `total` in all, are multiplied by."""
+    recorded = np.bincount(runs.row[runs.run], minlength=2).astype(float) if seen is None else np.array(seen)
+    return _fit(runs, Two(), np.array([float(total), 0.0]), recorded)[0]
 
 
 def test_the_time_between_two_runs_is_not_between_iterations():
-    """Iteration 0 of one run and iteration 1 of the next are no neighbours."""
-    runs = runs_of([0, 0], [0, 100], [40, 140], [0, 1], [0, 1], [5, 105], [25, 125])
-    assert _fit(runs, np.array([2.0, 2.0]), Two())[0] == pytest.approx(1.0)
+    """Iteration 0 of one run and iteration 1 of the next are no neighbours; before the first there are 5 ticks."""
+    runs = runs_of([0, 0], [0, 100], [50, 150], [0, 1], [0, 1], [5, 105], [25, 125])
+    assert fit_of(runs, 4) == pytest.approx(100 * 20 / 25 / (4 * 20))
 
 
 def test_gaps_longer_than_iterations_count_for_the_loop():
     """Neighbours of 10 ticks, 40 apart: a third of the run is spent in iterations, each of which stands for two."""
     runs = runs_of([0], [0], [200], [0, 0], [0, 1], [0, 50], [10, 60])
-    share = 20 / (20 + 40)
-    assert _fit(runs, np.array([2.0, 2.0]), Two())[0] == pytest.approx(200 * share / (2 * 20))
+    assert fit_of(runs, 4) == pytest.approx(200 / 5 / (2 * 20))
+
+
+def test_runs_that_stand_for_others_are_as_long_as_all_of_them():
+    runs = runs_of([0], [0], [200], [0, 0], [0, 1], [0, 10], [10, 20], stands=3.0)
+    assert fit_of(runs, 4) == pytest.approx(3 * 200 / (4 * 10))
+
+
+def test_where_all_iterations_are_there_none_is_made_longer():
+    runs = runs_of([0], [0], [200], [0, 0], [0, 1], [0, 10], [10, 20])
+    assert fit_of(runs, 2) == 1.0
 
 
 @pytest.mark.parametrize(
@@ -157,18 +167,24 @@ def test_what_a_loop_takes_between_iterations_is_told_from_every_fourth_of_them(
     numbers = [max(first, 0) + 4 * n for n in range(4)]
     begin = [own + 15.0 * number for number in numbers]
     runs = runs_of([0], [0], [240], [0] * 4, numbers, begin, [at + 10 for at in begin])
-    assert _fit(runs, np.array([4.0]), Two())[0] == pytest.approx(240 * fit / 160)
+    assert fit_of(runs, 16) == pytest.approx(240 * fit / 160)
 
 
-def test_a_wait_behind_the_last_iteration_is_no_iterations():
-    """Every fourth of ten ticks each: 0 and 4, and then a thousand ticks, in which a fifth would have been recorded."""
-    runs = runs_of([0, 1], [0, 0], [1050, 1050], [0, 0, 1, 1], [0, 4, 0, 4], [0, 40, 0, 40], [10, 50, 10, 50])
-    every, lost = Every(4), np.array([0, 7])
-    behind = _most_behind(runs, every, lost)
-    assert behind.tolist() == [3.0, np.inf]  # records of the second row found no room
-    assert _counted_by_time(runs, Two(), behind).tolist() == [8 / 2, 105 / 2]
-    assert _most_behind(runs, Every(4, count=2), lost).tolist() == [np.inf, np.inf]
-    assert _most_behind(runs, Every(count=3), lost).tolist() == [0.0, np.inf]
+def test_what_a_loop_takes_before_its_only_recorded_iteration_is_what_it_takes_between():
+    runs = runs_of([0], [0], [300], [0], [0], [5], [20])
+    assert fit_of(runs, 15) == pytest.approx(300 * 15 / 20 / (15 * 15))
+
+
+def test_rows_without_a_recorded_iteration_are_stood_for_by_how_long_they_lasted():
+    """Row 1 had as many iterations as row 0, in three times its time, and none was chosen."""
+    runs = runs_of([0, 1], [0, 1000], [100, 1300], [0, 0], [0, 1], [0, 50], [50, 100])
+    found = _fit(runs, Two(), np.array([2.0, 2.0]), np.array([2.0, 0.0]))
+    assert found[0] == pytest.approx((100 + 300) / 100 / 2)
+
+
+def test_a_loop_that_ran_empty_in_another_program_adds_nothing():
+    runs = runs_of([0, 1], [0, 1000], [100, 1300], [0, 0], [0, 1], [0, 50], [50, 100])
+    assert fit_of(runs, 2) == 1.0
 
 
 def test_iterations_that_have_no_records_say_nothing_about_a_loop():
@@ -179,7 +195,7 @@ def test_iterations_that_have_no_records_say_nothing_about_a_loop():
         Region(2, "exp", "exp", 1, 0, "k.py", 2, 2, 2),
     ]
     rows = SimpleNamespace(layout=layout)
-    assert cursor_weights._runs(rows, None, layout.loops[0], regions) is None
+    assert cursor_weights._iterations(rows, layout.loops[0], regions) is None
 
 
 def test_records_of_an_inner_loop_do_not_cut_a_run_in_two():

@@ -133,6 +133,13 @@ class Machine:
             self.values[op.index] = number if op.cursor is not None and index >= 0 else index
         elif isinstance(op, record.EnterOp):
             self.values[op.number] = 0
+        elif isinstance(op, record.RanOp):
+            count = self.get(op.count)
+            self.values[op.total] = self.get(op.before) + count
+            self.values[op.runs] = self.get(op.runs_before) + (count > 0)
+        elif isinstance(op, record.TotalOp):
+            at = op.base.data
+            words[at : at + 2] = (epoch << 32) | self.get(op.count), (epoch << 32) | self.get(op.runs)
         elif isinstance(op, record.NextOp):
             number = self.get(op.number)
             self.values[op.following] = number + 1

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from tileprobe.cli import main
 from tileprobe.errors import TileProbeError
 from tileprobe.ir.regions import regions_of
 from tileprobe.ir.registry import context
-from tileprobe.ir.sampling import Sampling
+from tileprobe.ir.sampling import Every, Sampling
 from tileprobe.passes import pipeline
 from tileprobe.passes.assign_slots import layout_of
 from tileprobe.tools import Plan
@@ -313,3 +314,37 @@ def test_scopes_written_in_the_source_are_selected(tmp_path):
         for r in regions_of(lowered(text, "select{kinds=none written_scopes=false},instrument"))
         if r.kind == "scope"
     ]
+
+
+def counted(text, sampling, room):
+    """How often each region ran, and what its records stand for, with the layout."""
+    front = "select,instrument,merge-probes"
+    exact = Counter(region for region, *_ in Machine([11, True]).run(lowered(text, front)).intervals)
+    slots = f"{front},sample{{capacity=16}},assign-slots{{cursor_capacity={room} max_words=100000}}"
+    kernel = lowered(text, slots)
+    layout, regions = layout_of(kernel), regions_of(kernel)
+    words = np.zeros((1, layout.block_words), np.uint64)
+    machine = Machine([11, True])
+    machine.layout = layout
+    parameters = sampling.parameters(layout, buffer=1, epoch=3, programs=1, blocks=1)
+    machine.run(lowered(text, f"{slots},probe-to-record"), words[0], parameters)
+    columns = decode(words, layout, epochs=[3], programs=1, sampling=sampling, regions=regions).columns
+    found = Counter()
+    for region, weight in zip(columns.get("region", []), columns.get("weight", [])):
+        found[int(region)] += weight
+    return exact, found, layout
+
+
+everys = st.builds(Every, st.integers(1, 4), st.integers(0, 3), st.sampled_from([2**31 - 1, 1, 2]))
+
+
+@settings(deadline=None, max_examples=60)
+@given(kernels(), st.dictionaries(st.integers(-1, 5), everys, max_size=4), st.sampled_from([9, 5000]))
+def test_streams_count_the_iterations_of_while_loops_and_of_all_in_them(text, loops, room):
+    """Whatever of a loop was recorded stands for all of its iterations, where it is in every one of them."""
+    exact, found, layout = counted(text, Sampling(loops=loops), room)
+    for span in layout.spans:
+        slots = [layout.slots[slot] for slot in (span.start, span.stop)]
+        counts = slots[0].loops and layout.loops[slots[0].loops[-1]].cursor
+        if counts and span.region in found and not any(slot.branch for slot in slots):
+            assert found[span.region] == pytest.approx(exact[span.region])

@@ -109,7 +109,7 @@ def test_streams_with_instances_and_cursors():
         whole = np.zeros_like(blocks)
         whole[:, used.words] = used.copied(blocks)
         np.testing.assert_array_equal(whole, blocks)
-        assert len(used.words) == (HEADER_WORDS + 2 + 3) + 3 * (HEADER_WORDS + 1 + 2 * min(pushed, 16))
+        assert len(used.words) == (HEADER_WORDS + 2 + 3) + 3 * (HEADER_WORDS + 1 + 2 + 2 * min(pushed, 16))
 
 
 def test_the_shortest_run_that_had_an_iteration():
@@ -239,16 +239,20 @@ def test_a_launch_that_is_recorded_like_others_takes_few_calls():
     assert watched - alone <= 140
 
 
-# -- loops that nobody counts ---------------------------------------------------------------------------------
+# -- loops of the cursor's ------------------------------------------------------------------------------------
 
 
-def pushed_blocks(layout, *segments, pushed=None):
-    """A block for each program, with (slot, iteration) pairs in the cursor's segment."""
+def pushed_blocks(layout, *segments, pushed=None, ran=()):
+    """A block for each program, with (slot, iteration) pairs in the cursor's segment; `ran` are iterations and runs of
+    loops, alike in all programs or one after another."""
     words, base = np.zeros((len(segments), layout.block_words), np.uint64), layout.streams[0].cursor_base
     for block, records in zip(words, segments):
         block[EPOCH], block[PUSHED] = EPOCH_NOW, pushed or len(records)
         for n, (slot, iteration) in enumerate(records[: layout.streams[0].cursor_capacity]):
             block[base + 2 * n], block[base + 2 * n + 1] = slot | iteration << 32, 100 + n
+    for loop, counts in dict(ran).items():
+        at = layout.loops[loop].trip_base
+        words[:, at : at + 2] = EPOCH_NOW << 32 | np.array(counts, np.uint64)
     return words
 
 
@@ -261,12 +265,50 @@ def test_the_loop_that_filled_the_segment_is_the_one_that_ran_longest():
     """Of the program that pushed most: iterations 0 of loop 0 and 0 to 2 of loop 1, of six records four fit."""
     layout = two_loops()
     few, many = [(0, 0)], [(0, 0), (2, 0), (2, 1), (2, 2), (2, 3), (3, 3)]
-    blocks = pushed_blocks(layout, few, many)
-    assert Places(layout).overfull(blocks, Sampling()) == [(1, 4, 6, 6)]
+    blocks = pushed_blocks(layout, few, many, ran={1: (9, 3)})
+    assert Places(layout).overfull(blocks, Sampling()) == [(1, 4, 6, 3)]
     # where every fourth iteration of loop 1 is wanted, three of it are less than one record
     sampled = Sampling(loops={1: Every(4)})
-    assert Places(layout).overfull(blocks, sampled) == [(0, 4, 6, 6)]
-    assert Places(layout).overfull(blocks, Sampling(loops={1: Every(2)})) == [(1, 4, 12, 12)]
+    assert Places(layout).overfull(blocks, sampled) == [(0, 4, 6, 1), (1, 4, 1, 3)]
+    assert Places(layout).overfull(blocks, Sampling(loops={1: Every(2)})) == [(1, 4, 12, 3)]
+
+
+def test_loops_of_which_iterations_are_left_out_are_learnt_about_though_they_fit():
+    """Loop 0 ran once with 40 iterations in each program, loop 1 not at all."""
+    layout = two_loops(room=16)
+    blocks = pushed_blocks(layout, [(0, 0)], [(0, 0)], ran={0: (40, 1)})
+    assert Places(layout).overfull(blocks, Sampling(loops={-1: Every(4)})) == [(0, 16, 1, 40)]
+    assert Places(layout).overfull(blocks, Sampling()) == []
+
+
+def test_the_least_run_of_a_loop_is_none_that_has_next_to_no_iterations():
+    """Two runs of one iteration beside two of a hundred; and short ones that have a tenth of all."""
+    layout = allocate([Body(0, 4, (Stamp(0),))])
+    places, loop = Places(layout), layout.loops[0]
+    for trips, least in (((1, 1, 100, 100), 100), ((5, 5, 100, 3), 5), ((0, 0, 0, 0), 0), ((7, 7, 7, 7), 7)):
+        blocks = np.zeros((4, layout.block_words), np.uint64)
+        blocks[:, loop.trip_base] = EPOCH_NOW << 32 | np.array(trips, np.uint64)
+        assert places.least(blocks, loop) == least
+
+
+def test_the_mean_run_counts_where_runs_are_not_told_apart():
+    layout = two_loops(room=16)
+    blocks = pushed_blocks(
+        layout, [(0, 0)], [(0, 0)], [(0, 0)], ran={0: [(40, 8), (90, 3), (1, 1)], 1: (12, 1)}
+    )
+    places = Places(layout)
+    assert [places.pushed_least(blocks, loop) for loop in layout.loops] == [5, 12]
+    assert places.ends(blocks) == ((0, 1), (1, 12))
+
+
+def test_only_loops_that_run_once_have_an_end_that_is_known():
+    inner = Body(1, 4, (Stamp(0),), counted=False)
+    counted = Body(2, 4, (Stamp(1),))
+    layout = allocate([Body(0, 4, (inner, counted, Stamp(2)), counted=False)], cursor_capacity=8)
+    ran = {0: (6, 1), 1: (18, 6), 2: (12, 6)}
+    blocks = pushed_blocks(layout, [(2, 0)], ran=ran)
+    assert Places(layout).ends(blocks) == ((0, 6),)
+    assert [loop.endless for loop in layout.loops] == [True, True, False]
 
 
 def test_of_several_instances_only_the_one_that_pushed_most_is_asked():
@@ -280,14 +322,14 @@ def test_of_several_instances_only_the_one_that_pushed_most_is_asked():
         blocks[0, first + PUSHED] = pushed
         for n, iteration in enumerate(iterations):
             blocks[0, first + stream.cursor_base + 2 * n] = slot | iteration << 32
-    assert Places(layout).overfull(blocks, Sampling()) == [(0, 6, 9, 9)]
+    assert Places(layout).overfull(blocks, Sampling()) == [(0, 6, 9, 1)]
 
 
 def test_a_while_loop_in_a_counted_loop_fills_the_segment():
     inner = Body(1, 4, (Stamp(0), Stamp(1)), counted=False)
     layout = allocate([Body(0, 4, (inner,))], cursor_capacity=4)
-    blocks = pushed_blocks(layout, [(0, n) for n in range(6)])
-    assert Places(layout).overfull(blocks, Sampling()) == [(1, 4, 6, 6)]
+    blocks = pushed_blocks(layout, [(0, n) for n in range(6)], ran={1: (6, 2)})
+    assert Places(layout).overfull(blocks, Sampling()) == [(1, 4, 6, 3)]
 
 
 def test_what_is_kept_lies_in_the_memory_that_it_was_given():

@@ -200,7 +200,7 @@ def test_a_region_that_only_begins_with_a_loop_does_not_measure_it():
     assert set(zip(found["weight"][inner].tolist(), found["fit"][inner].tolist())) == {(2.0, 1.0)}
 
 
-# -- loops that nobody counts -------------------------------------------------------------------------------------
+# -- loops whose records lie in the cursor's segment; a program says how many iterations they had ----------------
 
 
 def while_layout(room, **more):
@@ -208,8 +208,9 @@ def while_layout(room, **more):
     return allocate([Stamp(0), loop, Stamp(3)], spans=SPANS, cursor_capacity=room, **more)
 
 
-def while_block(numbers, *, end, pushed=None, room=16, runs=(1000,), lasts=80):
-    """Iterations `numbers` of each run of a `while` loop; a run begins 10 ticks before its iteration 0."""
+def while_block(numbers, *, end, total, pushed=None, room=16, runs=(1000,), lasts=80):
+    """Iterations `numbers` of each run of a `while` loop that had `total`; a run begins 10 ticks before its iteration
+    0."""
     layout = while_layout(room)
     words = np.zeros((1, layout.block_words), np.uint64)
     at = layout.streams[0].cursor_base
@@ -220,6 +221,7 @@ def while_block(numbers, *, end, pushed=None, room=16, runs=(1000,), lasts=80):
         for slot in (1, 2)
     ]
     words[0, EPOCH], words[0, PUSHED] = 1, len(records) if pushed is None else pushed
+    words[0, layout.loops[0].trip_base] = (1 << 32) | total
     words[0, layout.slots[0].base], words[0, layout.slots[3].base] = 1000, end
     for tag, clock in records:
         words[0, at], words[0, at + 1] = tag, clock
@@ -238,53 +240,51 @@ def while_stands(numbers, every=None, regions=REGIONS, **how):
 
 
 def test_records_that_did_not_fit_are_stood_for_by_those_that_did():
-    """Four records fit of ten: two iterations stand for five. They last 160 of 180 ticks; of 900 that is 800."""
-    (weight, fit), losses = while_stands((0, 1), end=1900, pushed=10, room=4)
-    assert (weight, fit) == (2.5, pytest.approx(900 * 160 / 180 / (2.5 * 160)))
-    assert (losses.kept, losses.lost) == (6, 6)
+    """Four records fit of ten: two iterations stand for five. They last 80 ticks each and are 20 apart."""
+    (weight, fit), losses = while_stands((0, 1), end=1900, total=5, pushed=10, room=4)
+    assert (weight, fit) == (2.5, pytest.approx(900 * 80 / 100 / (2.5 * 160)))
+    assert (losses.kept, losses.sampled_out, losses.lost) == (6, 0, 6)
 
 
-def test_every_fourth_iteration_of_a_while_loop_is_counted_on_by_time():
-    """Iterations 0, 4 and 8, and time for one more behind: ten. They begin 100 ticks apart and take 80; of the 20
-    between them the loop has as much as it takes before the first, 10: of its 1000 ticks 80 of 90 are theirs."""
-    (weight, fit), _ = while_stands((0, 4, 8), Every(4), end=2000)
-    assert (weight, fit) == (pytest.approx(10 / 3), pytest.approx(1000 * 80 / 90 / (10 * 80)))
-
-
-def test_strided_iterations_of_a_while_loop_may_begin_late():
-    """Iterations 1 and 5 begin 400 ticks apart; behind the second's end at 1590 there is time for two more, and then
-    for four: the fourth, 9, would have a record."""
-    (weight, _), _ = while_stands((1, 5), Every(4, 1), end=1790)
-    assert weight == pytest.approx(8 / 2)
-    (weight, _), _ = while_stands((1, 5), Every(4, 1), end=1990)
-    assert weight == pytest.approx(9 / 2)
+def test_every_fourth_iteration_of_a_while_loop_stands_for_all_that_were_counted():
+    """Iterations 0, 4 and 8 of eleven. They begin 100 ticks apart and take 80; of the 20 between them the loop has as
+    much as it takes before the first, 10: of its 1100 ticks 80 of 90 are theirs."""
+    (weight, fit), losses = while_stands((0, 4, 8), Every(4), end=2100, total=11)
+    assert (weight, fit) == (pytest.approx(11 / 3), pytest.approx(1100 * 80 / 90 / (11 * 80)))
+    assert (losses.kept, losses.sampled_out, losses.lost) == (8, 2 * 8, 0)
 
 
 def test_a_while_loop_without_losses_stands_for_itself():
-    assert while_stands((0, 1, 2), end=9000)[0] == (1.0, 1.0)
+    assert while_stands((0, 1, 2), end=9000, total=3)[0] == (1.0, 1.0)
 
 
-@pytest.mark.parametrize(("end", "more"), [(1200, 0), (1249, 0), (1250, 1), (1700, 5)])
-def test_the_first_iterations_of_a_while_loop_are_counted_on_by_time(end, more):
-    """Iterations 0 and 1 begin 100 apart; as many more fit behind the second's end at 1190, a half rounded up, with
-    the 10 ticks that the loop itself takes before its first."""
-    assert while_stands((0, 1), Every(count=2), end=end)[0] == (pytest.approx((2 + more) / 2), 1.0)
-
-
-def test_a_single_first_iteration_counts_on_by_its_own_length():
-    """80 ticks from 1010 on, and 10 before: behind 1090 there is room for four more and the loop's end."""
-    assert while_stands((0,), Every(count=1), end=1460)[0] == (pytest.approx(5.0), 1.0)
+@pytest.mark.parametrize("end", [1200, 9000])
+@pytest.mark.parametrize("total", [2, 3, 7])
+def test_the_first_iterations_of_a_while_loop_stand_for_all_whatever_time_they_took(end, total):
+    """Iterations 0 and 1 take 80 ticks each, 20 apart. A thread that was put aside behind them makes no iterations."""
+    (weight, fit), losses = while_stands((0, 1), Every(count=2), end=end, total=total)
+    assert weight == pytest.approx(total / 2)
+    inside = max((end - 1000) * 80 / 100, 160)
+    assert fit == pytest.approx(1.0 if total == 2 else inside / (total * 80))
+    assert losses.sampled_out == 2 * (total - 2)
 
 
 def test_without_regions_nobody_knows_how_long_a_while_loop_took():
-    assert while_stands((0, 1), regions=[], end=1900, pushed=10, room=4)[0] == (2.5, 1.0)
-    assert while_stands((0, 1), Every(count=2), regions=[], end=1690)[0] == (1.0, 1.0)
+    assert while_stands((0, 1), regions=[], end=1900, total=5, pushed=10, room=4)[0] == (2.5, 1.0)
+    assert while_stands((0, 1), Every(count=2), regions=[], end=1690, total=9)[0] == (4.5, 1.0)
 
 
-def test_programs_count_on_each_by_itself():
-    """Two programs: behind iterations 0 and 1 there is room for two more in the first and for eight in the second."""
-    first, layout = while_block((0, 1), end=1390)
-    second, _ = while_block((0, 1), end=1990)
+def test_a_count_of_another_launch_says_nothing():
+    """Nor does that of a program that did not come to its end: what was recorded is all that is known."""
+    words, layout = while_block((0, 1), end=1900, total=5)
+    words[0, layout.loops[0].trip_base] += 1 << 32
+    found = decode(words, layout, epochs=[1], programs=1, regions=REGIONS).columns
+    assert set(found["weight"]) == set(found["fit"]) == {1.0}
+
+
+def test_programs_count_each_by_itself():
+    first, layout = while_block((0, 1), end=1390, total=4)
+    second, _ = while_block((0, 1), end=1990, total=10)
     found = decode(
         np.concatenate([first, second]),
         layout,
@@ -300,8 +300,8 @@ def test_programs_count_on_each_by_itself():
 
 def test_a_program_without_losses_stands_for_itself_beside_one_with():
     """Both have room for four records; the first wrote ten, the second four in a loop of 900 ticks."""
-    first, layout = while_block((0, 1), end=1900, pushed=10, room=4)
-    second, _ = while_block((0, 1), end=1900, room=4)
+    first, layout = while_block((0, 1), end=1900, total=5, pushed=10, room=4)
+    second, _ = while_block((0, 1), end=1900, total=2, room=4)
     words = np.concatenate([first, second])
     found = decode(words, layout, epochs=[1], programs=2, regions=REGIONS).columns
     mine = (found["region"] == 1) & (found["program"] == 1)

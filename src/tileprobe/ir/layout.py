@@ -15,7 +15,7 @@ A whole block counts as written when the epoch in its header is the launch's.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -37,6 +37,7 @@ LINE_WORDS = 8
 # The tag of a cursor's record: slot in bits 0-30, bit 31 says "payload", iteration (signed) in the high half.
 PAYLOAD_BIT = 1 << 31
 CURSOR_WORDS = 2
+TOTAL_WORDS = 2  # of a loop whose records lie there: iterations and runs
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,8 @@ class Stream:
 @dataclass(frozen=True)
 class Loop:
     """A loop whose iterations have places. `trip_base` is where the trip count of each run is stored: in the
-    low half of the word, the launch's epoch in the high half."""
+    low half of the word, the launch's epoch in the high half. Of a loop whose records go to the cursor's segment there
+    are two such words for the whole stream: the iterations of all its runs, and the runs that had any."""
 
     id: int
     capacity: int  # iterations kept a run
@@ -72,6 +74,7 @@ class Loop:
     strides: tuple[int, ...] = ()  # of the trip count's place over `loops`
     stride: int = 0  # words from one kept iteration to the next
     cursor: bool = False  # its records go to the cursor's segment
+    endless: bool = False  # how often a run goes round is not known before its end
     stream: int = 0
     window: int = 0  # kept iterations that are in shared memory at a time, if not all are (ir/windows.py)
     beyond: int = 0  # iterations that were peeled off its end: they count on from the last
@@ -92,6 +95,7 @@ class Slot:
     payload: str = ""  # "i64" or "f64": a word with the value follows the clock
     cursor: bool = False
     stream: int = 0
+    branch: bool = False  # of the cursor's: an iteration that is kept may pass it by
 
     def place(self, indices: Sequence[int]) -> int:
         return self.base + sum(i * s for i, s in zip(indices, self.strides, strict=True))
@@ -184,6 +188,10 @@ class Layout:
                 one[stream.cursor_base + 1 : end : CURSOR_WORDS] = True
             mask[stream.base : stream.base + stream.instances * stream.words] = np.tile(one, stream.instances)
         return mask
+
+    def pushed_loops(self, stream: int) -> list[Loop]:
+        """The loops of a stream whose records go to the cursor's segment."""
+        return [loop for loop in self.loops if loop.stream == stream and loop.cursor]
 
     def started_again(self, stream: int) -> Loop | None:
         """The loop that stands around a stream, if it is started in one."""
@@ -322,7 +330,7 @@ def allocate(
     base = 0
     for number, part in enumerate(parts):
         allocator.stream = number
-        end = allocator.frame(part.items, HEADER_WORDS, (), (), part.all_cursor)
+        end = allocator.totals(allocator.frame(part.items, HEADER_WORDS, (), (), part.all_cursor))
         mine = [slot for slot in allocator.slots.values() if slot.stream == number]
         capacity = cursor_capacity if any(slot.cursor for slot in mine) else 0
         words = -(-(end + CURSOR_WORDS * capacity) // LINE_WORDS) * LINE_WORDS
@@ -369,7 +377,12 @@ class _Allocator:
                 base = self._body(item, base, loops, strides, pushed)
             elif pushed:
                 self.slots[item.slot] = Slot(
-                    item.slot, loops, payload=item.payload, cursor=True, stream=self.stream
+                    item.slot,
+                    loops,
+                    payload=item.payload,
+                    cursor=True,
+                    stream=self.stream,
+                    branch=item.branch,
                 )
             else:
                 self.slots[item.slot] = Slot(
@@ -378,12 +391,22 @@ class _Allocator:
                 base += 2 if item.payload else 1
         return base
 
+    def totals(self, base: int) -> int:
+        """Places for how often loops ran whose iterations have none, once a stream, behind all frames."""
+        for number, loop in self.loops.items():
+            if loop.cursor and loop.stream == self.stream:
+                self.loops[number] = replace(loop, trip_base=base)
+                base += TOTAL_WORDS
+        return base
+
     def _body(
         self, body: Body, base: int, loops: tuple[int, ...], strides: tuple[int, ...], cursor: bool
     ) -> int:
         inner = (*loops, body.loop)
         if cursor or not body.counted:
-            self.loops[body.loop] = Loop(body.loop, body.capacity, loops, cursor=True, stream=self.stream)
+            self.loops[body.loop] = Loop(
+                body.loop, body.capacity, loops, cursor=True, endless=not body.counted, stream=self.stream
+            )
             self.frame(body.items, base, inner, strides, True)
             return base
         first = base + 1  # the trip count comes first

@@ -78,7 +78,7 @@ def _nesting(layout: Layout) -> None:
 
 def _places(layout: Layout, stream: Stream) -> None:
     """Everything has its place in the stream's block, behind the header, and no two things have the same one."""
-    from tileprobe.ir.layout import CURSOR_WORDS, HEADER_WORDS
+    from tileprobe.ir.layout import CURSOR_WORDS, HEADER_WORDS, TOTAL_WORDS
 
     loops = [loop for loop in layout.loops if loop.stream == stream.id]
     slots = [slot for slot in layout.slots if slot.stream == stream.id]
@@ -94,6 +94,8 @@ def _places(layout: Layout, stream: Stream) -> None:
             raise TileProbeError(f"a window has some of the iterations that are kept and are flushed: {loop}")
         if not loop.cursor:
             _take(taken, _words(layout, loop, loop.trip_base), 1, f"the trip count of {loop}")
+        elif loop.trip_base != -1:  # nobody counted its iterations in earlier versions
+            _take(taken, np.array([loop.trip_base]), TOTAL_WORDS, f"the count of all iterations of {loop}")
     for slot in slots:
         if slot.payload not in PAYLOADS:
             raise TileProbeError(f"a payload is i64 or f64, not {slot.payload!r}: {slot}")

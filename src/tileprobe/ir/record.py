@@ -4,7 +4,8 @@ Portable still: a target lowers the buffer, the clock and the place. Index value
 loop is in, and are -1 when that iteration is not recorded; then nothing below it is stored.
 
 What a record without a fixed place needs to know is a value, too: how many came before it (the cursor), and
-the number of an iteration that no induction variable counts. Both are carried through control flow.
+the number of an iteration that no induction variable counts. Both are carried through control flow, as is how many
+iterations a loop whose records go there has had so far: it is stored once, where the stream ends.
 
     %b = record.open program global exact 64 bits 16 words
     %n = record.trip %b, 0 at 8 from %lb to %ub step %one : i32
@@ -50,7 +51,7 @@ from xdsl.traits import MemoryWriteEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from tileprobe.ir.layout_check import BUFFERS, GRANULARITIES, STRATEGIES
-from tileprobe.ir.record_loops import AgainOp, EnterOp, IndexOp, NextOp, TripOp
+from tileprobe.ir.record_loops import AgainOp, EnterOp, IndexOp, NextOp, RanOp, TotalOp, TripOp
 from tileprobe.ir.record_types import BUFFER, EFFECTS, SLOT, BufferType, SlotType, check_place
 from tileprobe.ir.syntax import (
     operand,
@@ -298,14 +299,15 @@ class FlushOp(IRDLOperation):
 
 
 def next_value(op: Operation) -> OpResult | None:
-    """The value that an op gives on: the cursor of a push, the number of a next iteration."""
-    if isinstance(op, PushOp):
-        return op.moved
-    return op.following if isinstance(op, NextOp) else None
+    """The cursor that an op gives on."""
+    return op.moved if isinstance(op, PushOp) else None
 
 
 Record = Dialect(
     "record",
-    [OpenOp, AgainOp, TripOp, IndexOp, EnterOp, NextOp, SlotOp, ClockOp, StoreOp, CursorOp, PushOp, FlushOp],
+    [
+        *(OpenOp, SlotOp, ClockOp, StoreOp, CursorOp, PushOp, FlushOp),
+        *(AgainOp, TripOp, IndexOp, EnterOp, NextOp, RanOp, TotalOp),
+    ],
     [BufferType, SlotType],
 )

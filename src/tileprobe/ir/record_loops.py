@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from xdsl.dialects.builtin import ArrayAttr, IntAttr, UnitAttr, i64
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     irdl_op_definition,
@@ -130,7 +130,7 @@ class IndexOp(IRDLOperation):
 
 @irdl_op_definition
 class EnterOp(IRDLOperation):
-    """A loop without a trip count is about to run: the number of its first iteration, 0."""
+    """No iteration of a loop has run yet: 0, from which on they are counted, those of one run or of all runs."""
 
     name = "record.enter"
     block = operand_def(BufferType)
@@ -153,6 +153,89 @@ class EnterOp(IRDLOperation):
             result_types=[i64],
             attributes=parser.parse_optional_attr_dict(),
         )
+
+
+@irdl_op_definition
+class RanOp(IRDLOperation):
+    """A loop of the cursor's has run once more, `%k` times round: `%m, %s = record.ran %block, 0 at %n, %r with %k` are
+    the iterations it has had in all, `%n` before, and the runs that had any, `%r` before."""
+
+    name = "record.ran"
+    block = operand_def(BufferType)
+    before = operand_def(i64)
+    runs_before = operand_def(i64)
+    count = operand_def(i64)
+    loop = prop_def(IntAttr)
+    total = result_def(i64)
+    runs = result_def(i64)
+    traits = traits_def(Pure())
+
+    def __init__(
+        self, block: SSAValue, loop: int, before: SSAValue, runs_before: SSAValue, count: SSAValue
+    ) -> None:
+        super().__init__(
+            operands=[block, before, runs_before, count],
+            properties={"loop": IntAttr(loop)},
+            result_types=[i64, i64],
+        )
+        self.total.name_hint, self.runs.name_hint = "ran", "runs"
+
+    def print(self, printer: Printer) -> None:
+        print_values(printer, " ", self.block, f", {self.loop.data} at ", self.before, ", ", self.runs_before)
+        print_values(printer, " with ", self.count)
+        printer.print_op_attributes(self.attributes)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> RanOp:
+        block = operand(parser, BUFFER)
+        parser.parse_punctuation(",")
+        loop = parser.parse_integer()
+        parser.parse_keyword("at")
+        before = operand(parser, i64)
+        parser.parse_punctuation(",")
+        runs = operand(parser, i64)
+        parser.parse_keyword("with")
+        op = RanOp(block, loop, before, runs, operand(parser, i64))
+        op.attributes |= parser.parse_optional_attr_dict()
+        return op
+
+
+@irdl_op_definition
+class TotalOp(IRDLOperation):
+    """Where a stream ends: stores how many iterations a loop of the cursor's has had in it, and in the next word in how
+    many runs, where the decoder looks: `record.total %block, 0 at 9, %m, %s`."""
+
+    name = "record.total"
+    block = operand_def(BufferType)
+    count = operand_def(i64)
+    runs = operand_def(i64)
+    loop = prop_def(IntAttr)
+    base = prop_def(IntAttr)
+    traits = traits_def(*EFFECTS)
+
+    def __init__(self, block: SSAValue, loop: int, base: int, count: SSAValue, runs: SSAValue) -> None:
+        super().__init__(
+            operands=[block, count, runs], properties={"loop": IntAttr(loop), "base": IntAttr(base)}
+        )
+
+    def print(self, printer: Printer) -> None:
+        print_values(printer, " ", self.block, f", {self.loop.data} at {self.base.data}, ", self.count)
+        print_values(printer, ", ", self.runs)
+        printer.print_op_attributes(self.attributes)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> TotalOp:
+        block = operand(parser, BUFFER)
+        parser.parse_punctuation(",")
+        loop = parser.parse_integer()
+        parser.parse_keyword("at")
+        base = parser.parse_integer()
+        parser.parse_punctuation(",")
+        count = operand(parser, i64)
+        parser.parse_punctuation(",")
+        op = TotalOp(block, loop, base, count, operand(parser, i64))
+        op.attributes |= parser.parse_optional_attr_dict()
+        return op
 
 
 @irdl_op_definition

@@ -32,8 +32,10 @@ from tileprobe.ir.record import (
     NextOp,
     OpenOp,
     PushOp,
+    RanOp,
     SlotOp,
     StoreOp,
+    TotalOp,
     TripOp,
     next_value,
 )
@@ -76,6 +78,8 @@ class _Lowering:
         self.how, self.layout, self.unpaired = how, layout, unpaired
         self.buffer: SSAValue  # of the stream that is being lowered
         self.cursor: SSAValue | None = None  # before its first push; `carry` moves it on
+        # by loop of the cursor's: its iterations and its runs, before the first; moved on, too
+        self.totals: dict[int, tuple[SSAValue, SSAValue]] = {}
 
     def stream(self, body: Region, number: int) -> None:
         """Opens a block at the start of a stream, lowers its probes, closes the block where it ends."""
@@ -88,6 +92,7 @@ class _Lowering:
             started.count.name_hint = "cursor"
             body.blocks[0].insert_op_after(started, opened)
             self.cursor = started.count
+            self._totals(started, number)
         indices: tuple[SSAValue, ...] = ()
         if (loop := self.layout.started_again(number)) is not None:
             where: dict[str, Attribute] = {"loop": IntAttr(loop.id), "base": IntAttr(loop.trip_base)}
@@ -99,11 +104,32 @@ class _Lowering:
             self._block(block, indices)
         for last in exits(body):
             assert last.parent is not None
-            last.parent.insert_op_before(FlushOp(operands=[opened.block, self.cursor]), last)
+            ends: list[Operation] = [
+                TotalOp(opened.block, loop.id, loop.trip_base, *self.totals[loop.id])
+                for loop in self.layout.pushed_loops(number)
+            ]
+            last.parent.insert_ops_before([*ends, FlushOp(operands=[opened.block, self.cursor])], last)
         if self.cursor is not None:
             carry(self.cursor, next_value)
+        for loop in self.layout.pushed_loops(number):
+            total, runs = self.totals[loop.id]
+            carry(total, lambda op: op.total if isinstance(op, RanOp) else None)
+            carry(runs, lambda op: op.runs if isinstance(op, RanOp) else None)
         if outside is not None:
             self.buffer, self.cursor = outside
+
+    def _totals(self, started: CursorOp, number: int) -> None:
+        """Begins to count the iterations of loops whose records go to the cursor's segment."""
+        assert started.parent is not None
+        for loop in self.layout.pushed_loops(number):
+            total, runs = self._entered(loop.id, "ran"), self._entered(loop.id, "runs")
+            started.parent.insert_ops_after([total, runs], started)
+            self.totals[loop.id] = total.number, runs.number
+
+    def _entered(self, loop: int, name: str) -> EnterOp:
+        made = EnterOp(operands=[self.buffer], properties={"loop": IntAttr(loop)}, result_types=[i64])
+        made.number.name_hint = name
+        return made
 
     def _open(self, number: int) -> OpenOp:
         layout = self.layout
@@ -201,11 +227,9 @@ class _Lowering:
         body = loop.body.blocks[0]
         within = list(indices[-1:])
         if not loop.counted:
-            entered = EnterOp(
-                operands=[self.buffer], properties={"loop": IntAttr(number)}, result_types=[i64]
-            )
-            entered.number.name_hint = "number"
+            entered = self._entered(number, "number")
             block.insert_op_before(entered, op)
+            block.insert_op_after(RanOp(self.buffer, number, *self.totals[number], entered.number), op)
             step: Operation = NextOp(
                 operands=[self.buffer, entered.number, within], properties=properties, result_types=[i64, i64]
             )
@@ -224,6 +248,7 @@ class _Lowering:
             properties["capacity"] = IntAttr(place.capacity)
             if place.cursor:
                 properties["cursor"] = UnitAttr()
+                block.insert_op_before(RanOp(self.buffer, number, *self.totals[number], trip.count), op)
             step = IndexOp(
                 operands=[self.buffer, loop.induction, loop.lower, loop.step, trip.count, within],
                 properties=properties,
@@ -232,7 +257,7 @@ class _Lowering:
         step.results[0].name_hint = "k"
         insert_first(body, step)
         if isinstance(step, NextOp):
-            carry(step.number, next_value)
+            carry(step.number, lambda link: link.following if isinstance(link, NextOp) else None)
         return step.results[0]
 
 

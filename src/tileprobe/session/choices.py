@@ -76,12 +76,14 @@ class Choice:
         *,
         blocks: int | None = None,
         trips: Mapping[int, tuple[int, int, int]] | None = None,
+        ends: Mapping[int, int] | None = None,
     ) -> Sampling:
         """The sampling of the next launch, drawn so that each program and each iteration has its turn whatever the
         kernel's own pattern is.
 
         `stride` leaves out programs, as do more than there are `blocks` for; `trips` are, of loops that ran more
-        often than there is room for, room and the most and least trips seen."""
+        often than there is room for, room and the most and least trips seen; `ends` are, of loops whose end nobody
+        knows before, the fewest iterations that a run is known to have, or 0."""
         found = _programs(self.programs, programs, draw)
         every = found.programs
         if stride > 1 and found.chosen is None:
@@ -91,7 +93,13 @@ class Choice:
             every = found.programs
         every = Every(every.stride, draw.turn("programs", min(every.stride, programs)))
         iterations = _iterations(self.iterations)
-        loops = {loop: _covering(iterations, seen, draw, loop) for loop, seen in (trips or {}).items()}
+        seen, last = trips or {}, iterations.phase < 0
+        loops = {loop: _covering(iterations, each, draw, loop) for loop, each in seen.items()}
+        for loop, fewest in (ends or {}).items() if last else ():
+            if fewest:
+                loops[loop] = Every(phase=max(0, fewest + iterations.phase))
+            else:  # nothing is known of its end: any of its iterations are better than none
+                loops[loop] = _covering(Every(), seen[loop], draw, loop) if loop in seen else Every()
         return Sampling(every, {-1: iterations, **loops}, found.chosen)
 
 
@@ -106,8 +114,8 @@ def odd_prime(least: int) -> int:
 
 
 def _covering(every: Every, seen: tuple[int, int, int], draw: Draw, loop: int) -> Every:
-    """Iterations over the whole length of a loop, as many as there is room for. No run of the loop shall be without
-    any, so that the shortest run bounds the phase."""
+    """Iterations over the whole length of a loop, as many as there is room for. Hardly a run of it shall be without
+    any, so that the shortest that counts bounds the phase."""
     room, most, least = seen
     if every.count != ALL or every.phase:
         return every  # the first or the last ones are asked for

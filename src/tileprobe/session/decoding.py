@@ -15,7 +15,6 @@ import numpy as np
 
 from tileprobe.ir.functions import Function, functions_called
 from tileprobe.ir.machine import Clock, GlobalTimer, Unit
-from tileprobe.ir.sampling import ALL
 from tileprobe.session.making import Columns, Making, corrected, renumber
 from tileprobe.session.recorded import Recorded
 from tileprobe.session.tally import work_of
@@ -31,6 +30,7 @@ from tileprobe.trace.model import Kernel as KernelRow
 from tileprobe.trace.model import Launch
 from tileprobe.trace.order import Residual
 from tileprobe.trace.replay import Calibration, calibrate
+from tileprobe.trace.unseen_loops import Ran, stand_for_unseen
 
 if TYPE_CHECKING:
     from tileprobe.session.collect import Observed
@@ -52,6 +52,7 @@ def add_recorded(making: Making, seen: Observed) -> None:
     ]
     columns: list[Columns] = []
     edges: list[Columns] = []
+    ran: list[Ran] = []
     residual, verifying = Residual(), Verifying()
     waiting = Waiting(seen.launches, row.clock.hz, partial(_sequences, clock=row.clock))
     for group in _groups(seen.launches):
@@ -70,6 +71,7 @@ def add_recorded(making: Making, seen: Observed) -> None:
             interruptions=waiting.of(runs),
         )
         residual += decoded.residual
+        ran += decoded.ran
         for n, losses in zip(group, decoded.losses):
             made[n] = replace(made[n], losses=losses)
         if decoded.columns:
@@ -79,6 +81,8 @@ def add_recorded(making: Making, seen: Observed) -> None:
         if decoded.edges:
             edges.append(corrected(decoded.edges, ("from_tick", "to_tick")))
         making.notes += [f"{row.name}: {problem.text} ({problem.count}x)" for problem in decoded.problems]
+    if ran and seen.variant.layout is not None:
+        stand_for_unseen(columns, ran, seen.variant.layout, {launch.id: launch.work for launch in made})
     making.launches += made
     known = {**row.calibration, **residual.to_json()}
     if truth := verifying.to_json(row.clock.hz):
@@ -110,19 +114,22 @@ def _true(clock: Clock) -> Any:
 
 
 def _unkept(runs: list[Recorded]) -> list[str]:
-    """What cannot be kept or counted of loops whose end is not known before: they are no part of the losses."""
-    loops = [
-        (loop, run.sampling.loop(loop.id))
-        for run in runs
-        if run.layout is not None and run.sampling is not None
-        for loop in run.layout.loops
-        if loop.cursor
+    """What could not be kept as it was asked for."""
+    others = sum(_others_than_asked(run) for run in runs)
+    if not others:
+        return []
+    return [
+        f"the last iterations of a `while` loop are not known before its end: in {others} of {len(runs)} launches "
+        "others stand for them"
     ]
-    if any(every.phase < 0 for _, every in loops):
-        return ["the last iterations of a `while` loop are not known before its end: none were recorded"]
-    if any(every.count != ALL for _, every in loops):
-        return ["iterations of `while` loops that were left out are not counted"]
-    return []
+
+
+def _others_than_asked(run: Recorded) -> bool:
+    """Whether the last iterations are asked for, and those of a loop were recorded whose end was not known."""
+    if run.layout is None or run.sampling is None or run.sampling.loop(-1).phase >= 0:
+        return False
+    endless = [run.sampling.loop(loop.id) for loop in run.layout.loops if loop.endless]
+    return any(every.stride > 1 or not every.phase for every in endless)
 
 
 def _launch(launch: int, kernel: int, work: int, run: Recorded) -> Launch:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from tileprobe.ir.layout import CURSOR_WORDS, PAYLOAD_BIT, PUSHED, Layout, Loop, Stream
+from tileprobe.ir.layout import CURSOR_WORDS, PAYLOAD_BIT, PUSHED, TOTAL_WORDS, Layout, Loop, Stream
 from tileprobe.ir.sampling import Sampling
 from tileprobe.trace.blocks import fixed_loops, frames, strided
 
@@ -23,6 +23,7 @@ _LOW = 0xFFFFFFFF
 _PARTS = 8  # so many pieces are copied one by one; more are picked word by word
 _PIECE = 1 << 19  # words: 4 MiB, from where on NumPy asks for large pages
 _LARGE = _PIECE // 8  # words that have memory of their own
+_NEXT_TO_NONE = 0.05  # of a loop's iterations
 _KNOWN = 256  # different counts of iterations that are remembered
 
 
@@ -107,23 +108,42 @@ class Places:
         return [int(self.trips(blocks, loop).max()) & _LOW for loop in self.loops]
 
     def least(self, blocks: np.ndarray, loop: Loop) -> int:
-        """The smallest trip count of the runs that had an iteration."""
-        counts = self.trips(blocks, loop) & np.uint64(_LOW)
-        counts = counts[counts > 0]
-        return int(counts.min()) if counts.size else 0
+        """How often a run of a loop goes round at the least, but for runs that have next to none of its iterations."""
+        counts = (self.trips(blocks, loop) & np.uint64(_LOW)).astype(np.int64).ravel()
+        return _least(counts, counts)
+
+    def pushed_least(self, blocks: np.ndarray, loop: Loop) -> int:
+        """The same of a loop whose records go to the cursor's segment, from the mean run of each stream."""
+        total, runs = self._totals(blocks, loop)
+        return _least(total // np.maximum(runs, 1), total)
+
+    def _totals(self, blocks: np.ndarray, loop: Loop) -> np.ndarray:
+        """Iterations and runs of a loop of the cursor's, in each stream."""
+        stream = self.layout.streams[loop.stream]
+        shape, steps = (stream.instances, TOTAL_WORDS), (stream.words, 1)
+        words = strided(blocks, stream.base + loop.trip_base, shape, steps, False)
+        return (words & np.uint64(_LOW)).astype(np.int64).reshape(-1, TOTAL_WORDS).T
+
+    def ends(self, blocks: np.ndarray) -> tuple[tuple[int, int], ...]:
+        """Of loops whose end is not known before, and that a stream runs once: the fewest iterations they had."""
+        mine = [loop for loop in self.layout.loops if loop.endless and not loop.loops]
+        counted = [(loop.id, self._totals(blocks, loop)[0]) for loop in mine]
+        return tuple((loop, int(total[total > 0].min())) for loop, total in counted if total.any())
 
     def overfull(self, blocks: np.ndarray, sampling: Sampling) -> list[tuple[int, int, int, int]]:
-        """Of loops that nobody counts the iterations of: those which filled the cursor's segment, as (loop, room, most,
-        least) in records. Of several it is the one that ran longest as far as there was room."""
-        found = []
+        """Of loops whose records go to the cursor's segment: those that filled it, as (loop, room, most) in records,
+        and those of which iterations are left out; with their shortest runs. Of several that filled it, it is the one
+        that ran longest as far as there was room."""
+        found = {}
         for stream in self.cursors:
             heads = strided(blocks, stream.base + PUSHED, (stream.instances,), (stream.words,), False)
             pushed, room = int(heads.max()), stream.cursor_capacity
-            loop = self._longest(blocks, stream, sampling) if pushed > room else None
-            if loop is not None:
-                stride = sampling.loop(loop).stride
-                found.append((loop, room, pushed * stride, pushed * stride))
-        return found
+            full = self._longest(blocks, stream, sampling) if pushed > room else None
+            for loop in self.layout.pushed_loops(stream.id):
+                stride, least = sampling.loop(loop.id).stride, self.pushed_least(blocks, loop)
+                if loop.id == full or (stride > 1 and least):
+                    found[loop.id] = (loop.id, room, pushed * stride if loop.id == full else 1, max(least, 1))
+        return list(found.values())
 
     def _longest(self, blocks: np.ndarray, stream: Stream, sampling: Sampling) -> int | None:
         """The loop of the most recorded iterations in the instance that recorded most."""
@@ -174,6 +194,15 @@ class Places:
         words = np.flatnonzero(mask)
         parts = _slices(words)
         return Used(words, parts, sum(part.stop - part.start for part in parts) == len(words))
+
+
+def _least(lengths: np.ndarray, iterations: np.ndarray) -> int:
+    """The length of runs than which shorter ones have next to none of all iterations; 0 where there are none."""
+    order = np.argsort(lengths, kind="stable")
+    before = np.cumsum(iterations[order])
+    if not before.size or not before[-1]:
+        return 0
+    return int(lengths[order][np.searchsorted(before, _NEXT_TO_NONE * before[-1], side="right")])
 
 
 def _slices(words: np.ndarray) -> tuple[slice, ...]:

@@ -52,6 +52,7 @@ class Recorded:
     trips: tuple[
         tuple[int, int, int, int], ...
     ] = ()  # of loops beyond their room: loop, room, most, least trips
+    ends: tuple[tuple[int, int], ...] = ()  # of `while` loops in no other loop: loop, fewest iterations
     verified: Verified | None = None  # the truth beside it, where a simulated machine told it
 
     @property
@@ -261,6 +262,7 @@ class Watch:
             )
         if places.cursors:
             recorded.trips += tuple(places.overfull(blocks, ready.sampling))
+            recorded.ends = places.ends(blocks)
         if not recorded.trips:  # nothing to be learnt from the next launch, if its loops run as often
             ready.alike.moves = used, places.moves(ready.memory, most, used)
         return used

@@ -68,7 +68,8 @@ class Work:
     runs: list[tuple[Variant | None, Recorded]] = field(default_factory=list)  # what is kept, in order
     borrowed: tuple[Variant, Recorded] | None = None  # recorded as another session asked
     trips: dict[int, tuple[int, int, int]] = field(default_factory=dict)  # by loop: room, most, least trips
-    learnt: int = 0  # how often `trips` changed
+    ends: dict[int, int] = field(default_factory=dict)  # by `while` loop: the shortest run; 0: too different
+    learnt: int = 0  # how often one of these changed
 
     def __post_init__(self) -> None:
         name = f"{self.kernel.name}({getattr(self.kernel, 'signature', '')}){self.grid}({self.arguments})"
@@ -118,7 +119,10 @@ class Work:
         if stride > 1:  # all that differs
             ready = made.ready[0].turned(self._draw.turn("programs", min(stride, programs)))
         else:
-            sampling = choice.sampling(programs, self._draw, self.stride, blocks=blocks, trips=self.trips)
+            ends = {loop.id: self.ends.get(loop.id, 0) for loop in places.layout.loops if loop.endless}
+            sampling = choice.sampling(
+                programs, self._draw, self.stride, blocks=blocks, trips=self.trips, ends=ends
+            )
             ready = Ready(self.kernel.target.memory, places, sampling, programs, plain)
         made.ready.append(ready)
         made.enough = len(made.ready) >= _SAMPLINGS or not choice.draws(ready.sampling)
@@ -161,6 +165,21 @@ class Work:
                 self.trips[loop] = room, max(most, before), min(least, shortest)
                 self.learnt += 1
 
+        self._learn_ends(recorded)
+
+    def _learn_ends(self, recorded: Recorded) -> None:
+        """How often `while` loops go round, where each program runs them once. Where launches that began shortly before
+        the end of the shortest run had no room up to that of the longest, nothing is made of it any more."""
+        if recorded.dose > PROBED:
+            return
+        overfull = {loop for loop, *_ in recorded.trips}
+        for loop, fewest in recorded.ends:
+            before = self.ends.get(loop)
+            now = 0 if before is not None and loop in overfull else min(fewest, before or fewest)
+            if before != 0 and now != before:
+                self.ends[loop] = now
+                self.learnt += 1
+
     def began(self, dose: int) -> None:
         """A launch of it is recorded."""
         self.recorded += 1
@@ -170,8 +189,8 @@ class Work:
         """A launch was recorded for another session that asks for the same: what was learnt holds here, too."""
         self.recorded += 1
         self.stride = other.stride
-        if self.trips != other.trips:
-            self.trips, self.learnt = dict(other.trips), self.learnt + 1
+        if (self.trips, self.ends) != (other.trips, other.ends):
+            self.trips, self.ends, self.learnt = dict(other.trips), dict(other.ends), self.learnt + 1
 
     # -- what is kept ----------------------------------------------------------------------------------------
 

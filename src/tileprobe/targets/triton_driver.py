@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 from collections.abc import Callable
-from contextlib import suppress
 from functools import cache
 from typing import Any
 
@@ -20,6 +19,7 @@ class Chosen:
 
         self._before, self._restore = triton_driver._active, restore
         triton_driver.set_active(driver)
+        _latest[:] = [driver]
         _end_quietly()
 
     def __enter__(self) -> Chosen:
@@ -33,16 +33,19 @@ class Chosen:
             self._restore()
 
 
+_latest: list[Any] = []  # the driver that was chosen last
+
+
 @cache
 def _end_quietly() -> None:
-    """Kernels that are still there at the end ask Triton for a driver, to be unloaded. Made then it would fail, with an
-    error on the screen: nothing can be imported any more."""
+    """Kernels that are still there at the end ask Triton for a driver, to be unloaded. Triton would make one then, and
+    import torch into a Python that is being taken down: errors on the screen, and a second or two."""
 
     def have_one() -> None:
         from triton.runtime import driver as triton_driver
 
-        with suppress(Exception):  # none is to be had: then nothing was loaded
-            _ = triton_driver.active
+        if triton_driver._active is None and triton_driver._default is None:
+            triton_driver.set_active(_latest[0])
 
     atexit.register(have_one)
 

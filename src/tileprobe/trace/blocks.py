@@ -87,6 +87,18 @@ class Rows:
             self._trips[loop] = _trips(self.layout, self.layout.loops[loop], self.words, self.epoch)
         return self._trips[loop]
 
+    def total(self, loop: int) -> np.ndarray:
+        """Of each row: iterations of a loop of the cursor's, in all its runs; 0 where it did not come to their end."""
+        return self._total(loop, 0)
+
+    def runs(self, loop: int) -> np.ndarray:
+        """Of each row: the runs of a loop of the cursor's that had an iteration."""
+        return self._total(loop, 1)
+
+    def _total(self, loop: int, word: int) -> np.ndarray:
+        at = self.layout.loops[loop].trip_base
+        return np.zeros(len(self), np.int64) if at < 0 else _counts(self.words[:, at + word], self.epoch)
+
     def whole_trips(self, loop: int) -> np.ndarray:
         """The same with the iterations that were peeled off the loop's end."""
         return self.trips(loop) + self.layout.loops[loop].beyond
@@ -239,8 +251,11 @@ def _rows(picked: _Picked, layout: Layout, stream: Stream, sampling: Sampling, b
 def _trips(layout: Layout, loop: Loop, words: np.ndarray, epoch: np.ndarray) -> np.ndarray:
     shape = layout.trip_shape(loop)
     stored = strided(words, loop.trip_base, shape, loop.strides, writeable=False)
-    own = epoch.reshape(-1, *[1] * len(shape))
-    return np.where((stored >> _HALF) == own, stored & _LOW, 0).astype(np.int64)
+    return _counts(stored, epoch.reshape(-1, *[1] * len(shape)))
+
+
+def _counts(stored: np.ndarray, epoch: np.ndarray) -> np.ndarray:
+    return np.where((stored >> _HALF) == epoch, stored & _LOW, 0).astype(np.int64)
 
 
 def frames(source: np.ndarray, layout: Layout, loop: Loop) -> np.ndarray:

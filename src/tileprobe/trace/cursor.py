@@ -6,7 +6,7 @@ makes intervals of one span: in something that runs in order a start belongs to 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -27,6 +27,7 @@ class Pushed:
     lost: np.ndarray  # a row: how many records did not fit, or were overwritten
     delay: np.ndarray | None = None  # ticks that the probes before and at a record took
     taken: np.ndarray | None = None  # ticks that the operating system took before a record
+    paired: dict[Span, Pairs] = field(default_factory=dict)  # those that were asked for
 
 
 @dataclass
@@ -87,6 +88,12 @@ def in_sequence(rows: Rows, pushed: Pushed) -> InSequence:
 def pair(rows: Rows, pushed: Pushed, span: Span) -> Pairs:
     """The intervals of one span: each start with the next stop of the same logical iteration, if no other start
     comes before it."""
+    if span not in pushed.paired:
+        pushed.paired[span] = _pair(rows, pushed, span)
+    return pushed.paired[span]
+
+
+def _pair(rows: Rows, pushed: Pushed, span: Span) -> Pairs:
     slots = rows.layout.slots
     loops = slots[span.start].loops
     run = _runs(rows, pushed, loops)

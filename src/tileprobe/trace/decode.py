@@ -8,7 +8,7 @@ of it is array arithmetic: a span is a strided view of the buffer, and decoding 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from tileprobe.trace.model import KINDS, Losses
 from tileprobe.trace.order import Residual, keep_order
 from tileprobe.trace.replay import Calibration, delay_records
 from tileprobe.trace.timer import Problem
+from tileprobe.trace.unseen_loops import Ran
 from tileprobe.trace.weights import Weight, loop_weights
 
 __all__ = ["Decoded", "decode", "read_rows"]
@@ -48,6 +49,7 @@ class Decoded:
     residual: Residual = field(
         default_factory=Residual
     )  # what of the correction was more than there was to correct
+    ran: list[Ran] = field(default_factory=list)  # of loops of the cursor's, by the ids of the launches
 
 
 @dataclass
@@ -113,11 +115,16 @@ def decode(
             edges.append(_edges(ends, span))
     ids = np.arange(len(sizes)) if launches is None else np.asarray(launches)
     problems = check_wraps(streams, pushed, clock, timer, ids) if clock and timer else []
-    losses = count_losses(streams, pushed, sizes)
+    losses = count_losses(streams, pushed, [part.segment.count for part in weighed], sizes)
     standing = standing_programs(streams, sizes)
     for piece in pieces:
         piece["weight"] *= standing[piece["launch"]]
-    return Decoded(_joined(pieces, ids), losses, _joined(edges, ids), problems, residual)
+    ran = [
+        replace(one, launch=int(ids[one.launch]), total=one.total * standing[one.launch])
+        for part in weighed
+        for one in part.ran
+    ]
+    return Decoded(_joined(pieces, ids), losses, _joined(edges, ids), problems, residual, ran)
 
 
 def _joined(pieces: list[Columns], ids: np.ndarray) -> Columns:
@@ -136,11 +143,12 @@ class _Weighed:
     pushed: Pushed
     loops: dict[int, Weight]
     segment: Weight  # of each record of the cursor
+    ran: list[Ran]  # its loops, by the place of the launch in the caller's list
 
 
 def _weigh(rows: Rows, pushed: Pushed, regions: Sequence[Region]) -> _Weighed:
     loops = loop_weights(rows)
-    return _Weighed(rows, pushed, loops, cursor_weights(rows, pushed, loops, regions))
+    return _Weighed(rows, pushed, loops, *cursor_weights(rows, pushed, loops, regions))
 
 
 def _ends(layout: Layout, streams: list[_Weighed], span: Span) -> _Ends:

@@ -36,9 +36,15 @@ class _Counts:
     total: np.ndarray
 
 
-def count_losses(streams: Sequence[Rows], pushed: Sequence[Pushed], sizes: Sequence[int]) -> list[Losses]:
-    """The losses of each launch: the sum over its streams."""
-    counts = [_counts(rows, segment) for rows, segment in zip(streams, pushed)]
+def count_losses(
+    streams: Sequence[Rows],
+    pushed: Sequence[Pushed],
+    weights: Sequence[np.ndarray],
+    sizes: Sequence[int],
+) -> list[Losses]:
+    """The losses of each launch: the sum over its streams. `weights` say how many each record of a segment stands
+    for."""
+    counts = [_counts(*each) for each in zip(streams, pushed, weights)]
     return [_launch(counts, streams[0].sampling, n, size) for n, size in enumerate(sizes)]
 
 
@@ -52,7 +58,7 @@ def standing_programs(streams: Sequence[Rows], sizes: Sequence[int]) -> np.ndarr
     return found
 
 
-def _counts(rows: Rows, pushed: Pushed) -> _Counts:
+def _counts(rows: Rows, pushed: Pushed, weights: np.ndarray) -> _Counts:
     loops: dict[int, _Passes] = {}
     for loop in fixed_loops(rows.layout, rows.stream.id):
         loops[loop.id] = _passes(rows, loops, loop.id)
@@ -68,19 +74,9 @@ def _counts(rows: Rows, pushed: Pushed) -> _Counts:
     for part in (kept, chosen, total):
         part += segment
     chosen += pushed.lost
-    total += pushed.lost + _left_out(rows, pushed)
+    stood_for = np.bincount(pushed.row, weights, count)
+    total += np.maximum(pushed.lost, stood_for - segment)
     return _Counts(rows, kept, chosen, total)
-
-
-def _left_out(rows: Rows, pushed: Pushed) -> np.ndarray:
-    """Of each row: records of loops that nobody counts the iterations of, in iterations that a stride left out."""
-    strides = np.ones(len(rows.layout.slots))
-    for slot in rows.layout.slots:
-        for loop in slot.loops:
-            if rows.layout.loops[loop].cursor:
-                strides[slot.id] *= rows.sampling.loop(loop).stride
-    there = np.bincount(pushed.row, strides[pushed.slot] - 1, len(rows))
-    return there * (1 + _ratio(pushed.lost, np.bincount(pushed.row, minlength=len(rows))))
 
 
 def _launch(counts: Sequence[_Counts], sampling: Sampling, launch: int, size: int) -> Losses:

@@ -25,7 +25,8 @@ func.func @nest(%c: i1, %n: i32) {
   %c1 = arith.constant 1 : i32
   cf.br ^a
 ^a:
-  // CHECK:      ^{{.*}}(%[[A:.*]]: i64):
+  // CHECK:      ^{{.*}}(%[[A:.*]]: i64, %[[R:.*]]: i64, %[[S:.*]]: i64):
+  // CHECK:      %[[R2:.*]], %[[S2:.*]] = record.ran %block, 0 at %[[R]], %[[S]] with
   // CHECK:      %[[F:.*]] = scf.for %i = %c0 to %n step %c1 iter_args(%[[B:.*]] = %[[A]]) -> (i64) : i32 {
   // CHECK:        %[[K:.*]] = record.index
   // CHECK:        %[[I:.*]] = scf.if %c -> (i64) {
@@ -55,7 +56,7 @@ func.func @nest(%c: i1, %n: i32) {
   // CHECK:        %[[P2:.*]] = record.push %{{.*}}, %block, 1 at %[[F]]
   // CHECK-NEXT:   scf.yield %c1, %[[P2]] : i32, i64
   // CHECK-NEXT: }
-  // CHECK-NEXT: cf.cond_br %c, ^{{.*}}(%[[E]] : i64), ^{{.*}}
+  // CHECK-NEXT: cf.cond_br %c, ^{{.*}}(%[[E]], %[[R2]], %[[S2]] : i64, i64, i64), ^{{.*}}
   %x = scf.if %c -> (i32) {
     scf.yield %c0 : i32
   } else {
@@ -64,7 +65,8 @@ func.func @nest(%c: i1, %n: i32) {
   }
   cf.cond_br %c, ^a, ^b
 ^b:
-  // CHECK: record.flush %block at %[[E]]
+  // CHECK:      record.total %block, 0 at 8, %[[R2]], %[[S2]]
+  // CHECK-NEXT: record.flush %block at %[[E]]
   func.return
 }
 // -----

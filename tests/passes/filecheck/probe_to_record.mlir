@@ -53,11 +53,15 @@ func.func @k() {
 }
 // -----
 // PASSES: assign-slots{cursor_capacity=8},probe-to-record
-// While loops go through the cursor; it and the number of the iteration are carried.
+// While loops go through the cursor; it and the number of the iteration are carried. How many iterations there were, and
+// in how many runs, is stored at the end.
 func.func @k(%n: i32, %c: i1) {
+  // CHECK:      \22trip_base\22:8,\22cursor\22:true,\22endless\22:true
   // CHECK:      %cursor = record.cursor %block
+  // CHECK-NEXT: %ran = record.enter %block, 0
+  // CHECK-NEXT: %runs = record.enter %block, 0
   // CHECK-NEXT: %[[I:.*]] = record.enter %block, 0
-  // CHECK-NEXT: %{{.*}}, %{{.*}}, %[[OUT:.*]] = scf.while (%a = %n, %[[J:.*]] = %[[I]], %[[D:.*]] = %cursor) : (i32, i64, i64) -> (i32, i64, i64) {
+  // CHECK-NEXT: %{{.*}}, %[[NUMBER:.*]], %[[OUT:.*]] = scf.while (%a = %n, %[[J:.*]] = %[[I]], %[[D:.*]] = %cursor) : (i32, i64, i64) -> (i32, i64, i64) {
   // CHECK-NEXT:   scf.condition(%c) %a, %[[J]], %[[D]] : i32, i64, i64
   %w = scf.while (%a = %n) : (i32) -> (i32) {
     scf.condition(%c) %a : i32
@@ -76,7 +80,32 @@ func.func @k(%n: i32, %c: i1) {
     probe.stop 0
     scf.yield %a : i32
   }
-  // CHECK: record.flush %block at %[[OUT]]
+  // CHECK:      %[[ALL:.*]], %[[RUNS:.*]] = record.ran %block, 0 at %ran, %runs with %[[NUMBER]]
+  // CHECK-NEXT: record.total %block, 0 at 8, %[[ALL]], %[[RUNS]]
+  // CHECK-NEXT: record.flush %block at %[[OUT]]
+  func.return
+}
+// -----
+// PASSES: assign-slots{cursor_capacity=8},probe-to-record
+// A counted loop in a while loop: what it ran before is carried through the loop around it, and its trip count is added.
+func.func @k(%n: i32, %c: i1, %one: i32) {
+  %w = scf.while (%a = %n) : (i32) -> (i32) {
+    scf.condition(%c) %a : i32
+  } do {
+  ^bb0(%a: i32):
+    // CHECK:      ^bb{{.*}}(%{{.*}}: i32, %{{.*}}: i64, %{{.*}}: i64, %[[R:.*]]: i64, %[[S:.*]]: i64):
+    // CHECK:      %[[T:.*]] = record.trip %block, 1 from %one to %n step %one : i32
+    // CHECK-NEXT: %[[R2:.*]], %[[S2:.*]] = record.ran %block, 1 at %[[R]], %[[S]] with %[[T]]
+    // CHECK-NEXT: scf.for
+    scf.for %i = %one to %n step %one : i32 {
+      probe.mark 0
+      scf.yield
+    }
+    // CHECK:      scf.yield %{{.*}}, %{{.*}}, %{{.*}}, %[[R2]], %[[S2]] : i32, i64, i64, i64, i64
+    scf.yield %a : i32
+  }
+  // CHECK-DAG:  record.total %block, 0 at 8, %ran
+  // CHECK-DAG:  record.total %block, 1 at 10, %ran
   func.return
 }
 // -----

@@ -29,6 +29,10 @@ func.func @k(%lb: i32, %ub: i32, %one: i32, %v: f32) {
     %d = record.push %t, %b, 4 at %c
     // CHECK-NEXT: %g = record.push %t, %b, 4 at %d in %z payload %v : f32
     %g = record.push %t, %b, 4 at %d in %z payload %v : f32
+    // CHECK-NEXT: %o, %r = record.ran %b, 2 at %e, %e with %f
+    %o, %r = record.ran %b, 2 at %e, %e with %f
+    // CHECK-NEXT: record.total %b, 2 at 12, %o, %r
+    record.total %b, 2 at 12, %o, %r
     // CHECK-NEXT: record.flush %b at %g
     record.flush %b at %g
   }

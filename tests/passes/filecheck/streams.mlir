@@ -73,14 +73,16 @@ func.func @k() {
 // Of a warp-specialised kernel the first region runs in order with the code around it, and the cursor passes
 // through it; the partitions have blocks of their own.
 func.func @k(%n: i32, %c: i1) {
-  // CHECK:      %[[W:.*]] = "ttg.warp_specialize"()
-  // CHECK:        %{{.*}}, %{{.*}}, %[[A:.*]] = scf.while ({{.*}} = %cursor)
-  // CHECK:        "ttg.warp_yield"(%[[A]]) : (i64) -> ()
+  // CHECK:      %[[W:.*]], %[[R:.*]], %[[S:.*]] = "ttg.warp_specialize"()
+  // CHECK:        %{{.*}}, %[[N:.*]], %[[A:.*]] = scf.while ({{.*}} = %cursor)
+  // CHECK:        %[[R1:.*]], %[[S1:.*]] = record.ran %block, 0 at %ran, %runs with %[[N]]
+  // CHECK:        "ttg.warp_yield"(%[[A]], %[[R1]], %[[S1]]) : (i64, i64, i64) -> ()
   // CHECK:        %[[B:.*]] = record.open program global exact 64 bits 16 words stream 1
   // CHECK-NEXT:   record.slot %[[B]], 1 at 8
   // CHECK:        record.flush %[[B]]
   // CHECK-NEXT:   "ttg.warp_return"
-  // CHECK:      record.flush %block at %[[W]]
+  // CHECK:      record.total %block, 0 at {{[0-9]+}}, %[[R]], %[[S]]
+  // CHECK-NEXT: record.flush %block at %[[W]]
   "ttg.warp_specialize"() <{partitionNumWarps = array<i32: 4>}> ({
     %w = scf.while (%a = %n) : (i32) -> (i32) {
       scf.condition(%c) %a : i32

@@ -9,7 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import CallSiteLoc, FileLineColLoc, IntAttr, IntegerType, LocationAttr, StringAttr
+from xdsl.dialects.builtin import (
+    CallSiteLoc,
+    FileLineColLoc,
+    IntAttr,
+    IntegerType,
+    LocationAttr,
+    StringAttr,
+    f64,
+    i64,
+)
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from tileprobe.ir.accessors import is_tensor
@@ -143,6 +152,14 @@ class Emitter:
         name = "arith.trunci" if have > width else "arith.extsi" if signed else "arith.extui"
         flags = "overflowFlags = #arith.overflow<none>" if name == "arith.trunci" else ""
         return self.value(name, [value], kind, flags)
+
+    def bits(self, value: SSAValue) -> SSAValue:
+        """Those of a number as a word: an integer of 64 bits, or a double."""
+        name = str(value.type)
+        if name[0] == "i":
+            return self.cast(value, 64)
+        wide = value if name == "f64" else self.value("arith.extf", [value], f64)
+        return self.value("arith.bitcast", [wide], i64)
 
     def _alike(self, left: SSAValue, right: SSAValue) -> tuple[SSAValue, SSAValue]:
         if is_tensor(left.type) or is_tensor(right.type):

@@ -11,6 +11,7 @@ the stage before it made are tied to it, since arithmetic in registers would be 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from llvmlite import ir
@@ -26,8 +27,10 @@ from tileprobe.ir.record import (
     NextOp,
     OpenOp,
     PushOp,
+    RanOp,
     SlotOp,
     StoreOp,
+    TotalOp,
     TripOp,
 )
 from tileprobe.ir.sampling import (
@@ -81,6 +84,8 @@ class Recorder:
             IndexOp: self._index,
             EnterOp: self._enter,
             NextOp: self._next,
+            RanOp: self._ran,
+            TotalOp: self._total,
             StoreOp: self._store,
             PushOp: self._push,
             CursorOp: self._cursor,
@@ -200,6 +205,16 @@ class Recorder:
         self.f.values[op.following] = b.add(here, self._const(1))
         self._keep(op.index, hit, here, op.within)
 
+    def _ran(self, op: RanOp) -> None:
+        b, count = self.f.builder, self.f.value(op.count)
+        self.f.values[op.total] = b.add(self.f.value(op.before), count)
+        once = b.zext(b.icmp_signed("!=", count, self._const(0)), I64)
+        self.f.values[op.runs] = b.add(self.f.value(op.runs_before), once)
+
+    def _total(self, op: TotalOp) -> None:
+        for n, count in enumerate((op.count, op.runs)):
+            self._put(self.f.builder.or_(self.high, self.f.value(count)), self._const(op.base.data + n))
+
     def _keep(self, result: SSAValue, hit: Value, index: Value, within: SSAValue | None) -> None:
         """The index if the iteration is kept and the one around it is, -1 otherwise."""
         b = self.f.builder
@@ -225,7 +240,7 @@ class Recorder:
         self._when(indices[-1:], record)
 
     def _push(self, op: PushOp) -> None:
-        """Behind the last record; the words after the last one that fits are only counted."""
+        """Behind the last record; what does not fit is only counted, and no clock is read for it."""
         b = self.f.builder
         iteration = self._const(-1) if op.iteration is None else self.f.value(op.iteration)
         tag = b.or_(b.shl(iteration, self._const(32)), self._const(op.slot.data))
@@ -234,10 +249,10 @@ class Recorder:
 
         def record() -> None:
             nonlocal moved, recorded
-            moved = self._append(cursor, tag, self._clock(op))
-            clock.barrier(b)
+            moved = self._append(cursor, tag, lambda: self._clock(op))
             if op.payload is not None:
-                moved = self._append(moved, b.or_(tag, self._const(PAYLOAD_BIT)), self._payload(op.payload))
+                payload = self._payload(op.payload)
+                moved = self._append(moved, b.or_(tag, self._const(PAYLOAD_BIT)), lambda: payload)
             recorded = b.block
 
         if op.iteration is None:
@@ -250,13 +265,15 @@ class Recorder:
         after.add_incoming(moved, recorded)
         self.f.values[op.moved] = after
 
-    def _append(self, cursor: Value, tag: Value, word: Value) -> Value:
+    def _append(self, cursor: Value, tag: Value, word: Callable[[], Value]) -> Value:
         """Writes one pair of words if there is room; the cursor moves on in any case."""
         b = self.f.builder
         with b.if_then(b.icmp_unsigned("<", cursor, self._const(self.stream.cursor_capacity))):
             at = b.add(b.shl(cursor, self._const(1)), self._const(self.stream.cursor_base))
+            value = word()
             self._put(tag, at)
-            self._put(word, b.add(at, self._const(1)))
+            self._put(value, b.add(at, self._const(1)))
+            clock.barrier(b)
         return b.add(cursor, self._const(1))
 
     def _clock(self, op: Operation) -> Value:

@@ -13,7 +13,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import LocationAttr, ModuleOp, f64, i64
+from xdsl.dialects.builtin import LocationAttr, ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
@@ -30,8 +30,10 @@ from tileprobe.ir.record import (
     NextOp,
     OpenOp,
     PushOp,
+    RanOp,
     SlotOp,
     StoreOp,
+    TotalOp,
     TripOp,
 )
 from tileprobe.targets.gpu.carried import Carried
@@ -116,6 +118,8 @@ class _Lowering:
             EnterOp: self._zero,
             CursorOp: self._zero,
             NextOp: self._next,
+            RanOp: self._ran,
+            TotalOp: self._total,
             StoreOp: self._store,
             PushOp: self._push,
             FlushOp: self._flush,
@@ -259,11 +263,7 @@ class _Lowering:
         op.count.replace_all_uses_with(trip)
         if op.base is not None:
             by, frame = self._around(op.indices, stream)
-            high = emit.binary(
-                "arith.shli", emit.cast(stream.epoch, 64, signed=False), emit.constant(32, "i64")
-            )
-            word = emit.binary("arith.ori", high, trip)
-            self._put(emit, frame, by, WORD * stream.word(op.base.data), word)
+            self._put_count(emit, stream, by, frame, op.base.data, trip)
 
     def _around(self, indices: object, stream: Stream) -> tuple[SSAValue, Frame]:
         """Which threads record in the innermost of these iterations, and its frame."""
@@ -345,6 +345,25 @@ class _Lowering:
             hit = emit.both(hit, emit.compare("sge", phase, emit.constant(0)))
         self._numbered(emit, op.index, op.number, _and(emit, hit, outer), stream)
 
+    def _ran(self, block: Block, op: RanOp) -> None:
+        emit = self._at(block, op, self.streams[op.block])
+        once = emit.cast(emit.compare("ne", op.count, emit.constant(0, "i64")), 64, signed=False)
+        op.total.replace_all_uses_with(emit.add(op.before, op.count))
+        op.runs.replace_all_uses_with(emit.add(op.runs_before, once))
+
+    def _total(self, block: Block, op: TotalOp) -> None:
+        stream = self.streams[op.block]
+        emit = self._at(block, op, stream)
+        for n, count in enumerate((op.count, op.runs)):
+            self._put_count(emit, stream, stream.by, stream.home, op.base.data + n, count)
+
+    def _put_count(
+        self, emit: Emitter, stream: Stream, by: SSAValue, frame: Frame, word: int, count: SSAValue
+    ) -> None:
+        """A number of iterations, under the launch's epoch."""
+        high = emit.binary("arith.shli", emit.cast(stream.epoch, 64, signed=False), emit.constant(32, "i64"))
+        self._put(emit, frame, by, WORD * stream.word(word), emit.binary("arith.ori", high, count))
+
     # -- records ---------------------------------------------------------------------------------------------
 
     def _store(self, block: Block, op: StoreOp) -> None:
@@ -371,7 +390,7 @@ class _Lowering:
             self.isa.stamp(emit, frame, by, offset, stream.epoch, self.layout.clock_bits)
         if op.payload is not None:
             other = emit.at(_OTHER)
-            self._put(other, frame, by, offset + WORD, _payload(other, op.payload))
+            self._put(other, frame, by, offset + WORD, other.bits(op.payload))
 
     def _location(self, slot: int) -> LocationAttr:
         """That of a record: its slot, and which of its copies it is."""
@@ -405,7 +424,7 @@ class _Lowering:
             one = emit.cast(kept.hit, 64, signed=False)
         cursor = self._append(emit, stream, by, frame, op.cursor, tag, None, one)
         if op.payload is not None:
-            word = _payload(emit, op.payload)
+            word = emit.bits(op.payload)
             tag = emit.binary("arith.ori", tag, emit.constant(PAYLOAD_BIT, "i64"))
             cursor = self._append(emit, stream, by, frame, cursor, tag, word, one)
         op.moved.replace_all_uses_with(cursor)
@@ -449,12 +468,3 @@ def _and(emit: Emitter, hit: SSAValue | None, outer: Kept | None) -> SSAValue | 
     if hit is None or around is None:
         return hit if around is None else around
     return emit.both(hit, around)
-
-
-def _payload(emit: Emitter, value: SSAValue) -> SSAValue:
-    """The bits of a payload: an integer of 64 bits, or a double."""
-    name = str(value.type)
-    if name[0] == "i":
-        return emit.cast(value, 64)
-    wide = value if name == "f64" else emit.value("arith.extf", [value], f64)
-    return emit.value("arith.bitcast", [wide], i64)
