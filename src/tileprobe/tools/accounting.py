@@ -53,8 +53,8 @@ class Interrupted:
     stay, `programs` of `recorded` were interrupted, for `percent` of their time, which no figure contains. Up to
     `doubtful_percent` more was taken where it could not be told from the kernel's own time: it moves no share by more
     than `doubtful_points`. Nothing of that is `known` where the system does not say how long threads waited; then
-    `outliers` programs took far longer than is usual. `error_points` is half the widest 95 % interval of a share,
-    infinite where there is none. On a `busy` machine (the share of launches that had to wait) caches are cold even
+    `outliers` programs took far longer than is usual. `error_points` is half the widest 95 % interval of a share, as far as
+    launches differ; infinite where there is none. On a `busy` machine (the share of launches that had to wait) caches are cold even
     where nothing is taken: `drift_points` is how far a share in the quickest launches is from that in all. The loop
     `stretched_in` took `stretched` times as long as its recorded iterations say, by their number: those without a
     record are not like them."""
@@ -190,7 +190,7 @@ def interrupted(trace: Trace, kernel: Kernel, times: Times | None = None) -> Int
     )  # nothing comes between the instructions of a simulated machine
     doubtful = doubtful_ns(trace, kernel, times)
     tree = region_tree(trace, kernel, times).filter(pl.col("kind") != "partition")
-    errors = tree["share_error"]
+    errors = tree["share_noise"]  # what a record costs is in doubt on a quiet machine, too
     error = float(errors.max()) if len(errors) and not errors.null_count() else inf  # type: ignore[arg-type]
     return Interrupted(
         launches=sum(not times.standing[x.id] and not undisturbed(x) for x in launches),

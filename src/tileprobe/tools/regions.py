@@ -91,11 +91,13 @@ def _add_intervals(trace: Trace, kernel: Kernel, times: Times, rows: list[dict],
     keys = [(row["partition"], row["region"]) for row in mine]
     sure = how_sure(trace, kernel, times, keys, [row["depth"] == top for row in mine])
     doubtful = doubtful_ns(trace, kernel, times)
-    for row, error, of_whole in zip(mine, sure.total_ns.tolist(), sure.share.tolist()):
+    found = zip(mine, sure.total_ns.tolist(), sure.share.tolist(), sure.share_noise.tolist())
+    for row, error, of_whole, noise in found:
         known = isfinite(error)
         row["low_ns"] = max(0.0, row["total_ns"] - error - doubtful) if known else None
         row["high_ns"] = row["total_ns"] + error if known else None
         row["share_error"] = of_whole if isfinite(of_whole) else None
+        row["share_noise"] = noise if isfinite(noise) else None
         row["basis"] = sure.basis
 
 
@@ -170,6 +172,7 @@ SCHEMA = {
     "p95_ns": pl.Float64,
     "share": pl.Float64,
     "share_error": pl.Float64,  # half its 95 % interval
+    "share_noise": pl.Float64,  # the same without the doubt about what a record costs, which is in every run alike
     "estimate": pl.Boolean,  # stands for executions that were not recorded, or is a share of a fused stage
     "moved": pl.Float64,  # the share of its instructions that the compiler put outside of its records; null: none
     "taken_ns": pl.Float64,  # by the operating system; not in the total

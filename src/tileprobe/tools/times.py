@@ -55,6 +55,7 @@ class Sure:
 
     total_ns: np.ndarray
     share: np.ndarray
+    share_noise: np.ndarray  # of that, what comes from samples that differ: without the doubt about a record's cost
     basis: str  # what the samples were: one of BASES, or "" for none
 
 
@@ -143,9 +144,9 @@ def how_sure(trace: Trace, kernel: Kernel, times: Times, keys: Sequence[Key], to
     """Of rows of one kernel. `top` says which of them hang from nothing: shares are of their sum."""
     works = samples_of(trace, times.standing, kernel.id)
     if not works or not keys:
-        return Sure(np.full(len(keys), math.inf), np.full(len(keys), math.inf), "")
+        return Sure(*[np.full(len(keys), math.inf)] * 3, "")
     if kernel.clock.is_simulated and _all_recorded(trace, kernel, times, keys):
-        return Sure(np.zeros(len(keys)), np.zeros(len(keys)), ALL)
+        return Sure(*[np.zeros(len(keys))] * 3, ALL)
     total = _column(times, keys, "total_ns")
     whole = total[np.asarray(top, bool)].sum()
     share = total / whole if whole else np.zeros(len(keys))
@@ -162,11 +163,15 @@ def how_sure(trace: Trace, kernel: Kernel, times: Times, keys: Sequence[Key], to
     corrected, doubt = _correction(kernel, times, keys), _doubt(kernel)
     width = np.hypot(together(parts).half_width(), doubt * corrected)
     if not whole:
-        return Sure(width, np.full(len(keys), math.inf), basis if known else "")
+        return Sure(width, *[np.full(len(keys), math.inf)] * 2, basis if known else "")
     moved = doubt * (corrected - share * corrected[np.asarray(top, bool)].sum())
-    of_whole = np.hypot(together(shares).half_width(), moved) / whole
-    of_whole[np.isfinite(of_whole)] = of_whole[np.isfinite(of_whole)].clip(max=1.0)  # no share is off by more
-    return Sure(width, of_whole, basis if known else "")
+    noise = together(shares).half_width()
+    return Sure(width, _of(whole, np.hypot(noise, moved)), _of(whole, noise), basis if known else "")
+
+
+def _of(whole: float, errors: np.ndarray) -> np.ndarray:
+    """As shares, none of which is off by more than all; infinite where nothing is known."""
+    return np.where(np.isfinite(errors), (errors / whole).clip(max=1.0), math.inf)
 
 
 def _all_recorded(trace: Trace, kernel: Kernel, times: Times, keys: Sequence[Key]) -> bool:

@@ -89,7 +89,7 @@ def _copies_as_one(frame: pl.DataFrame) -> pl.DataFrame:
         first["moved"] = max(first["moved"] or 0.0, row["moved"] or 0.0) or None
         first["recorded"] = first["recorded_ns"] / first["total_ns"] if first["total_ns"] else 1.0
         first["mean_ns"] = first["total_ns"] / first["count"] if first["count"] else None
-        first["p50_ns"] = first["p95_ns"] = first["share_error"] = None
+        first["p50_ns"] = first["p95_ns"] = first["share_error"] = first["share_noise"] = None
     for row in kept:
         row["name"] = f"{row['copies']} x {row['name']}" if row["copies"] > 1 else row["name"]
     return pl.DataFrame(kept, schema={**frame.schema, "copies": pl.Int64})
