@@ -53,11 +53,11 @@ class Interrupted:
     stay, `programs` of `recorded` were interrupted, for `percent` of their time, which no figure contains. Up to
     `doubtful_percent` more was taken where it could not be told from the kernel's own time: it moves no share by more
     than `doubtful_points`. Nothing of that is `known` where the system does not say how long threads waited; then
-    `outliers` programs took far longer than is usual. `error_points` is half the widest 95 % interval of a share, as far as
-    launches differ; infinite where there is none. On a `busy` machine (the share of launches that had to wait) caches are cold even
-    where nothing is taken: `drift_points` is how far a share in the quickest launches is from that in all. The loop
-    `stretched_in` took `stretched` times as long as its recorded iterations say, by their number: those without a
-    record are not like them."""
+    `outliers` programs took far longer than is usual. `error_points` is half the widest 95 % interval of a share, as
+    far as launches differ; infinite where there is none. On a `busy` machine (the share of launches that had to wait)
+    caches are cold even where nothing is taken: `drift_points` is how far a share in the quickest launches is from that
+    in all. The loop `stretched_in` took `stretched` times as long as its recorded iterations say, by their number:
+    those without a record are not like them."""
 
     launches: int
     programs: int
