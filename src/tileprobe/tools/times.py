@@ -55,7 +55,9 @@ class Sure:
 
     total_ns: np.ndarray
     share: np.ndarray
-    share_noise: np.ndarray  # of that, what comes from samples that differ: without the doubt about a record's cost
+    share_noise: (
+        np.ndarray
+    )  # of that, what comes from samples that differ: without the doubt about a record's cost
     basis: str  # what the samples were: one of BASES, or "" for none
 
 
