@@ -145,10 +145,12 @@ def _quantiles(trace: Trace, timed: pl.LazyFrame, standing: dict[int, float]) ->
 def how_sure(trace: Trace, kernel: Kernel, times: Times, keys: Sequence[Key], top: Sequence[bool]) -> Sure:
     """Of rows of one kernel. `top` says which of them hang from nothing: shares are of their sum."""
     works = samples_of(trace, times.standing, kernel.id)
+    unknown = np.full(len(keys), math.inf)
     if not works or not keys:
-        return Sure(*[np.full(len(keys), math.inf)] * 3, "")
+        return Sure(unknown, unknown, unknown, "")
     if kernel.clock.is_simulated and _all_recorded(trace, kernel, times, keys):
-        return Sure(*[np.zeros(len(keys))] * 3, ALL)
+        none = np.zeros(len(keys))
+        return Sure(none, none, none, ALL)
     total = _column(times, keys, "total_ns")
     whole = total[np.asarray(top, bool)].sum()
     share = total / whole if whole else np.zeros(len(keys))
@@ -165,7 +167,7 @@ def how_sure(trace: Trace, kernel: Kernel, times: Times, keys: Sequence[Key], to
     corrected, doubt = _correction(kernel, times, keys), _doubt(kernel)
     width = np.hypot(together(parts).half_width(), doubt * corrected)
     if not whole:
-        return Sure(width, *[np.full(len(keys), math.inf)] * 2, basis if known else "")
+        return Sure(width, unknown, unknown, basis if known else "")
     moved = doubt * (corrected - share * corrected[np.asarray(top, bool)].sum())
     noise = together(shares).half_width()
     return Sure(width, _of(whole, np.hypot(noise, moved)), _of(whole, noise), basis if known else "")
