@@ -56,7 +56,7 @@ def measure(kernel: Kernel, machine: str) -> dict[str, Any]:
         "sides": sides,
         "added": added,
         "own": len(code.own),
-        "a_record_in_a_loop": a_record_in_a_loop(code, read_code(plain), looped),
+        "a_record_in_a_loop": a_record_in_a_loop(code, looped),
         "lost": lost_records(code, ours.records),
         "of_proton": added["ours"] / added["proton shared"] if added.get("proton shared") else None,
     }

@@ -53,6 +53,8 @@ class Gpu:
             self.program, self.scratch_used, self.streams = program, 0, 1
             self.shared, self.shared_used = np.full(SHARED_BYTES // 8, OLD, np.uint64), 64
             block = kernel.regions[0].blocks[0]
+            module = kernel.parent_op()
+            self.threads = attr_value(module, "ttg.num-warps") * attr_value(module, "ttg.threads-per-warp")
             sizes = [self.arguments.get(n, 512) for n in range(len(block.args))]
             values = {a: n if str(a.type) in ("i32", "i64") else None for a, n in zip(block.args, sizes)}
             self._region(kernel.regions[0], values, 0, ())
@@ -154,31 +156,46 @@ class Gpu:
 
     def _amd(self, op: Operation, name: str, held: list, values: dict, stream: int, around: tuple) -> bool:
         """Records in AMD's terms: buffer stores that the hardware drops when they are out of bounds, intrinsics."""
-        if name == "amdg.buffer_store":
-            word, base, place = map(np.ravel, held)  # two words of a thread are stored one after the other
-            size = 4 if "xi32" in str(op.operands[0].type) else 8  # half words have zero above them
-            far = np.atleast_1d(place).astype(np.uint64) * np.uint64(size) & np.uint64(0xFFFFFFFF)
-            self._store(far < 2**31 - 2, base + far.astype(np.int64), word)
-        elif name == "tt.join":
-            values[op.results[0]] = np.stack([np.broadcast_to(v, _threads(op)) for v in held], axis=-1)
-        elif name in ("tt.int_to_ptr", "tt.bitcast"):
+        if name == "llvm.mlir.poison":
+            values[op.results[0]] = []
+        elif name == "llvm.insertelement":  # vectors are lists, filled from the front
+            assert held[2] == len(held[0])
+            values[op.results[0]] = [*held[0], held[1]]
+        elif name in ("tt.int_to_ptr", "llvm.bitcast") or (name == "llvm.inline_asm" and op.results):
             values[op.results[0]] = held[0]
+        elif name == "llvm.inline_asm":
+            assert attr_value(op, "asm_string").startswith(";")  # nothing but a comment
         elif name == "tt.load" and held[0] is not None:  # of the table; what a kernel loads is not known
             values[op.results[0]] = int(self.table.view(np.int64).reshape(-1)[(held[0] - SCRATCH) // 8])
         elif name == "llvm.call_intrinsic":
             intrinsic = attr_value(op, "intrin")
+            if intrinsic == "llvm.amdgcn.raw.buffer.store":
+                self._buffer_store(op, *held)
             if intrinsic == "llvm.readcyclecounter":
                 self.clock += self.tick
                 where = _record(op)
                 if where is not None:
                     self.passed.append(Passed(where - 1, stream, around, self.clock, self.program))
-            found = {"llvm.readcyclecounter": self.clock, "llvm.readsteadycounter": self.clock // 32 * 32}
+            found = {
+                "llvm.readcyclecounter": self.clock,
+                "llvm.readsteadycounter": self.clock // 32 * 32,
+                "llvm.amdgcn.workitem.id.x": np.arange(self.threads, dtype=np.int64),
+            }
             if op.results:
                 values[op.results[0]] = found.get(intrinsic, 5)  # a part of the unit's number
                 self.unit = 5 << 7 | 5 << 4 | 5
         else:
             return False
         return True
+
+    def _buffer_store(self, op: Operation, words: Any, buffer: list, at: Any, far: int, policy: int) -> None:
+        """Words of each thread one after the other. What all threads share is not held against the buffer's size."""
+        low, high, size, _ = buffer
+        assert high < 1 << 16
+        at = np.broadcast_to(at, self.threads).astype(np.uint64) & np.uint64(0xFFFFFFFF)
+        place = (low & 0xFFFFFFFF) + (high << 32) + at.astype(np.int64) + int(far)
+        for n, word in enumerate(words if isinstance(words, list) else [words]):
+            self._store(at < size, place + 8 * n, np.broadcast_to(word, self.threads))
 
     # -- assembly --------------------------------------------------------------------------------------------
 
@@ -269,11 +286,6 @@ class Gpu:
             assert place % 8 == 0
             assert 0 <= place < flat.nbytes, f"a record outside of the buffer, at {place}"
             flat[place // 8] = value[n]
-
-
-def _threads(op: Operation) -> int:
-    """How many threads an op is run by."""
-    return int(re.match(r"tensor<(\d+)x", str(op.results[0].type))[1])
 
 
 def _record(op: Operation) -> int | None:

@@ -77,11 +77,26 @@ def two_products(x, y, z, out, k):
     tl.store(out + at, total)
 
 
+@triton.jit
+def either_way(x, out, n, which, BLOCK: tl.constexpr):
+    """A loop in each of two branches."""
+    i = tl.arange(0, BLOCK)
+    total = tl.zeros([BLOCK], tl.float32)
+    if which > 0:
+        for step in range(n):
+            total += tl.load(x + step * BLOCK + i)
+    else:
+        for step in range(n):
+            total += tl.exp(tl.load(x + step * BLOCK + i))
+    tl.store(out + i, total)
+
+
 _TILES = "*fp16 *fp16 *fp16 i32 i32 i32"
 CASES = [
     Case(copied_ahead, "*fp32 *fp32 *fp32 i32", targets=("sm80",)),
     Case(two_products, "*fp16 *fp16 *fp16 *fp32 i32", targets=("gfx942",)),
     Case(nested_loops, "*fp32 *fp32 i32 i32", {"BLOCK": 128}),
+    Case(either_way, "*fp32 *fp32 i32 i32", {"BLOCK": 128}),
     Case(tile_by_tile, _TILES, {"SPECIALIZE": False}, targets=("sm90", "sm100")),
     Case(tile_by_tile, _TILES, {"SPECIALIZE": True}, targets=("sm90",), label="tile_by_tile_specialised"),
 ]

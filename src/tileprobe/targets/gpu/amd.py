@@ -15,8 +15,10 @@ from dataclasses import replace
 from xdsl.dialects.builtin import i64
 from xdsl.ir import SSAValue
 
+from tileprobe.ir.accessors import op_name
 from tileprobe.ir.layout import BEGIN, EPOCH, GLOBAL_BEGIN, GLOBAL_END, UNIT, Layout
 from tileprobe.ir.reader import parse_type
+from tileprobe.targets.gpu.amd_buffer import call, descriptor, store
 from tileprobe.targets.gpu.emit import Emitter
 from tileprobe.targets.gpu.isa import Frame, Reading
 
@@ -26,11 +28,11 @@ _CROSSES, _CROSSES_RDNA = 0, 2
 # Records that are stored at once. Each holds two scalar registers until then (RDNA: one), of which there are about a
 # hundred. RDNA's clock is not waited for, and two are enough to hide a move behind a clock.
 _TOGETHER, _TOGETHER_RDNA = 8, 2
-# Words behind the end of every buffer: Triton's buffers have 2^31 - 2 bytes. Offsets of records are added to it, and
-# nothing wraps round below 2^32.
-_NOWHERE = 2**28
+# Behind the end of every buffer, in bytes. Offsets of records are added to it, and nothing wraps round below 2^32.
+_NOWHERE = -(2**31)
 # Behind every work group's shared memory, in bytes; never used as an address (`_within`).
 _NOWHERE_SHARED = 2**20
+_COMMENT = 'asm_string = "; {}", constraints = "", has_side_effects'
 # Hardware registers that name a compute unit, (register, first bit, bits), the finest last.
 _UNITS = {
     "gfx9": ((20, 0, 4), (4, 13, 3), (4, 8, 4)),  # XCC_ID; HW_ID: shader engine, compute unit
@@ -53,8 +55,12 @@ class Amd:
 
         HipTarget.capabilities.check(layout, HipTarget.name)
 
+    def thread(self, emit: Emitter) -> SSAValue:
+        """A scalar as Triton sees it, so that records are no tensors: LLVM knows that threads differ."""
+        return call(emit, "llvm.amdgcn.workitem.id.x", [], "i32")
+
     def reach(self, frame: Frame) -> int:
-        return 2**16 - 1 if frame.shared else 2**31 - 1  # of buffers LLVM splits what does not fit
+        return 2**16 - 1 if frame.shared else 2**12 - 1
 
     def table(self, emit: Emitter, address: SSAValue, word: int) -> list[SSAValue]:
         """Two 64-bit words from an even one on."""
@@ -67,36 +73,40 @@ class Amd:
         return found
 
     def block(self, emit: Emitter, address: SSAValue, by: SSAValue, far: SSAValue | None) -> Frame:
-        base = emit.value("tt.int_to_ptr", [address], parse_type("!tt.ptr<i64>"))
-        none = emit.constant(0)
-        words = none if far is None else emit.binary("arith.divui", far, emit.constant(8))
-        return self.only(emit, Frame(emit.each(words), base), by)
+        base = descriptor(emit, address, rdna=self.narrow)
+        return self.only(emit, Frame(emit.constant(0) if far is None else far, base), by)
 
     def shared_block(
         self, emit: Emitter, address: SSAValue, by: SSAValue, far: SSAValue | None, bin: SSAValue
     ) -> Frame:
-        at = emit.each(address if far is None else emit.add(address, far))
+        at = address if far is None else emit.add(address, far)
         return self.only(emit, Frame(at, shared=True, bin=bin), by)
 
     def onward(self, emit: Emitter, frame: Frame, number: SSAValue, pace: int) -> Frame:
         if frame.shared:
-            far = emit.mul(emit.cast(number, 32), emit.constant(pace))
-            return replace(frame, at=emit.add(frame.at, far))
-        far = emit.mul(emit.cast(number, 32), emit.constant(pace // 8))
-        return Frame(emit.add(frame.at, far), frame.base)
+            return self.apart(emit, frame, number, pace)
+        far = emit.mul(emit.cast(number, 32), emit.constant(pace))
+        return self.along(frame, far if frame.far is None else emit.add(frame.far, far))
+
+    def apart(self, emit: Emitter, frame: Frame, number: SSAValue, pace: int) -> Frame:
+        far = emit.mul(emit.cast(number, 32), emit.constant(pace))
+        return replace(frame, at=emit.add(frame.at, far))
+
+    def along(self, frame: Frame, far: SSAValue) -> Frame:
+        return replace(frame, far=far)
 
     def only(self, emit: Emitter, frame: Frame, hit: SSAValue) -> Frame:
-        away = emit.each(emit.constant(_NOWHERE_SHARED if frame.shared else _NOWHERE))
+        away = emit.constant(_NOWHERE_SHARED if frame.shared else _NOWHERE)
         return replace(frame, at=emit.select(hit, frame.at, away))
 
     def header(self, emit: Emitter, frame: Frame, by: SSAValue, epoch: SSAValue) -> None:
         self.put(emit, frame, by, 8 * EPOCH, epoch)
         self.put(emit, frame, by, 8 * UNIT, self._unit(emit))
-        self.put(emit, frame, by, 8 * GLOBAL_BEGIN, _call(emit, "llvm.readsteadycounter", [], "i64"))
-        self.put(emit, frame, by, 8 * BEGIN, _call(emit, "llvm.readcyclecounter", [], "i64"))
+        self.put(emit, frame, by, 8 * GLOBAL_BEGIN, call(emit, "llvm.readsteadycounter", [], "i64"))
+        self.put(emit, frame, by, 8 * BEGIN, call(emit, "llvm.readcyclecounter", [], "i64"))
 
     def end(self, emit: Emitter, frame: Frame, by: SSAValue) -> None:
-        self.put(emit, frame, by, 8 * GLOBAL_END, _call(emit, "llvm.readsteadycounter", [], "i64"))
+        self.put(emit, frame, by, 8 * GLOBAL_END, call(emit, "llvm.readsteadycounter", [], "i64"))
 
     def stamp(
         self, emit: Emitter, frame: Frame, by: SSAValue, offset: int, epoch: SSAValue, bits: int
@@ -106,9 +116,15 @@ class Amd:
 
     def clock(self, emit: Emitter) -> SSAValue:
         stays = [emit.constant(_CROSSES_RDNA if self.narrow else _CROSSES)]
-        _call(emit, "llvm.amdgcn.sched.barrier", stays)
-        ticks = _call(emit, "llvm.readcyclecounter", [], "i64")
-        _call(emit, "llvm.amdgcn.sched.barrier", stays)
+        around = emit.block.parent_op()
+        marked = around is not None and op_name(around) == "scf.if"
+        if marked:  # or the clocks with which both branches begin or end would become one
+            emit.op("llvm.inline_asm", [], [], _COMMENT.format(emit.own_name()))
+        call(emit, "llvm.amdgcn.sched.barrier", stays)
+        ticks = call(emit, "llvm.readcyclecounter", [], "i64")
+        call(emit, "llvm.amdgcn.sched.barrier", stays)
+        if marked:
+            emit.op("llvm.inline_asm", [], [], _COMMENT.format(emit.own_name()))
         return ticks
 
     def keep(
@@ -119,7 +135,8 @@ class Amd:
         while left:
             first, at = left[0], emit.at(left[0].where)
             if self.narrow and bits == 64 and not first.frame.shared:
-                self._put_low(at, first.frame, first.offset, at.cast(first.ticks, 32))
+                # The other half is zero, and is before: one register less.
+                self.put(at, first.frame, by, first.offset, at.cast(first.ticks, 32))
             elif len(left) > 1 and first.beside(left[1]):
                 second = left.pop(1)
                 other = emit.at(second.where)
@@ -130,48 +147,35 @@ class Amd:
             left.pop(0)
 
     def put(self, emit: Emitter, frame: Frame, by: SSAValue, offset: int, word: SSAValue) -> None:
-        """A 64-bit word in its place; who does not store is somewhere else already."""
+        """A word in its place; who does not store is somewhere else already."""
         if frame.shared:
             text = f"ds_write_b64 $1, $2 offset:{offset}"
-            emit.assembly(text, "=v,v,v", [_within(emit, frame, offset), word], ["i32"])
+            emit.scalar_assembly(text, "=v,v,v", [_within(emit, frame, offset), word], ["i32"])
             return
         assert frame.base is not None
-        place = emit.add(frame.at, emit.constant(offset // 8))
-        shape = "contiguity = 1 : i32, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>"
-        emit.op("amdg.buffer_store", [emit.each(word), frame.base, place], [], shape)
+        store(emit, [word], frame.base, emit.add(frame.at, emit.constant(offset)), frame.far)
 
     def _put_two(self, emit: Emitter, frame: Frame, offset: int, words: list[SSAValue]) -> None:
         """Two 64-bit words side by side."""
         assert frame.base is not None
-        place = emit.add(frame.at, emit.constant(offset // 8))
-        both = emit.join(*(_moved(emit, word) for word in words))
-        places = emit.join(place, emit.add(place, emit.constant(1)))
-        shape = "contiguity = 2 : i32, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>"
-        emit.op("amdg.buffer_store", [both, frame.base, places], [], shape)
-
-    def _put_low(self, emit: Emitter, frame: Frame, offset: int, word: SSAValue) -> None:
-        """The low half of a word whose other half is zero, and is before: one register less."""
-        assert frame.base is not None
-        base = emit.value("tt.bitcast", [frame.base], parse_type("!tt.ptr<i32>"))
-        place = emit.mul(emit.add(frame.at, emit.constant(offset // 8)), emit.constant(2))
-        shape = "contiguity = 1 : i32, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>"
-        emit.op("amdg.buffer_store", [emit.each(word), base, place], [], shape)
+        both = [_moved(emit, word) for word in words]
+        store(emit, both, frame.base, emit.add(frame.at, emit.constant(offset)), frame.far)
 
     def fetch(self, emit: Emitter, frame: Frame, by: SSAValue) -> SSAValue:
         # Assembly is separated by ends of lines; LLVM does not know that there is something to wait for.
         text = "ds_read_b64 $0, $1\\0As_waitcnt lgkmcnt(0)"
-        return emit.assembly(text, "=&v,v", [_within(emit, frame, 0)], ["i64"])[0]
+        return emit.scalar_assembly(text, "=&v,v", [_within(emit, frame, 0)], ["i64"])[0]
 
     def settle(self, emit: Emitter) -> None:
         """A wave runs in step and its accesses to shared memory are done in order: nothing may be moved over this."""
-        _call(emit, "llvm.amdgcn.sched.barrier", [emit.constant(_CROSSES)])
+        call(emit, "llvm.amdgcn.sched.barrier", [emit.constant(_CROSSES)])
 
     def _unit(self, emit: Emitter) -> SSAValue:
         """The number of the compute unit, made of the parts that contain it."""
         unit = emit.constant(0)
         for register, first, bits in _UNITS.get(self.arch[:5], _UNITS["gfx9"]):
             which = emit.constant(register | first << 6 | (bits - 1) << 11)
-            part = _call(emit, "llvm.amdgcn.s.getreg", [which], "i32")
+            part = call(emit, "llvm.amdgcn.s.getreg", [which], "i32")
             unit = emit.binary("arith.ori", emit.binary("arith.shli", unit, emit.constant(bits)), part)
         return emit.cast(unit, 64, signed=False)
 
@@ -185,7 +189,7 @@ def _within(emit: Emitter, frame: Frame, offset: int) -> SSAValue:
 
 def _moved(emit: Emitter, word: SSAValue) -> SSAValue:
     """A word in vector registers by one instruction; LLVM takes two where four registers are to lie side by side."""
-    return emit.assembly("v_mov_b64 $0, $1", "=v,s", [word], ["i64"], pure=True)[0]
+    return emit.scalar_assembly("v_mov_b64 $0, $1", "=v,s", [word], ["i64"], pure=True)[0]
 
 
 def _word(emit: Emitter, ticks: SSAValue, epoch: SSAValue, bits: int) -> SSAValue:
@@ -195,11 +199,3 @@ def _word(emit: Emitter, ticks: SSAValue, epoch: SSAValue, bits: int) -> SSAValu
     low = emit.cast(emit.cast(ticks, 32), 64, signed=False)
     high = emit.binary("arith.shli", emit.cast(epoch, 64, signed=False), emit.constant(32, "i64"))
     return emit.binary("arith.ori", high, low)
-
-
-def _call(emit: Emitter, name: str, operands: Sequence[SSAValue], result: str = "") -> SSAValue:
-    """An intrinsic of LLVM's; what has no result gives its operand back."""
-    sizes = f"op_bundle_sizes = array<i32>, operandSegmentSizes = array<i32: {len(operands)}, 0>"
-    how = f'fastmathFlags = #llvm.fastmath<none>, intrin = "{name}", {sizes}'
-    made = emit.op("llvm.call_intrinsic", operands, [parse_type(result)] if result else [], how)
-    return made.results[0] if result else operands[0]

@@ -90,15 +90,20 @@ class Carried:
 
     # -- frames ----------------------------------------------------------------------------------------------
 
-    def frame_number(self, moves: SSAValue | None, turns: int = 0) -> SSAValue:
+    def frame_number(
+        self, moves: SSAValue | None, turns: int = 0, first: SSAValue | None = None, step: int = 1
+    ) -> SSAValue:
         """The number of the iteration's frame: it goes on with every iteration, or with those that `moves` says; with
         `turns` frames are used again when so many are full. The number is carried, not an address: one multiplication
-        then gives an address whose halves lie side by side, as a store needs them."""
-        number, behind = self.value(self.before.constant(0)), self.behind
-        following = behind.add(number, behind.constant(1))
+        then gives an address whose halves lie side by side, as a store needs them. Where that is not so it can be
+        bytes from `first` on, with a `step` from one frame to the next."""
+        first = self.before.constant(0) if first is None else first
+        number, behind = self.value(first), self.behind
+        following = behind.add(number, behind.constant(step))
         if turns:
-            full = behind.compare("eq", following, behind.constant(turns))
-            following = behind.select(full, behind.constant(0), following)
+            end = self.before.add(first, self.before.constant(turns * step))
+            full = behind.compare("eq", following, end)
+            following = behind.select(full, first, following)
         self.turn(number, following if moves is None else behind.select(moves, following, number))
         return number
 

@@ -53,15 +53,6 @@ class Threads:
         zeros = ", ".join([f"[{', '.join(['0'] * rank)}]"] * (self.ctas.bit_length() - 1))
         return f", CGALayout = [{zeros}]" if zeros else ""
 
-    def pairs_of(self, element: str) -> Attribute:
-        """The same with two elements for each thread."""
-        parts = (
-            f"sizePerThread = [1, 2], threadsPerWarp = [{self.warp_size}, 1], warpsPerCTA = [{self.warps}, 1]"
-        )
-        return parse_type(
-            f"tensor<{self.count}x2x{element}, #ttg.blocked<{{{parts}, order = [1, 0]{self.alike(2)}}}>>"
-        )
-
 
 def location(file: str, line: int = 1, column: int = 1) -> LocationAttr:
     """A location that reaches the machine code: Triton keeps the file of what is called only."""
@@ -78,6 +69,12 @@ class Emitter:
     def at(self, where: LocationAttr) -> Emitter:
         """The same place under another location."""
         return Emitter(self.block, self.before, self.threads, where)
+
+    def own_name(self) -> str:
+        """A name for what is used by nothing else, after the record: where two places have the same records at the same
+        places of their blocks LLVM would make one piece of code of both."""
+        where = self.where.callee if isinstance(self.where, CallSiteLoc) else self.where
+        return f"record{where.line.data}" if isinstance(where, FileLineColLoc) else "record"
 
     def op(
         self, name: str, operands: Sequence[SSAValue], results: Sequence[Attribute], properties: str = ""
@@ -166,11 +163,6 @@ class Emitter:
             return self.each(left), self.each(right)
         return left, right
 
-    def join(self, left: SSAValue, right: SSAValue) -> SSAValue:
-        """Two values of each thread as one that has both."""
-        held = str(left.type.element_type)  # type: ignore[union-attr]
-        return self.value("tt.join", [left, right], self.threads.pairs_of(held))
-
     # -- control flow ----------------------------------------------------------------------------------------
 
     def repeat(self, count: SSAValue, body: Callable[[Emitter, SSAValue], None]) -> None:
@@ -228,6 +220,14 @@ class Emitter:
         self.op("ttg.local_dealloc", [held], [])
 
     def assembly(
+        self, text: str, constraints: str, operands: Sequence[SSAValue], results: Sequence[str]
+    ) -> list[SSAValue]:
+        """Assembly that every thread runs, each with values of its own; it stays where it is, unless it is `pure`."""
+        kinds = [self.threads.of(kind) for kind in results]
+        held = [self.each(operand) for operand in operands]
+        return self._assembly(text, constraints, held, kinds, pure=False)
+
+    def scalar_assembly(
         self,
         text: str,
         constraints: str,
@@ -236,16 +236,8 @@ class Emitter:
         *,
         pure: bool = False,
     ) -> list[SSAValue]:
-        """Assembly that every thread runs, each with values of its own; it stays where it is, or is `pure`."""
-        kinds = [self.threads.of(kind) for kind in results]
-        held = [self.each(operand) for operand in operands]
-        return self._assembly(text, constraints, held, kinds, pure=pure)
-
-    def scalar_assembly(
-        self, text: str, constraints: str, operands: Sequence[SSAValue], results: Sequence[str]
-    ) -> list[SSAValue]:
-        """The same where the values are those of all threads."""
-        return self._assembly(text, constraints, operands, [parse_type(kind) for kind in results], pure=False)
+        """The same where the values are those of all threads, or Triton takes them for that."""
+        return self._assembly(text, constraints, operands, [parse_type(kind) for kind in results], pure=pure)
 
     def _assembly(
         self,

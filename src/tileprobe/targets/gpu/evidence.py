@@ -40,7 +40,7 @@ def evidence(plain: Any, pipeline: str, *, proton: bool = True) -> dict[str, Any
         "name": plain.metadata.name,
         "target": f"{target.backend}:{target.arch}",
         "plain": before | _more(plain),
-        "probed": None if made is None else _probed(made, before, read_code(plain)) | {"thinned": thinned},
+        "probed": None if made is None else _probed(made, before) | {"thinned": thinned},
         "proton": theirs,
         "notes": [] if made is None else [*made.notes, *said],
     }
@@ -119,7 +119,7 @@ def _more(kernel: Any) -> Side:
     }
 
 
-def _probed(made: Probed, before: Side, plain: Code) -> Side:
+def _probed(made: Probed, before: Side) -> Side:
     code = read_code(made.kernel)
     looped = {slot.id for slot in made.layout.slots if slot.loops}
     found = side(made.kernel)
@@ -128,7 +128,7 @@ def _probed(made: Probed, before: Side, plain: Code) -> Side:
         "records": len(made.records),
         "own_instructions": len(code.own),
         "added_instructions": found["instructions"] - before["instructions"],
-        "instructions_a_record_in_a_loop": a_record_in_a_loop(code, plain, looped),
+        "instructions_a_record_in_a_loop": a_record_in_a_loop(code, looped),
         "lost_records": lost_records(code, made.records),
         "moved": [dict(row) for row in dict.fromkeys(_row(each) for each in moved)],
     }

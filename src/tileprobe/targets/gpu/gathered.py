@@ -11,9 +11,11 @@ from itertools import groupby
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block
 
-from tileprobe.ir.record import ClockOp, SlotOp, StoreOp
+from tileprobe.ir.accessors import op_name
+from tileprobe.ir.record import ClockOp, SlotOp, StoreOp, TripOp
 
 Group = tuple[StoreOp, ...]
+_LOOPS = ("scf.for", "scf.while")
 
 
 def gathered(module: ModuleOp, most: int) -> dict[StoreOp, Group]:
@@ -24,16 +26,28 @@ def gathered(module: ModuleOp, most: int) -> dict[StoreOp, Group]:
 
 
 def _runs(block: Block) -> list[Group]:
-    """Records between which a block does nothing but go on."""
+    """Records of a block that may be stored at the same place: those of one iteration. What lies between may have
+    branches, in a loop also loops of its own, whose records are stored there; a clock that is held over it takes two
+    scalar registers. Records outside of all loops are few, and are not held through the kernel's longest part."""
+    inside = _within_a_loop(block)
     runs: list[list[StoreOp]] = [[]]
     for op in block.ops:
         if isinstance(op, StoreOp):
             if runs[-1] and _frame(runs[-1][-1]) != _frame(op):
                 runs.append([])
             runs[-1].append(op)
-        elif op.regions or (op.name.startswith("record.") and not isinstance(op, (SlotOp, ClockOp))):
+        elif (op.name.startswith("record.") and not isinstance(op, (SlotOp, ClockOp, TripOp))) or (
+            not inside and any(op_name(inner) in _LOOPS for inner in op.walk())
+        ):
             runs.append([])
     return [tuple(run) for run in runs if run]
+
+
+def _within_a_loop(block: Block) -> bool:
+    op = block.parent_op()
+    while op is not None and op_name(op) not in _LOOPS:
+        op = op.parent_op()
+    return op is not None
 
 
 def _frame(record: StoreOp) -> object:

@@ -17,11 +17,14 @@ from tileprobe.targets.gpu.table import WORD
 
 @dataclass(frozen=True)
 class Frame:
-    """Where the records of an iteration lie: an address of each thread, or words from a `base` that all share. In
-    `shared` memory it is an address of 32 bits, and `bin` that of the word behind all records."""
+    """Where the records of an iteration lie: an address of each thread, or bytes from a `base` that all share, and
+    `far` further on, the same for all. In `shared` memory it is an address of 32 bits, and `bin` that of the word
+    behind all records. It is `first` bytes into the block, so that is to be taken off from offsets."""
 
     at: SSAValue
     base: SSAValue | None = None
+    far: SSAValue | None = None
+    first: int = 0
     shared: bool = False
     bin: SSAValue | None = None
 
@@ -42,6 +45,10 @@ class Reading:
 
 class Isa(Protocol):
     """The instructions of records. `by` is an i1 of each thread: whether it stores; offsets are bytes."""
+
+    def thread(self, emit: Emitter) -> SSAValue:
+        """The number of each thread in its stream, an i32."""
+        ...
 
     def reach(self, frame: Frame) -> int:
         """The largest offset from a frame that an instruction can have."""
@@ -66,7 +73,11 @@ class Isa(Protocol):
         ...
 
     def onward(self, emit: Emitter, frame: Frame, number: SSAValue, pace: int) -> Frame:
-        """The frame that is `number` times `pace` bytes on."""
+        """The frame that is `number` times `pace` bytes on, the same for all threads."""
+        ...
+
+    def apart(self, emit: Emitter, frame: Frame, number: SSAValue, pace: int) -> Frame:
+        """The same where each thread has a number of its own."""
         ...
 
     def only(self, emit: Emitter, frame: Frame, hit: SSAValue) -> Frame:
@@ -98,6 +109,15 @@ class Isa(Protocol):
 
     def settle(self, emit: Emitter) -> None:
         """From here on the threads of a warp see what others of it stored."""
+        ...
+
+
+@runtime_checkable
+class Paces(Isa, Protocol):
+    """An instruction set in which a store adds a number that all threads share: loops carry that, in bytes."""
+
+    def along(self, frame: Frame, far: SSAValue) -> Frame:
+        """The frame that is so many bytes on."""
         ...
 
 

@@ -135,27 +135,12 @@ def record_cost(code: Code) -> dict[int, int]:
     return {slot: -(-whole[slot] // clocks[slot]) for slot in whole if clocks[slot]}
 
 
-def a_record_in_a_loop(code: Code, plain: Code, looped: Container[int]) -> float | None:
-    """How many instructions a record takes on average, of the slots in loops. Copies that no record is made of may have
-    its line; whoever they belong to, those that loops have more of than without probes are records' as well."""
+def a_record_in_a_loop(code: Code, looped: Container[int]) -> float | None:
+    """How many instructions a record takes on average, of the slots in loops, copies included that it needs."""
+    from tileprobe.targets.gpu.copies import copies_of_records
+
     costs = [cost for slot, cost in record_cost(code).items() if slot in looped]
-    more = max(0, _copies_in_loops(code) - _copies_in_loops(plain))
-    return (sum(costs) + more) / len(costs) if costs else None
-
-
-def _copies_in_loops(code: Code) -> int:
-    return sum(op.copies and _comes_back(code, n) for n, op in enumerate(code.instructions))
-
-
-def _comes_back(code: Code, start: int) -> bool:
-    """Whether an instruction may be run again after itself."""
-    seen: set[int] = set()
-    left = [start] if code.following else []
-    while left:
-        new = set(code.following[left.pop()]) - seen
-        seen |= new
-        left += new
-    return start in seen
+    return (sum(costs) + copies_of_records(code)) / len(costs) if costs else None
 
 
 def placed(code: Code, sites: Sequence[Site]) -> list[Placed]:

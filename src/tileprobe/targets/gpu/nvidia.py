@@ -7,7 +7,6 @@ same place; the clock is read by all threads, since a predicate on it costs more
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import CallSiteLoc, FileLineColLoc
 from xdsl.ir import SSAValue
 
 from tileprobe.ir.layout import BEGIN, EPOCH, GLOBAL_BEGIN, GLOBAL_END, UNIT, Layout
@@ -33,6 +32,9 @@ class Nvidia:
         from tileprobe.targets.gpu.target import CudaTarget
 
         CudaTarget.capabilities.check(layout, CudaTarget.name)
+
+    def thread(self, emit: Emitter) -> SSAValue:
+        return emit.thread()
 
     def reach(self, frame: Frame) -> int:
         return 2**23 - 1  # 24 bits with a sign
@@ -67,6 +69,9 @@ class Nvidia:
         far = emit.mul(emit.cast(number, 64, signed=False), emit.constant(pace, "i64"))
         return Frame(emit.add(frame.at, far))
 
+    def apart(self, emit: Emitter, frame: Frame, number: SSAValue, pace: int) -> Frame:
+        return self.onward(emit, frame, number, pace)
+
     def only(self, emit: Emitter, frame: Frame, hit: SSAValue) -> Frame:
         return frame  # stores are predicated
 
@@ -92,7 +97,7 @@ class Nvidia:
         emit.assembly(text, "=r,l,r,l,l,l", [frame.at, _number(emit, by), epoch, *begun], ["i32"])
 
     def clock_now(self, emit: Emitter) -> SSAValue:
-        text = f"{{ .reg .b64 {_own_name(emit)}; mov.u64 $0, %clock64; }}"
+        text = f"{{ .reg .b64 {emit.own_name()}; mov.u64 $0, %clock64; }}"
         return emit.assembly(text, "=l,r", [emit.thread()], ["i64"])[0]
 
     def late(
@@ -122,12 +127,12 @@ class Nvidia:
         """A clock in its place."""
         store, kind = _store(frame)
         if bits == 64:
-            text = f"""{{ .reg .pred by; .reg .b64 t, {_own_name(emit)}; {_BY} mov.u64 t, %clock64;
+            text = f"""{{ .reg .pred by; .reg .b64 t, {emit.own_name()}; {_BY} mov.u64 t, %clock64;
                 @by {store}.b64 [$1+{offset}], t; }}"""
             emit.assembly(text, f"=r,{kind},r", [frame.at, _number(emit, by)], ["i32"])
             return
         # `%clock` has a slower way through the uniform registers than the low half of `%clock64`.
-        text = f"""{{ .reg .pred by; .reg .b32 low, high; .reg .b64 t, {_own_name(emit)}; {_BY} mov.u64 t, %clock64;
+        text = f"""{{ .reg .pred by; .reg .b32 low, high; .reg .b64 t, {emit.own_name()}; {_BY} mov.u64 t, %clock64;
             mov.b64 {{low, high}}, t; mov.b64 t, {{low, $3}}; @by {store}.b64 [$1+{offset}], t; }}"""
         emit.assembly(text, f"=r,{kind},r,r", [frame.at, _number(emit, by), epoch], ["i32"])
 
@@ -150,13 +155,6 @@ class Nvidia:
 def _store(frame: Frame) -> tuple[str, str]:
     """How it is stored to a frame, and what an address is in assembly."""
     return (_SHARED_STORE, "r") if frame.shared else (_STORE, "l")
-
-
-def _own_name(emit: Emitter) -> str:
-    """A register that is not used, named after the record: partitions that are alike have the same records at the same
-    places of their blocks, and LLVM would make one piece of code of both."""
-    where = emit.where.callee if isinstance(emit.where, CallSiteLoc) else emit.where
-    return f"record{where.line.data}" if isinstance(where, FileLineColLoc) else "record"
 
 
 def _number(emit: Emitter, by: SSAValue) -> SSAValue:

@@ -50,7 +50,7 @@ class SharedBuffer:
         """Bytes to the memory of each thread's instance, which has so many words."""
         if self.layout.streams[self.stream].in_a_cta == 1:
             return None
-        instance = emit.binary("arith.divui", emit.thread(), emit.constant(self.part))
+        instance = emit.binary("arith.divui", self.isa.thread(emit), emit.constant(self.part))
         return emit.mul(instance, emit.constant(WORD * words))
 
     def frame(self, emit: Emitter, by: SSAValue) -> Frame:
@@ -68,7 +68,7 @@ class SharedBuffer:
 
         def one(inside: Emitter, word: SSAValue, within: SSAValue) -> None:
             by = inside.both(speaks, within)
-            at = self.isa.only(inside, self.isa.onward(inside, frame, word, WORD), by)
+            at = self.isa.only(inside, self.isa.apart(inside, frame, word, WORD), by)
             self.isa.put(inside, at, by, 0, inside.constant(0, "i64"))
 
         self._each(emit, lane, emit.constant(words), one)
@@ -98,8 +98,8 @@ class SharedBuffer:
 
         def one(inside: Emitter, word: SSAValue, within: SSAValue) -> None:
             by = inside.both(speaks, within)
-            source = self.isa.only(inside, self.isa.onward(inside, here, word, WORD), by)
-            target = self.isa.only(inside, self.isa.onward(inside, there, word, WORD), by)
+            source = self.isa.only(inside, self.isa.apart(inside, here, word, WORD), by)
+            target = self.isa.only(inside, self.isa.apart(inside, there, word, WORD), by)
             self.isa.put(inside, target, by, 0, self.isa.fetch(inside, source, by))
             if first is not None:
                 self.isa.put(inside, source, by, 0, inside.constant(0, "i64"))
@@ -108,7 +108,7 @@ class SharedBuffer:
 
     def _lanes(self, emit: Emitter) -> tuple[SSAValue, SSAValue]:
         """The number of each thread in its instance, and whether it is one of the warp that writes the records."""
-        lane = emit.binary("arith.remui", emit.thread(), emit.constant(self.part))
+        lane = emit.binary("arith.remui", self.isa.thread(emit), emit.constant(self.part))
         return lane, emit.compare("ult", lane, emit.constant(emit.threads.warp_size))
 
     def _each(self, emit: Emitter, lane: SSAValue, words: SSAValue, one: object) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import LocationAttr, ModuleOp
@@ -19,7 +19,7 @@ from xdsl.passes import ModulePass
 
 from tileprobe.ir.accessors import attr_value
 from tileprobe.ir.blocks import in_order
-from tileprobe.ir.layout import CURSOR_WORDS, PAYLOAD_BIT, PUSHED, Layout
+from tileprobe.ir.layout import CURSOR_WORDS, PAYLOAD_BIT, PUSHED, Layout, Loop
 from tileprobe.ir.probe import RegionOp
 from tileprobe.ir.record import (
     AgainOp,
@@ -39,7 +39,7 @@ from tileprobe.ir.record import (
 from tileprobe.targets.gpu.carried import Carried
 from tileprobe.targets.gpu.emit import Emitter, Threads, location
 from tileprobe.targets.gpu.gathered import Group, gathered
-from tileprobe.targets.gpu.isa import Frame, Gathers, Isa, Postpones, Reading, isa_of
+from tileprobe.targets.gpu.isa import Frame, Gathers, Isa, Paces, Postpones, Reading, isa_of
 from tileprobe.targets.gpu.shared_buffer import SharedBuffer
 from tileprobe.targets.gpu.streams import Kept, Opened, Read, Stream, due
 from tileprobe.targets.gpu.table import BLOCK, EPOCH_WORD, FIRST_LOOP, LOOP_WORDS, WORD, entry_words, loops_of
@@ -173,7 +173,7 @@ class _Lowering:
         """The stream, from its entry in the table; its header is written."""
         stream, words, part = self.layout.streams[opened.number], opened.words, opened.part
         address, epoch = words[BLOCK], emit.cast(words[EPOCH_WORD], 32)
-        thread = emit.thread()
+        thread = self.isa.thread(emit)
         speaks = emit.compare("eq", emit.binary("arith.remui", thread, emit.constant(part)), emit.constant(0))
         by = emit.both(speaks, emit.compare("ne", epoch, emit.constant(0)))
         far = None
@@ -298,12 +298,21 @@ class _Lowering:
             behind = Emitter(loop.parent, _behind_records(loop), stream.threads, _FLUSH)
             carried.behind = carried.behind.at(_FLUSH)
             at = stream.shared.window(carried, place, hit, behind)
+            frame = self.isa.onward(emit, frame, at, pace)
+        elif isinstance(self.isa, Paces) and not frame.shared:
+            start = self._start(carried.before, frame, place)
+            far = carried.frame_number(moved, turns, start.far, pace)
+            frame = self.isa.along(start, far)
         else:
-            at = carried.frame_number(moved, turns)
-        frame = self.isa.onward(emit, frame, at, pace)
+            frame = self.isa.onward(emit, frame, carried.frame_number(moved, turns), pace)
         if hit is not None:
             by, frame = emit.both(by, hit), self.isa.only(emit, frame, hit)
         self.kept[op.index] = Kept(by, frame, _and(emit, hit, outer))
+
+    def _start(self, emit: Emitter, around: Frame, loop: Loop) -> Frame:
+        """The frame of a loop's first iteration, in front of it: where the first of its records lies."""
+        first = WORD * (loop.trip_base + 1)
+        return replace(self.isa.onward(emit, around, emit.constant(1), first - around.first), first=first)
 
     def _counted(
         self, block: Block, op: IndexOp, stream: Stream, carried: Carried, outer: Kept | None
@@ -402,9 +411,11 @@ class _Lowering:
 
     def _near(self, emit: Emitter, frame: Frame, offset: int) -> tuple[Frame, int]:
         """A frame from which the offset fits into a store."""
-        if offset + WORD <= self.isa.reach(frame):
+        offset -= frame.first
+        if offset + WORD <= (reach := self.isa.reach(frame)):
             return frame, offset
-        return self.isa.onward(emit, frame, emit.constant(1), offset), 0
+        near = offset % (reach + 1) if offset % (reach + 1) + WORD <= reach else 0
+        return self.isa.onward(emit, frame, emit.constant(1), offset - near), near
 
     def _put(self, emit: Emitter, frame: Frame, by: SSAValue, offset: int, word: SSAValue) -> None:
         frame, offset = self._near(emit, frame, offset)
