@@ -62,9 +62,16 @@ def _instructions(lines: list[str], files: dict[int, str]) -> tuple[list[Instruc
             block += 1
             labels[label[0][:-1]] = len(found)
         elif (read := _INSTRUCTION.match(text)) and read[1].startswith(_PREFIXES):
-            found.append(Instruction(4 * len(found), read[1], read[2] or "", "", file, line, block))
+            found.append(Instruction(4 * len(found), _opcode(*read.groups()), read[2] or "", "", file, line, block))
             block += read[1].startswith(_BRANCHES)
     return found, labels
+
+
+def _opcode(name: str, operands: str | None) -> str:
+    """The instruction's name; that of a buffer's load that goes to shared memory as the others' are called."""
+    if name.startswith("buffer_load_") and (operands or "").endswith(" lds"):
+        return name.replace("buffer_load_", "buffer_load_lds_")
+    return name
 
 
 def _base(name: str) -> str:

@@ -9,11 +9,17 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Container, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from tileprobe.targets.gpu.compile import Site
-from tileprobe.targets.gpu.machine_ops import OPCODES, RECORD_OPCODES, SHARED_OPCODES, SYNCHRONISING
+from tileprobe.targets.gpu.machine_ops import (
+    OPCODES,
+    RECORD_OPCODES,
+    SHARED_OPCODES,
+    SYNCHRONISING,
+    works_for,
+)
 from tileprobe.targets.gpu.passes.record_to_ttgir import (
     FLUSH_FILE,
     OTHER_FILE,
@@ -170,24 +176,29 @@ def _placed(
     clocks: dict[int, list[int]],
     loose: set[tuple[str, int]],
 ) -> list[Placed]:
-    here = [n for n, op in enumerate(code.instructions) if op.opcode.startswith(opcodes) and _works(op)]
+    here = [n for n, op in enumerate(code.instructions) if works_for(op.opcode, opcodes) and _works(op)]
     windows = {(s.before, s.after): _windows(code, clocks[s.before], clocks[s.after]) for s in sites}
     beside = Counter((site.before, site.after) for site in sites)
     inside = {ends: sum(any(n in span for span in spans) for n in here) for ends, spans in windows.items()}
+    times = {ends: max(1, len(spans)) for ends, spans in windows.items()}
     most: dict[str, float] = defaultdict(float)
     for site in sites:
         ends = site.before, site.after
-        per_op = inside[ends] / (beside[ends] * max(1, len(windows[ends])))
+        per_op = inside[ends] / (beside[ends] * times[ends])
         most[site.kind] = max(most[site.kind], per_op)
-    left = 0 if sites[0].op in SYNCHRONISING else _left(code, here, sites, windows, loose)
-    share = left / sum(max(1, len(windows[site.before, site.after])) for site in sites)
     found = []
     for site in sites:
         ends = site.before, site.after
-        times = max(1, len(windows[ends]))
         had = inside[ends] / beside[ends]
-        wanted = max(most[site.kind] * times, had) + share * times
-        found.append(Placed(site, had, wanted))
+        found.append(Placed(site, had, max(most[site.kind] * times[ends], had)))
+    if sites[0].op not in SYNCHRONISING:
+        # An op that has fewer than its like misses those; of the rest nobody knows whose they are.
+        left = _left(code, here, sites, windows, loose) - sum(each.expected - each.inside for each in found)
+        share = max(0.0, left) / sum(times[site.before, site.after] for site in sites)
+        found = [
+            replace(each, expected=each.expected + share * times[each.site.before, each.site.after])
+            for each in found
+        ]
     return [each for each in found if each.expected]
 
 

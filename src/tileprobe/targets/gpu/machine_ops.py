@@ -5,7 +5,8 @@ from __future__ import annotations
 _MMA = ("HMMA", "IMMA", "QMMA", "DMMA", "BMMA", "OMMA", "v_mfma", "v_wmma", "v_smfma")
 _SHARED_READ = ("LDS", "LDSM", "ds_read", "ds_load")
 _SHARED_WRITE = ("STS", "STSM", "ds_write", "ds_store")
-_READ = ("LDG", "global_load", "buffer_load", "LD.")
+_ATOMIC = ("ATOM.", "ATOMG")  # those of shared memory are other ops' (histograms)
+_READ = ("LDG.", "global_load", "buffer_load", "LD.")
 _WRITE = ("STG", "global_store", "buffer_store")
 
 OPCODES: dict[str, tuple[str, ...]] = {
@@ -17,8 +18,8 @@ OPCODES: dict[str, tuple[str, ...]] = {
     "ttng.tc_gen5_mma_scaled": ("UTCHMMA", "UTCQMMA", "UTCOMMA", "UTCMXQMMA"),
     "ttng.tmem_load": ("LDTM",),
     "ttng.tmem_store": ("STTM",),
-    "ttg.async_copy_global_to_local": ("LDGSTS", "global_load_lds", "buffer_load"),
-    "amdg.buffer_load_to_local": ("buffer_load",),
+    "ttg.async_copy_global_to_local": ("LDGSTS", "global_load_lds", "buffer_load_lds"),
+    "amdg.buffer_load_to_local": ("buffer_load_lds",),
     "ttg.async_wait": ("DEPBAR", "s_waitcnt"),
     "ttng.async_tma_copy_global_to_local": ("UTMALDG",),
     "ttng.async_tma_copy_local_to_global": ("UTMASTG",),
@@ -32,10 +33,17 @@ OPCODES: dict[str, tuple[str, ...]] = {
     "tt.store": _WRITE,
     "amdg.buffer_load": ("buffer_load",),
     "amdg.buffer_store": ("buffer_store",),
-    "tt.atomic_rmw": ("ATOM", "RED", "global_atomic", "buffer_atomic"),
-    "tt.atomic_cas": ("ATOM", "global_atomic"),
+    "tt.atomic_rmw": (*_ATOMIC, "RED.", "REDG", "global_atomic", "buffer_atomic"),
+    "tt.atomic_cas": (*_ATOMIC, "global_atomic", "buffer_atomic"),
     "tt.reduce": ("SHFL", "REDUX"),
 }
+
+
+
+def works_for(opcode: str, opcodes: tuple[str, ...]) -> bool:
+    """Whether an instruction does the work of ops that have such ones. Loads that go to shared memory are copies."""
+    return opcode.startswith(opcodes) and ("_lds" not in opcode or any("_lds" in name for name in opcodes))
+
 
 # Ops that leave more of their instructions elsewhere: the slow way of a wait, the announcement of a copy.
 SYNCHRONISING = frozenset(

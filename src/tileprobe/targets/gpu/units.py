@@ -8,7 +8,8 @@ import re
 _UNITS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("tensor core", ("HMMA", "IMMA", "QMMA", "DMMA", "HGMMA", "QGMMA", "IGMMA", "UTCHMMA", "UTCQMMA", "UTCIMMA",
                      "UTCOMMA", "v_mfma", "v_wmma", "v_smfma")),
-    ("async copy", ("LDGSTS", "UTMALDG", "UTMASTG", "UTMAREDG", "UBLKCP", "global_load_lds")),
+    ("async copy", ("LDGSTS", "UTMALDG", "UTMASTG", "UTMAREDG", "UBLKCP", "global_load_lds",
+                    "buffer_load_lds")),
     ("synchronisation", ("LDGDEPBAR",)),
     ("shuffle", ("SHFL", "REDUX", "VOTE", "MATCH", "ds_bpermute", "ds_permute", "ds_swizzle", "v_permlane",
                  "v_readlane")),
