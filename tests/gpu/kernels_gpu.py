@@ -78,6 +78,18 @@ def two_products(x, y, z, out, k):
 
 
 @triton.jit
+def row_of_products(x, y, out, rows, k):
+    """A pipelined product in a loop, its operands fetched before they are needed."""
+    i = tl.arange(0, 32)
+    total = tl.zeros([32, 32], tl.float32)
+    for row in range(rows):
+        for step in range(0, k, 32):
+            left = tl.load(x + row * 32 * k + i[:, None] * k + step + i[None, :])
+            total = tl.dot(left, tl.load(y + (step + i[:, None]) * 32 + i[None, :]), total)
+    tl.store(out + i[:, None] * 32 + i[None, :], total)
+
+
+@triton.jit
 def either_way(x, out, n, which, BLOCK: tl.constexpr):
     """A loop in each of two branches."""
     i = tl.arange(0, BLOCK)
@@ -96,6 +108,7 @@ CASES = [
     Case(copied_ahead, "*fp32 *fp32 *fp32 i32", targets=("sm80",)),
     Case(two_products, "*fp16 *fp16 *fp16 *fp32 i32", targets=("gfx942",)),
     Case(nested_loops, "*fp32 *fp32 i32 i32", {"BLOCK": 128}),
+    Case(row_of_products, "*fp16 *fp16 *fp32 i32 i32", targets=("sm80", "sm90", "sm100")),
     Case(either_way, "*fp32 *fp32 i32 i32", {"BLOCK": 128}),
     Case(tile_by_tile, _TILES, {"SPECIALIZE": False}, targets=("sm90", "sm100")),
     Case(tile_by_tile, _TILES, {"SPECIALIZE": True}, targets=("sm90",), label="tile_by_tile_specialised"),

@@ -29,6 +29,7 @@ SMALL = [
     ("specialised_attention", "sm100"),
     ("persistent_matmul", "sm90"),
     ("copied_ahead", "sm80"),
+    ("row_of_products", "sm80"),
     ("matmul", "gfx950"),
 ]
 EACH = [(case.name, target) for case in CASES.values() for target in case.targets if target.startswith("sm")]
@@ -90,6 +91,9 @@ def test_copies_belong_to_the_iteration_that_uses_them(name, target):
     for copy, reader in found:
         if not reader.loops or copy.op not in pairs.issues or not (copy.loops or _peeled(pairs, copy)):
             continue
+        counted = {end.peeled or copy.loop for end in pairs.issues[copy.op]}
+        if reader.stream == copy.stream and reader.loop not in counted:
+            continue  # read before its loop
         belongs = logical(pairs, copy, run.trips)
         assert len(belongs) == 1
         # What is read into registers early is used an iteration later: constant for each reader.
@@ -139,6 +143,12 @@ def test_a_wait_before_the_loop():
         ("wait", False, 1),
         ("wait", False, 1),
     ]
+
+
+def test_a_wait_before_a_loop_inside_of_another():
+    """What is awaited there is iteration 0 of the inner loop, whichever the outer one is in."""
+    alone, inside = (dict(table(name, "sm80")) for name in ("matmul", "row_of_products"))
+    assert [sorted(ends) for ends in inside.values()] == [sorted(alone["async copy @ 17"])] * 2
 
 
 def test_groups_of_copies_without_tokens():

@@ -212,6 +212,8 @@ class _Shifts:
         self.issue = looped[0] if looped else met[0].issue.op
         self.name = _NAMES.get(op_name(self.issue)) or _plain_name(self.issue)
         self.key: Hashable = (self.issue, met[0].rank)
+        # How many loops its iterations are counted in. An end in fewer of them was peeled off the innermost one.
+        self.depth = max(len(event.loops) for pair in met for event in (pair.issue, pair.wait))
 
     def ends(self) -> tuple[list[tuple[Operation, End]], list[tuple[Operation, End]]]:
         between = self._differences()
@@ -223,24 +225,27 @@ class _Shifts:
             for side, event, found in zip(_SIDES, (pair.issue, pair.wait), self._logical(pair, aheads)):
                 if found is not None:
                     said.setdefault((side, event), found)
-        for pair in self.met:  # what is outside of all loops knows its iteration from the other end
+        for pair in self.met:  # what is outside of the loop knows its iteration from the other end
             start, stop = said.get(("issue", pair.issue)), said.get(("wait", pair.wait))
-            if not pair.issue.loops:
+            if not self._inside(pair.issue):
                 said.setdefault(("issue", pair.issue), stop or (0, None))
-            if not pair.wait.loops:
+            if not self._inside(pair.wait):
                 said.setdefault(("wait", pair.wait), start or stop or (0, None))
         tables: dict[str, dict[tuple[Operation, _Logical], End]] = {side: {} for side in _SIDES}
         for (side, event), found in said.items():
-            if found[1] is not None or bool(event.loops) or not aheads:
+            if found[1] is not None or self._inside(event) or not aheads:
                 tables[side][event.op, found] = End(self.key, self.name, self.issue, *found)
         issues, waits = ([(op, end) for (op, _), end in tables[side].items()] for side in _SIDES)
         return issues, waits
+
+    def _inside(self, event: Event) -> bool:
+        return bool(event.loops) and len(event.loops) == self.depth
 
     def _differences(self) -> dict[tuple[Operation, Operation], int] | None:
         """Iterations from an issue in a loop to its wait in a loop; None when they are not constant."""
         seen: dict[tuple[Operation, Operation], Counter[int]] = defaultdict(Counter)
         for pair in self.met:
-            if pair.issue.loops and pair.wait.loops and _same_outer(pair):
+            if self._inside(pair.issue) and self._inside(pair.wait) and _same_outer(pair):
                 seen[pair.issue.op, pair.wait.op][pair.wait.iteration - pair.issue.iteration] += 1
         found = {}
         for ops, counts in seen.items():
@@ -270,7 +275,7 @@ class _Shifts:
         start, stop = pair.issue, pair.wait
         here = aheads.get(start.op, 0), aheads.get(stop.op, 0)
         if len(start.loops) == len(stop.loops):
-            return ((here[0], None), (here[1], None)) if start.loops else (None, None)
+            return ((here[0], None), (here[1], None)) if self._inside(start) else (None, None)
         beside = start.stream == stop.stream
         if len(start.loops) == len(stop.loops) - 1:  # before the loop
             iteration = stop.iteration + here[1]
