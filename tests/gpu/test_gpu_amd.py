@@ -74,8 +74,17 @@ def test_without_probes_the_machine_code_is_tritons(name, arch):
     assert _compiled(kernel, from_xdsl(module, context).str()).asm["amdgcn"] == kernel.asm["amdgcn"]
 
 
-LOOPS = [(name, arch) for name in ("matmul", "layer_norm", "nested_loops") for arch in ("gfx942", "gfx950", "gfx1100")]
-FEW_LOOPS = [("matmul", "gfx942"), ("layer_norm", "gfx950"), ("nested_loops", "gfx942"), ("nested_loops", "gfx1100")]
+LOOPS = [
+    (name, arch)
+    for name in ("matmul", "layer_norm", "nested_loops")
+    for arch in ("gfx942", "gfx950", "gfx1100")
+]
+FEW_LOOPS = [
+    ("matmul", "gfx942"),
+    ("layer_norm", "gfx950"),
+    ("nested_loops", "gfx942"),
+    ("nested_loops", "gfx1100"),
+]
 
 
 @pytest.mark.parametrize(("name", "arch"), LOOPS if EVERYTHING else FEW_LOOPS)
@@ -137,7 +146,10 @@ def test_copies_that_a_record_reads_are_its_own():
         steps[len(turn) - 1] = (*steps[len(turn) - 1], 0)
         return Code(tuple(ops), 8, 0, following=tuple(steps))
 
-    taken, other = ("s_mov_b32", "s3, s26", "", "kernel.py", 3), ("s_mov_b32", "s12, s26", "", "tileprobe.record", 1)
+    taken, other = (
+        ("s_mov_b32", "s3, s26", "", "kernel.py", 3),
+        ("s_mov_b32", "s12, s26", "", "tileprobe.record", 1),
+    )
     over = ("s_add_i32", "s3, s3, s4", "", "kernel.py", 3)
     zero, dual = ("v_mov_b32_e32", "v5, 0"), ("v_dual_mov_b32", "v9, v1 :: v_dual_mov_b32 v6, v2")
     for inside, each in (

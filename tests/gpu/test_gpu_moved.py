@@ -42,12 +42,28 @@ def _code(*parts):
 
 def test_what_one_op_misses_is_not_missed_by_its_neighbours():
     """Two loads of the same kind and one of another; those of the first came too late."""
-    sites = [Site("ttg.local_load", "kernel.py", 7, n, n + 1, kind) for n, kind in ((0, "a"), (1, "b"), (2, "a"))]
+    sites = [
+        Site("ttg.local_load", "kernel.py", 7, n, n + 1, kind) for n, kind in ((0, "a"), (1, "b"), (2, "a"))
+    ]
     late = placed(_code(0, 1, "LDSM", 2, "LDS", "LDS", 3, "LDS", "LDS"), sites)
     assert [each.moved for each in late] == [1.0, 0.0, 0.0]
     # Where none of its like has them nobody knows whose they are.
     whose = placed(_code(0, 1, "LDSM", 2, 3, "LDS", "LDS", "LDS"), sites)
     assert [each.moved for each in whose] == [1.0, 0.5, 1.0]
+
+
+def test_what_is_nowhere_was_not_moved():
+    """An op of which compilers know that it never runs."""
+    sites = [Site("tt.dot", "kernel.py", 7, n, n + 1, "x") for n in (0, 1, 2)]
+    two = ("HMMA", "HMMA")
+    assert [each.moved for each in placed(_code(0, *two, 1, *two, 2, 3), sites)] == [0.0, 0.0]
+    # Whatever line the compiler gives to what it moved.
+    ops = _code(0, *two, 1, "HMMA", 2, *two, 3, "HMMA").instructions
+    elsewhere = replace(ops[-1], line=9)
+    assert [each.moved for each in placed(Code((*ops[:-1], elsewhere), 8, 0), sites)] == [0.0, 0.5, 0.0]
+    # To its neighbour: the one that has most shows what each should have.
+    found = placed(_code(0, *two, 1, "HMMA", 2, *two, "HMMA", 3), sites)
+    assert found[1].moved > found[0].moved > found[2].moved == 0
 
 
 @pytest.mark.parametrize(
@@ -68,7 +84,9 @@ def test_instructions_of_other_ops_on_the_line_are_not_missed(op, own, other):
 
 
 def test_buffer_loads_that_go_to_shared_memory_are_copies():
-    listing = "\tbuffer_load_dwordx4 v1, s[4:7], 0 offen lds\n\tbuffer_load_dwordx4 v[2:5], v1, s[4:7], 0 offen\n"
+    listing = (
+        "\tbuffer_load_dwordx4 v1, s[4:7], 0 offen lds\n\tbuffer_load_dwordx4 v[2:5], v1, s[4:7], 0 offen\n"
+    )
     copy, load = read_amdgcn(listing).instructions
     assert (unit_of(copy.opcode), unit_of(load.opcode)) == ("async copy", "global memory")
     assert access_bytes(copy.opcode) == access_bytes(load.opcode) == 16

@@ -62,7 +62,9 @@ def _instructions(lines: list[str], files: dict[int, str]) -> tuple[list[Instruc
             block += 1
             labels[label[0][:-1]] = len(found)
         elif (read := _INSTRUCTION.match(text)) and read[1].startswith(_PREFIXES):
-            found.append(Instruction(4 * len(found), _opcode(*read.groups()), read[2] or "", "", file, line, block))
+            found.append(
+                Instruction(4 * len(found), _opcode(*read.groups()), read[2] or "", "", file, line, block)
+            )
             block += read[1].startswith(_BRANCHES)
     return found, labels
 

@@ -88,7 +88,7 @@ def _sites(block: Block) -> list[Site]:
         if slot is not None or op.regions:
             made += [site for inner, first in found if (site := _site(inner, first, slot)) is not None]
             found, before = [], -1 if slot is None else slot
-        elif op_name(op) in OPCODES and (op.operands or op_name(op) != "ttg.local_alloc"):
+        elif op_name(op) in OPCODES and (op.operands or not op_name(op).endswith("_alloc")):
             found.append((op, before))
     return made + [site for inner, first in found if (site := _site(inner, first, None)) is not None]
 

@@ -11,6 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Container, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from statistics import multimode
 
 from tileprobe.targets.gpu.compile import Site
 from tileprobe.targets.gpu.machine_ops import (
@@ -181,19 +182,26 @@ def _placed(
     beside = Counter((site.before, site.after) for site in sites)
     inside = {ends: sum(any(n in span for span in spans) for n in here) for ends, spans in windows.items()}
     times = {ends: max(1, len(spans)) for ends, spans in windows.items()}
+    an_op = {ends: inside[ends] / (beside[ends] * times[ends]) for ends in windows}
     most: dict[str, float] = defaultdict(float)
     for site in sites:
-        ends = site.before, site.after
-        per_op = inside[ends] / (beside[ends] * times[ends])
-        most[site.kind] = max(most[site.kind], per_op)
+        most[site.kind] = max(most[site.kind], an_op[site.before, site.after])
     found = []
     for site in sites:
         ends = site.before, site.after
         had = inside[ends] / beside[ends]
         found.append(Placed(site, had, max(most[site.kind] * times[ends], had)))
+    spans = [span for several in windows.values() for span in several]
+    stray = [n for n in here if not any(n in span for span in spans)]
+    missed = sum(each.expected - each.inside for each in found)
+    elsewhere = len(stray) + _more_than_usual([(site.kind, an_op[site.before, site.after]) for site in sites])
+    if missed > elsewhere:  # what is nowhere was not moved: it never runs, and compilers know it
+        there = elsewhere / missed
+        found = [replace(one, expected=one.inside + (one.expected - one.inside) * there) for one in found]
     if sites[0].op not in SYNCHRONISING:
         # An op that has fewer than its like misses those; of the rest nobody knows whose they are.
-        left = _left(code, here, sites, windows, loose) - sum(each.expected - each.inside for each in found)
+        lines = {(site.file, site.line) for site in sites} - loose
+        left = sum((code.instructions[n].file, code.instructions[n].line) in lines for n in stray) - missed
         share = max(0.0, left) / sum(times[site.before, site.after] for site in sites)
         found = [
             replace(each, expected=each.expected + share * times[each.site.before, each.site.after])
@@ -202,21 +210,12 @@ def _placed(
     return [each for each in found if each.expected]
 
 
-def _left(
-    code: Code,
-    here: list[int],
-    sites: list[Site],
-    windows: dict[tuple[int, int], list[Container[int]]],
-    loose: set[tuple[str, int]],
-) -> int:
-    """Instructions of a sort that stand between no records, on the lines of ops that are measured."""
-    lines = {(site.file, site.line) for site in sites} - loose
-    spans = [span for several in windows.values() for span in several]
-    return sum(
-        (code.instructions[n].file, code.instructions[n].line) in lines
-        and not any(n in span for span in spans)
-        for n in here
-    )
+def _more_than_usual(counts: list[tuple[str, float]]) -> float:
+    """By how much ops, each with its kind, have more instructions than most of their kind: what may be another's."""
+    several: dict[str, list[float]] = defaultdict(list)
+    for kind, count in counts:
+        several[kind].append(count)
+    return sum(max(0.0, one - min(multimode(each))) for each in several.values() for one in each)
 
 
 def _works(op: Instruction) -> bool:

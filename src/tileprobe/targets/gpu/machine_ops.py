@@ -18,6 +18,8 @@ OPCODES: dict[str, tuple[str, ...]] = {
     "ttng.tc_gen5_mma_scaled": ("UTCHMMA", "UTCQMMA", "UTCOMMA", "UTCMXQMMA"),
     "ttng.tmem_load": ("LDTM",),
     "ttng.tmem_store": ("STTM",),
+    "ttng.tmem_alloc": ("STTM",),
+    "ttng.tmem_copy": ("UTCCP",),
     "ttg.async_copy_global_to_local": ("LDGSTS", "global_load_lds", "buffer_load_lds"),
     "amdg.buffer_load_to_local": ("buffer_load_lds",),
     "ttg.async_wait": ("DEPBAR", "s_waitcnt"),
@@ -37,7 +39,6 @@ OPCODES: dict[str, tuple[str, ...]] = {
     "tt.atomic_cas": (*_ATOMIC, "global_atomic", "buffer_atomic"),
     "tt.reduce": ("SHFL", "REDUX"),
 }
-
 
 
 def works_for(opcode: str, opcodes: tuple[str, ...]) -> bool:
