@@ -19,8 +19,8 @@ from tileprobe.targets.gpu.machine_code import (
     Instruction,
     a_record_in_a_loop,
     lost_records,
-    placed,
 )
+from tileprobe.targets.gpu.placed import placed
 
 NAMES = ["matmul", "softmax", "attention_forward", "layer_norm", "early_return"]
 EACH = [(name, arch) for name in NAMES for arch in ("gfx942", "gfx950", "gfx1100")]

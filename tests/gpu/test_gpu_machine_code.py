@@ -8,7 +8,8 @@ from gpu_cases import CASES, DENSE, EVERYTHING, code, plain, probed
 
 from tileprobe.ir.bridge import from_xdsl
 from tileprobe.targets.gpu.compile import _compiled, add_probes, gpu_target
-from tileprobe.targets.gpu.machine_code import lost_records, placed, record_cost
+from tileprobe.targets.gpu.machine_code import lost_records, record_cost
+from tileprobe.targets.gpu.placed import placed
 from tileprobe.targets.gpu.sass import read_cubin
 from tileprobe.tools.plan import Plan
 

@@ -13,8 +13,9 @@ from typing import Any
 from tileprobe.errors import TileProbeError
 from tileprobe.targets.gpu.bank_conflicts import MATRICES, bank_conflicts
 from tileprobe.targets.gpu.compile import Probed, Site, bridged
-from tileprobe.targets.gpu.machine_code import Code, Placed, a_record_in_a_loop, lost_records, placed
+from tileprobe.targets.gpu.machine_code import Code, a_record_in_a_loop, lost_records
 from tileprobe.targets.gpu.occupancy import amd_occupancy, occupancy
+from tileprobe.targets.gpu.placed import Placed, placed
 from tileprobe.targets.gpu.stages import pipeline_stages
 from tileprobe.targets.gpu.units import access_bytes, unit_of
 

@@ -21,11 +21,13 @@ from tileprobe.ir.registry import context
 from tileprobe.ir.writer import attribute_text
 from tileprobe.passes import pipeline as passes_of
 from tileprobe.targets.gpu.compile import Site
-from tileprobe.targets.gpu.machine_ops import OPCODES
+from tileprobe.targets.gpu.machine_ops import EXCHANGES, OPCODES
 from tileprobe.targets.gpu.passes.record_to_ttgir import RecordToTtgirPass
 from tileprobe.targets.gpu.structure import TtgirStructure
 from tileprobe.targets.gpu.waits import behind_barriers
 from tileprobe.targets.gpu.worth import heaviest
+
+_LEAVE = {*OPCODES, *EXCHANGES}
 
 
 @dataclass(frozen=True)
@@ -78,17 +80,17 @@ def _slot(op: Operation) -> int | None:
 
 
 def _sites(block: Block) -> list[Site]:
-    """The ops of a block that leave instructions of their own, each with the records before and after it, or -1. An op
-    with regions, in which others may lie, parts them."""
+    """The ops of a block that leave instructions of their own, each with the records before and after it, or -1.
+    Control flow, in which others may lie, parts them."""
     found: list[tuple[Operation, int]] = []
     made: list[Site] = []
     before = -1
     for op in block.ops:
         slot = _slot(op)
-        if slot is not None or op.regions:
+        if slot is not None or op_name(op).startswith(("scf.", "ttg.warp_specialize")):
             made += [site for inner, first in found if (site := _site(inner, first, slot)) is not None]
             found, before = [], -1 if slot is None else slot
-        elif op_name(op) in OPCODES and (op.operands or not op_name(op).endswith("_alloc")):
+        elif op_name(op) in _LEAVE and (op.operands or not op_name(op).endswith("_alloc")):
             found.append((op, before))
     return made + [site for inner, first in found if (site := _site(inner, first, None)) is not None]
 

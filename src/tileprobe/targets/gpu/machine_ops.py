@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
+from tileprobe.targets.gpu.units import access_bytes
+
 _MMA = ("HMMA", "IMMA", "QMMA", "DMMA", "BMMA", "OMMA", "v_mfma", "v_wmma", "v_smfma")
 _SHARED_READ = ("LDS", "LDSM", "ds_read", "ds_load")
 _SHARED_WRITE = ("STS", "STSM", "ds_write", "ds_store")
@@ -37,13 +41,34 @@ OPCODES: dict[str, tuple[str, ...]] = {
     "amdg.buffer_store": ("buffer_store",),
     "tt.atomic_rmw": (*_ATOMIC, "RED.", "REDG", "global_atomic", "buffer_atomic"),
     "tt.atomic_cas": (*_ATOMIC, "global_atomic", "buffer_atomic"),
-    "tt.reduce": ("SHFL", "REDUX"),
 }
+
+# Ops that exchange values through shared memory of their own, if there is no shorter way.
+EXCHANGES = frozenset(
+    [
+        "tt.reduce",
+        "tt.scan",
+        "tt.gather",
+        "tt.histogram",
+        "ttg.convert_layout",
+        "tt.atomic_rmw",
+        "tt.atomic_cas",
+    ]
+)
+_WIDE = re.compile(r"(?:LDTM|STTM)\S*\.x(\d+)")
 
 
 def works_for(opcode: str, opcodes: tuple[str, ...]) -> bool:
     """Whether an instruction does the work of ops that have such ones. Loads that go to shared memory are copies."""
     return opcode.startswith(opcodes) and ("_lds" not in opcode or any("_lds" in name for name in opcodes))
+
+
+def weight(opcode: str) -> int:
+    """How much of an op's work an instruction does, among those that do it: bytes of an access, so that two narrow ones
+    are as much as a wide one."""
+    if wide := _WIDE.match(opcode):
+        return int(wide[1])
+    return access_bytes(opcode) or 1
 
 
 # Ops that leave more of their instructions elsewhere: the slow way of a wait, the announcement of a copy.
