@@ -90,6 +90,23 @@ def row_of_products(x, y, out, rows, k):
 
 
 @triton.jit
+def left_early(x, y, out, which, size, k):
+    """A pipelined product behind two returns, the one by data and with work of its own, the other by size."""
+    i = tl.arange(0, 32)
+    at = i[:, None] * 32 + i[None, :]
+    if tl.load(which + tl.program_id(0)) < 0:
+        tl.store(out + at, tl.load(x + at).to(tl.float32))
+        return
+    if size < 10000:
+        return
+    total = tl.zeros([32, 32], tl.float32)
+    for step in range(0, k, 32):
+        left = tl.load(x + i[:, None] * k + step + i[None, :])
+        total = tl.dot(left, tl.load(y + (step + i[:, None]) * 32 + i[None, :]), total)
+    tl.store(out + at, total)
+
+
+@triton.jit
 def either_way(x, out, n, which, BLOCK: tl.constexpr):
     """A loop in each of two branches."""
     i = tl.arange(0, BLOCK)
@@ -109,6 +126,7 @@ CASES = [
     Case(two_products, "*fp16 *fp16 *fp16 *fp32 i32", targets=("gfx942",)),
     Case(nested_loops, "*fp32 *fp32 i32 i32", {"BLOCK": 128}),
     Case(row_of_products, "*fp16 *fp16 *fp32 i32 i32", targets=("sm80", "sm90", "sm100")),
+    Case(left_early, "*fp16 *fp16 *fp32 *i32 i32 i32", targets=("sm80", "sm90")),
     Case(either_way, "*fp32 *fp32 i32 i32", {"BLOCK": 128}),
     Case(tile_by_tile, _TILES, {"SPECIALIZE": False}, targets=("sm90", "sm100")),
     Case(tile_by_tile, _TILES, {"SPECIALIZE": True}, targets=("sm90",), label="tile_by_tile_specialised"),

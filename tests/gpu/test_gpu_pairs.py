@@ -145,10 +145,12 @@ def test_a_wait_before_the_loop():
     ]
 
 
-def test_a_wait_before_a_loop_inside_of_another():
-    """What is awaited there is iteration 0 of the inner loop, whichever the outer one is in."""
-    alone, inside = (dict(table(name, "sm80")) for name in ("matmul", "row_of_products"))
-    assert [sorted(ends) for ends in inside.values()] == [sorted(alone["async copy @ 17"])] * 2
+@pytest.mark.parametrize("name", ["row_of_products", "left_early"])
+def test_a_wait_before_a_loop_inside_of_another_or_behind_a_return(name):
+    """What is awaited there is iteration 0 of the inner loop, whichever the outer one is in. Returns are passed by:
+    whether they are taken is no matter of sizes."""
+    alone, other = (dict(table(name, "sm80")) for name in ("matmul", name))
+    assert [sorted(ends) for ends in other.values()] == [sorted(alone["async copy @ 17"])] * 2
 
 
 def test_groups_of_copies_without_tokens():

@@ -100,8 +100,33 @@ class _Machine:
                 return []
             if not last.successors:
                 return [values.get(operand) for operand in last.operands]
-            block = _jump(last, values, visits)
+            block = self._jump(last, values, visits)
         return []
+
+    def _jump(self, last: Operation, values: _Values, visits: dict[Block, int]) -> Block | None:
+        """The block after this one: as the condition says, or the one that does more where that is not known or where
+        the other does nothing, as an early return; none twice too often."""
+        targets = list(last.successors)
+        given: list[Sequence[SSAValue]] = [last.operands]
+        which = 0
+        if len(targets) == 2:
+            first = attr_value(last, "operandSegmentSizes")[1]
+            given = [last.operands[1 : 1 + first], last.operands[1 + first :]]
+            condition = values.get(last.operands[0])
+            does = [sum(self._does(block) for block in _reached(target)) for target in targets]
+            more = int(does[1] > does[0])
+            which = more if condition is None or (not min(does) and max(does)) else int(not condition)
+        if visits.get(targets[which], 0) >= _BLOCK_VISITS:
+            which = len(targets) - 1 - which
+        target = targets[which]
+        if visits.get(target, 0) >= _BLOCK_VISITS:
+            return None
+        values.update((argument, values.get(operand)) for argument, operand in zip(target.args, given[which]))
+        return target
+
+    def _does(self, where: Block | Region) -> int:
+        """How many ops that are wanted lie there."""
+        return sum(self.wanted(op) for op in where.walk())
 
     def _op(self, op: Operation, values: _Values, stream: int, loops: _Around) -> Generator[None, None, None]:
         name = op_name(op)
@@ -161,7 +186,9 @@ class _Machine:
 
     def _if(self, op: Operation, values: _Values, stream: int, loops: _Around) -> Generator[None, None, None]:
         condition = values.get(op.operands[0])
-        taken = op.regions[0] if condition is None or condition else op.regions[1]
+        if condition is None:
+            condition = self._does(op.regions[0]) >= self._does(op.regions[1])
+        taken = op.regions[0] if condition else op.regions[1]
         if taken.blocks.first is not None:
             given = yield from self.region(taken, values, stream, loops)
             values.update(zip(op.results, given))
@@ -195,23 +222,16 @@ _NESTED = {
 }
 
 
-def _jump(last: Operation, values: _Values, visits: dict[Block, int]) -> Block | None:
-    """The block after this one: as the condition says, else the one that does more; none twice too often."""
-    targets = list(last.successors)
-    given: list[Sequence[SSAValue]] = [last.operands]
-    which = 0
-    if len(targets) == 2:
-        first = attr_value(last, "operandSegmentSizes")[1]
-        given = [last.operands[1 : 1 + first], last.operands[1 + first :]]
-        condition = values.get(last.operands[0])
-        which = int(not condition) if condition is not None else int(len(list(targets[0].ops)) < 2)
-    if visits.get(targets[which], 0) >= _BLOCK_VISITS:
-        which = len(targets) - 1 - which
-    target = targets[which]
-    if visits.get(target, 0) >= _BLOCK_VISITS:
-        return None
-    values.update((argument, values.get(operand)) for argument, operand in zip(target.args, given[which]))
-    return target
+def _reached(block: Block) -> set[Block]:
+    """A block and those that may come after it."""
+    found: set[Block] = set()
+    left = [block]
+    while left:
+        here = left.pop()
+        if here not in found:
+            found.add(here)
+            left += here.last_op.successors if here.last_op is not None else ()
+    return found
 
 
 def _made_up(loop: Operation) -> bool:
