@@ -60,7 +60,9 @@ class Kernel:
         self.source = Source("k.py", 1, "def k():\n    pass\n")
         clock = SimpleNamespace(name="tsc", bits=64, timer=None, hz=lambda: hz, floor_ticks=lambda: 20.0)
         units = lambda numbers: [Unit(n, f"core {n}") for n in numbers]
-        self.target = SimpleNamespace(takes="record", clock=clock, units=units, doses=(1, 3))
+        self.target = SimpleNamespace(
+            takes="record", clock=clock, units=units, doses=(1, 3), passes_unkept=False
+        )
         self.layout = layout(room)
         self.variant = Variant("v", None, self.layout, REGIONS)
 

@@ -47,16 +47,16 @@ def stands(blocks, every=None, programs=None, **more):
 
 
 def test_the_first_iterations_fill_the_loop():
-    """Four of eight, 80 of every 100 ticks but for the last: 320 of 380. Behind the first 10 ticks the loop has 1140,
-    so iterations have 960 of them: twice as many as recorded, half as long again."""
-    assert stands([block(8, range(4), end=2150)])[0] == (2.0, pytest.approx(960 * 4 / (8 * 320)))
+    """Four of eight, 80 of every 100 ticks. Behind the first 10 ticks the loop has 1140, so iterations have 912 of
+    them: twice as many as recorded, nearly half as long again."""
+    assert stands([block(8, range(4), end=2150)])[0] == (2.0, pytest.approx(912 * 4 / (8 * 320)))
 
 
 def test_the_last_iterations_fill_the_loop():
     """Iterations 4 to 7 of eight; the last one ends at 1790, 30 ticks before the loop does."""
     weight, fit = stands([block(8, range(4, 8), end=1820)], Every(phase=-4))[0]
     assert weight == 2.0
-    assert fit == pytest.approx((820 - 30) * 320 / 380 * 4 / (8 * 320))
+    assert fit == pytest.approx((820 - 30) * 80 / 100 * 4 / (8 * 320))
 
 
 def test_strided_iterations_have_no_neighbours_and_nothing_is_between():
@@ -70,19 +70,43 @@ def test_strided_iterations_have_no_neighbours_and_nothing_is_between():
     assert fit == pytest.approx((1050 - 10 - 60) * 4 / (10 * 320))
 
 
+def test_where_records_are_passed_strided_iterations_stand_for_all():
+    """As above, 840 ticks inside: eight times 80 are iterations, the rest is between them."""
+    weight, fit = stands([block(8, (0, 3, 6), end=1850)], Every(3), passed=True)[0]
+    assert (weight, fit) == (pytest.approx(8 / 3), pytest.approx(1.0))
+    # What is between is the same in all runs together: 40 ticks an iteration of 16, once 50 and once 30.
+    blocks = [block(8, (0, 3, 6), end=1010 + 8 * 120 + more) for more in (80, -80)]
+    found = stands(blocks, Every(3), passed=True)
+    assert [fit for _, fit in found.values()] == [pytest.approx(90 / 80), pytest.approx(70 / 80)]
+    # No more than there is time for.
+    _, fit = stands([block(8, (0, 3, 6), end=1010 + 8 * 60)], Every(3), passed=True)[0]
+    assert fit == pytest.approx(60 / 80)
+
+
+def test_where_records_are_passed_a_part_stands_for_no_more_than_itself():
+    """One of eight, or every second one of the first half: nobody knows how long the others took, and no neighbours say
+    what is between."""
+    layout = allocate([Stamp(0), Body(0, 1, (Stamp(1), Stamp(2))), Stamp(3)], spans=SPANS)
+    for end, fit in ((2150, 1.0), (1010 + 8 * 40, 0.5)):
+        words = block(8, range(1), end=end, layout=layout)
+        found = decode(words, layout, epochs=[1], programs=1, passed=True).columns
+        assert found["fit"][found["region"] == 1] == pytest.approx(fit)
+    assert stands([block(20, (0, 2, 4, 6), end=4000)], Every(2), passed=True)[0] == (5.0, 1.0)
+
+
 def test_a_phase_leaves_the_beginning_in_the_loop():
     weight, fit = stands([block(8, (1, 5), end=1850)], Every(4, 1))[0]
     assert (weight, fit) == (4.0, pytest.approx(850 * 2 / (8 * 160)))
 
 
 def test_two_neighbours_are_enough_to_know_what_is_between():
-    """Room for two of four: 160 of 180 ticks are iterations."""
+    """Room for two of four: 80 ticks are an iteration, 20 lie behind it."""
     layout = allocate([Stamp(0), Body(0, 2, (Stamp(1), Stamp(2))), Stamp(3)], spans=SPANS)
     words = block(4, range(2), end=1460, layout=layout)
     found = decode(words, layout, epochs=[1], programs=1).columns
     inner = found["region"] == 1
     assert found["weight"][inner].tolist() == [2.0, 2.0]
-    assert found["fit"][inner] == pytest.approx(450 * 160 / 180 * 2 / (4 * 160))
+    assert found["fit"][inner] == pytest.approx(450 * 80 / 100 * 2 / (4 * 160))
 
 
 def test_a_single_recorded_iteration_is_the_first_as_well():

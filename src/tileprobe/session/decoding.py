@@ -69,6 +69,7 @@ def add_recorded(making: Making, seen: Observed) -> None:
             timer=seen.kernel.target.clock.timer,
             regions=seen.variant.regions,
             interruptions=waiting.of(runs),
+            passed=seen.kernel.target.passes_unkept,
         )
         residual += decoded.residual
         ran += decoded.ran
@@ -231,7 +232,20 @@ def _calibration(seen: Observed) -> Calibration:
     doses |= {run.dose: [other for other in seen.dosed if other.dose == run.dose] for run in seen.dosed}
     if len(doses) < 2 or not all(doses.values()):
         return Calibration()
-    return calibrate({dose: _rows(runs, _clock_of(seen)) for dose, runs in doses.items()})
+    clock = _clock_of(seen)
+    if not seen.kernel.target.passes_unkept:
+        return calibrate({dose: _rows(runs, clock) for dose, runs in doses.items()})
+    return calibrate({dose: _passed_rows(runs, clock) for dose, runs in doses.items()})
+
+
+def _passed_rows(runs: list[Recorded], clock: Clock) -> list[Rows]:
+    """The rows of launches, each with its sampling, where iterations that are not kept cost something as well."""
+    found = []
+    for group in _groups(runs):
+        for rows, _ in _sequences([runs[n] for n in group], clock):
+            rows.launch, rows.passed = np.asarray(group)[rows.launch], True
+            found.append(rows)
+    return found
 
 
 def _rows(runs: list[Recorded], clock: Clock, timer: GlobalTimer | None = None) -> list[Rows]:

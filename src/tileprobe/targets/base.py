@@ -193,6 +193,7 @@ class Target(Protocol):
     levels: tuple[Level, ...]
     capabilities: Capabilities  # what its records can be
     records: Mapping[str, str | int]  # what they are unless a session says otherwise: options of assign-slots
+    passes_unkept: bool  # whether records of iterations that are not kept take time as well
     doses: tuple[int, ...]  # how often each record is written to learn its cost; () where it costs nothing
     clock: ClockSource
     memory: Memory
@@ -396,6 +397,7 @@ class CommonTarget:
     aliases: tuple[str, ...] = ()
     records: Mapping[str, str | int] = MappingProxyType({})
     plays_gpu: bool = False  # scripts written for CUDA find it without being told to
+    passes_unkept: bool = False
 
     def machines(self) -> tuple[str, ...]:
         return ()

@@ -39,6 +39,8 @@ class Rows:
     epoch: np.ndarray
     bits: int  # of its clock that a record holds
     delays: np.ndarray | None = None  # as `clocks`: ticks that the probes before and at a record took
+    # Records of iterations that are not kept are passed, and take time; so does what lies between iterations.
+    passed: bool = False
     taken: np.ndarray | None = None  # as `clocks`: ticks that the operating system took before a record
     _trips: dict[int, np.ndarray] = field(default_factory=dict)
     _slots: np.ndarray | None = None

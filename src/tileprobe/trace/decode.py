@@ -84,6 +84,7 @@ def decode(
     timer: GlobalTimer | None = None,
     regions: Sequence[Region] = (),
     interruptions: Interruptions | None = None,
+    passed: bool = False,
 ) -> Decoded:
     """Decodes the buffers of launches of one kernel. A calibration adds columns of corrected ticks.
 
@@ -92,11 +93,14 @@ def decode(
     column (0, 1, ... if not given). With the rate of the `clock` and a `timer` that the whole machine shares,
     turns of narrow clocks that left no trace are found, and counters that are narrow in the machine itself count
     on from stream to stream. The kernel's `regions` say which spans are loops that nobody counts the iterations of;
-    `interruptions` what is usual, and how long the launches are known to have waited.
+    `interruptions` what is usual, and how long the launches are known to have waited. Where records of iterations that
+    are not kept are `passed`, these and what lies between iterations take time of a loop's.
     """
     streams, sizes = read_rows(
         buffers, layout, epochs=epochs, programs=programs, sampling=sampling, clock=clock, timer=timer
     )
+    for rows in streams:
+        rows.passed = passed
     pushed = [cursor.read(rows) for rows in streams]
     residual = Residual()
     if calibration is not None:

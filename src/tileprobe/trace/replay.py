@@ -19,10 +19,12 @@ from typing import Any
 import numpy as np
 
 from tileprobe.errors import TileProbeError
-from tileprobe.ir.layout import Layout
+from tileprobe.ir.layout import Layout, Slot, places
 from tileprobe.trace.blocks import Rows, fixed_loops, frames, strided
 from tileprobe.trace.cursor import Pushed, in_sequence, read
 from tileprobe.trace.ends import meet
+from tileprobe.trace.passed import delayed_by_passed, passed_costs
+from tileprobe.trace.unseen import unseen
 
 
 @dataclass
@@ -42,6 +44,7 @@ class Calibration:
     error_ticks: float = 0.0  # standard error of the mean cost
     slots: Mapping[int, float] = field(default_factory=dict)
     doses: tuple[int, ...] = ()
+    passed: Mapping[int, float] = field(default_factory=dict)  # an iteration that is not kept, by loop
 
     def costs(self, layout: Layout) -> np.ndarray:
         """The cost of the record at each slot; nothing at the end of a wait."""
@@ -57,14 +60,17 @@ class Calibration:
             "error_ticks": self.error_ticks,
             "slots": {str(slot): cost for slot, cost in self.slots.items()},
             "doses": list(self.doses),
+            "passed": {str(loop): cost for loop, cost in self.passed.items()},
         }
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Calibration:
-        slots = {int(slot): float(cost) for slot, cost in data.get("slots", {}).items()}
-        return Calibration(
-            data.get("cost_ticks", 0.0), data.get("error_ticks", 0.0), slots, tuple(data.get("doses", ()))
+        slots, passed = (
+            {int(number): float(cost) for number, cost in data.get(name, {}).items()}
+            for name in ("slots", "passed")
         )
+        doses = tuple(data.get("doses", ()))
+        return Calibration(data.get("cost_ticks", 0.0), data.get("error_ticks", 0.0), slots, doses, passed)
 
 
 def delay_records(rows: Rows, pushed: Pushed, calibration: Calibration) -> None:
@@ -76,6 +82,8 @@ def delay_records(rows: Rows, pushed: Pushed, calibration: Calibration) -> None:
     total = np.where(written, costs[words], 0.0)
     if rows.layout.circular:
         _add_overwritten(rows, total)
+    if calibration.passed:
+        total += delayed_by_passed(rows, pushed, calibration.passed, calibration.cost_ticks)
     delays = _summed(total, _standstills(rows, calibration))
     if len(pushed.row):
         delays, pushed.delay = _merged(rows, pushed, delays, written, costs)
@@ -101,7 +109,8 @@ def _standstills(rows: Rows, calibration: Calibration) -> list[Standstill]:
     """The waits of asynchronous pairs for which this stream stood still, in execution order.
 
     Such a wait ends when the operation does, and that began with its issue: whatever probes took in between was
-    waited anyway. A wait that is no longer than a record takes found the operation done."""
+    waited anyway. A wait that is no longer than a record takes found the operation done. Where the iteration that
+    issued was not kept, what probes took in the one that waits is known to have been waited."""
     layout, mine = rows.layout, rows.stream.id
     found: list[Standstill] = []
     for span in layout.spans:
@@ -116,11 +125,30 @@ def _standstills(rows: Rows, calibration: Calibration) -> list[Standstill]:
         else:
             stood = np.ones(len(met.stop_row), bool)
         row, at, since = met.stop_row[stood], met.stop_word[stood], met.start_word[stood]
+        if rows.passed and waits and span.stop_peeled < 0 and span.start_ahead > span.stop_ahead:
+            alone = _waits_alone(rows, waits[0], stop, met.stop_row, met.stop_word, calibration.cost_ticks)
+            row, at, since = (np.r_[a, b] for a, b in zip((row, at, since), alone))
         order = np.argsort(at, kind="stable")
         words, first = np.unique(at[order], return_index=True)
         parts = zip(words, np.split(row[order], first[1:]), np.split(since[order], first[1:]))
         found += [Standstill(int(word), rows_of, issued) for word, rows_of, issued in parts]
     return sorted(found, key=lambda one: one.word)
+
+
+def _waits_alone(
+    rows: Rows, wait: Slot, stop: Slot, met_row: np.ndarray, met_word: np.ndarray, least: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The ends of waits that stood still for what an iteration issued that was not kept: rows, words, and the word of
+    the first record of the same iteration."""
+    begin = min(slot.base for slot in rows.layout.fixed_slots(stop.stream) if slot.loops == stop.loops)
+    word = places(stop.base, rows.layout.shape(stop), stop.strides)
+    ends, starts = rows.clocks[:, word], rows.clocks[:, word - (stop.base - wait.base)]
+    stood = (ends >= 0) & (starts >= 0) & (ends - starts > least)
+    row, at = np.nonzero(stood)
+    at = word[at]
+    size = rows.clocks.shape[1]
+    new = ~np.isin(row * size + at, met_row * size + met_word)
+    return row[new], at[new], at[new] - (stop.base - begin)
 
 
 def _summed(costs: np.ndarray, standstills: list[Standstill]) -> np.ndarray:
@@ -178,12 +206,15 @@ def _steps(sums: np.ndarray, row: np.ndarray) -> np.ndarray:
 def gaps(rows: Rows) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Ticks from each record to the next in its stream instance, the slot of the later one, and the launch. Records of
     the cursor's segment count as all others do: a gap across a `while` loop would be taken for the cost of the one
-    record behind it. Where a segment has lost some, nobody knows between which records with places they were."""
+    record behind it. Where a segment has lost some, nobody knows between which records with places they were. Where
+    records of iterations that are not kept take time, so does a gap across them (`passed`)."""
     pushed = _last_copies(read(rows), rows.layout.copies)
     records = in_sequence(rows, pushed)
     placed = records.order < len(records.order) - len(pushed.row)
     whole = (pushed.lost == 0)[records.row[1:]] | ~(placed[1:] | placed[:-1])
     same = (records.row[1:] == records.row[:-1]) & whole
+    if rows.passed:
+        same &= unseen(rows, pushed, records)[1:] == 0
     return np.diff(records.clock)[same], records.slot[1:][same], rows.launch[records.row[1:][same]]
 
 
@@ -228,7 +259,10 @@ def calibrate(doses: Mapping[int, Sequence[Rows]]) -> Calibration:
     trust = spread / (spread + variances)
     costs = np.maximum(mean + trust * (slopes - mean), 0.0)
     slots = {int(slot): float(cost) for slot, cost in zip(np.flatnonzero(known), costs)}
-    return Calibration(max(mean, 0.0), error, slots, tuple(sorted(doses)))
+    found = Calibration(max(mean, 0.0), error, slots, tuple(sorted(doses)))
+    if not any(rows.passed for streams in doses.values() for rows in streams):
+        return found
+    return replace(found, passed=passed_costs(doses, found.costs(layout)))
 
 
 def _random_effects(slopes: np.ndarray, variances: np.ndarray) -> tuple[float, float, float]:

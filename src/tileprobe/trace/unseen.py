@@ -18,25 +18,38 @@ UNKNOWN = -1
 
 def unseen(rows: Rows, pushed: Pushed, records: InSequence) -> np.ndarray:
     """How many iterations lie between each record and the one before it; `UNKNOWN` where some may."""
-    word = np.r_[np.nonzero(rows.recorded_words)[1], np.full(len(pushed.row), -1)][records.order]
-    count = np.zeros(len(word), np.int64)
+    counts, unknown = unseen_by_loop(rows, pushed, records)
+    return np.where(unknown, UNKNOWN, sum(counts.values(), np.zeros(len(unknown), np.int64)))
+
+
+def unseen_by_loop(
+    rows: Rows, pushed: Pushed, records: InSequence
+) -> tuple[dict[int, np.ndarray], np.ndarray]:
+    """The same for each loop that has any, and where more may lie."""
+    word = words_of(rows, pushed, records)
     unknown = np.zeros(len(word), bool)
+    counts = {}
     for loop in fixed_loops(rows.layout, rows.stream.id):
-        _add(rows, loop, records.row, word, count, unknown)
+        every, trips = rows.sampling.loop(loop.id), rows.trips(loop.id)
+        placed = np.minimum(every.selected(trips), loop.capacity)
+        if (placed != trips).any():
+            counts[loop.id] = _count(rows, loop, records.row, word, placed, unknown)
     if len(pushed.row):
         unknown |= _in_segment(rows, pushed, records.row, word)
-    return np.where(unknown, UNKNOWN, count)
+    return counts, unknown
 
 
-def _add(
-    rows: Rows, loop: Loop, row: np.ndarray, word: np.ndarray, count: np.ndarray, unknown: np.ndarray
-) -> None:
-    """Adds the iterations of one loop. Neighbours are in one run of it, or one ends a run and another begins one."""
+def words_of(rows: Rows, pushed: Pushed, records: InSequence) -> np.ndarray:
+    """The word that each record lies at; -1 for those of the segment."""
+    return np.r_[np.nonzero(rows.recorded_words)[1], np.full(len(pushed.row), -1)][records.order]
+
+
+def _count(
+    rows: Rows, loop: Loop, row: np.ndarray, word: np.ndarray, placed: np.ndarray, unknown: np.ndarray
+) -> np.ndarray:
+    """The iterations of one loop. Neighbours are in one run of it, or one ends a run and another begins one."""
     every = rows.sampling.loop(loop.id)
     trips = rows.trips(loop.id)
-    placed = np.minimum(every.selected(trips), loop.capacity)
-    if (placed == trips).all():
-        return
     first = np.broadcast_to(np.asarray(rows.first(loop.id)), trips.shape).reshape(len(rows), -1)
     numbers = np.full((1, rows.stream.words + 1), -1)  # the last place is that of records of the segment
     held = frames(numbers, rows.layout, loop)
@@ -50,9 +63,9 @@ def _add(
     last = _iteration(first, row, before, loop, every)
     total = trips.reshape(len(rows), -1)[row, np.maximum(earlier, 0)]
     tail = np.where(before >= 0, np.maximum(total - 1 - last, 0), 0)
-    count += np.where(together, np.maximum(step, 0), head + tail)
     nothing = ((placed == 0) & (trips > 0)).reshape(len(rows), -1).any(axis=1)
     unknown |= nothing[row] & ((now < 0) | (before < 0) | ~together)
+    return np.where(together, np.maximum(step, 0), head + tail)
 
 
 def _iteration(

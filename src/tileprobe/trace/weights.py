@@ -91,7 +91,7 @@ def _fits(rows: Rows, loop: Loop, runs: Runs, missing: np.ndarray) -> np.ndarray
     first, last = _iterations(clocks, rows, loop, runs.placed)
     recorded = np.nansum(last - first, axis=-1)
     inside = end - begin - _before_and_behind(rows, loop, runs, begin, end, first, last)
-    inside = np.maximum(inside * _in_iterations(rows, loop, first, last), recorded)
+    inside = np.maximum(_in_iterations(rows, loop, runs, inside, first, last), recorded)
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = inside * runs.placed / (runs.trips * recorded)
     partly = (runs.placed > 0) & (runs.placed < runs.trips) & (recorded > 0) & np.isfinite(ratio)
@@ -147,12 +147,28 @@ def _before_and_behind(
     return np.nan_to_num(head) + np.nan_to_num(tail)
 
 
-def _in_iterations(rows: Rows, loop: Loop, first: np.ndarray, last: np.ndarray) -> np.ndarray:
-    """Of each run's time the share that is in iterations and not between them, as far as neighbours were recorded:
-    elsewhere it is as there. Where no neighbours are known, nothing is between."""
-    share = np.ones(first.shape[:-1])
-    if rows.sampling.loop(loop.id).stride > 1 or loop.capacity < 2:
-        return share
-    gaps = np.nansum(first[..., 1:] - last[..., :-1], axis=-1)
+def _in_iterations(
+    rows: Rows, loop: Loop, runs: Runs, inside: np.ndarray, first: np.ndarray, last: np.ndarray
+) -> np.ndarray:
+    """Of each run's time inside what is in iterations and not between them. Where neighbours were recorded, it is
+    everywhere as between them; elsewhere nothing is between, or what `_by_others` says."""
     lasted = np.nansum(last - first, axis=-1)
-    return np.divide(lasted, lasted + gaps, out=share, where=lasted + gaps > 0)
+    between = first[..., 1:] - last[..., :-1]
+    known = np.isfinite(between).sum(axis=-1) * (rows.sampling.loop(loop.id).stride == 1)
+    gap = np.divide(np.nansum(between, axis=-1), known, out=np.zeros(known.shape), where=known > 0)
+    each = np.divide(lasted, runs.placed, out=np.zeros(known.shape), where=runs.placed > 0)
+    share = np.divide(each, each + gap, out=np.ones(known.shape), where=each + gap > 0)
+    alone = _by_others(rows, loop, runs, inside, each * runs.trips) if rows.passed else inside
+    return np.where(known > 0, inside * share, alone)
+
+
+def _by_others(rows: Rows, loop: Loop, runs: Runs, inside: np.ndarray, stood: np.ndarray) -> np.ndarray:
+    """The same for runs of which no neighbours were recorded, where much can be between: recorded ones stand for all
+    (`stood`), as far as there is time for that. What they leave over of all runs together that every n-th covers is
+    between iterations: single runs may have longer and shorter ones than were recorded."""
+    every = rows.sampling.loop(loop.id)
+    number = np.broadcast_to(np.asarray(rows.first(loop.id)), runs.trips.shape)
+    covered = (runs.placed > 0) & (number + runs.placed * every.stride >= runs.trips) & np.isfinite(inside)
+    iterations = runs.trips[covered].sum()
+    left = float(np.sum(inside[covered] - stood[covered])) / iterations if iterations else 0.0
+    return np.where(covered, inside - max(0.0, left) * runs.trips, np.minimum(inside, stood))

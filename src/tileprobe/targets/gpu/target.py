@@ -55,6 +55,7 @@ class GpuTarget(CommonTarget):
     structure = "ttgir"
     takes = "record"
     doses: tuple[int, ...] = (1, 3)
+    passes_unkept = True
     device_files: tuple[str, ...] = ()
     hidden_by = ""  # the variable by which users take GPUs away from a process
     stated_timer = _NVIDIA_TIMER
