@@ -73,6 +73,60 @@ def softmax(x, out, n, BLOCK: tl.constexpr):
     tl.store(out + tl.program_id(0) * n + i, top / tl.sum(top, 0), mask=i < n)
 
 
+@triton.jit
+def layer_norm(x, weight, bias, out, n, eps, BLOCK: tl.constexpr):
+    """Three loops of few records each, two of them with masks."""
+    row = tl.program_id(0)
+    mean = tl.zeros([BLOCK], tl.float32)
+    square = tl.zeros([BLOCK], tl.float32)
+    for start in range(0, n, BLOCK):
+        i = start + tl.arange(0, BLOCK)
+        value = tl.load(x + row * n + i, mask=i < n, other=0.0).to(tl.float32)
+        mean += value
+        square += value * value
+    centre = tl.sum(mean) / n
+    scale = tl.rsqrt(tl.sum(square) / n - centre * centre + eps)
+    for start in range(0, n, BLOCK):
+        i = start + tl.arange(0, BLOCK)
+        value = tl.load(x + row * n + i, mask=i < n).to(tl.float32)
+        value = (value - centre) * scale * tl.load(weight + i, mask=i < n) + tl.load(bias + i, mask=i < n)
+        tl.store(out + row * n + i, value, mask=i < n)
+
+
+@triton.jit
+def row_sums(x, out, rows, columns, BLOCK: tl.constexpr):
+    """Two loops, one in the other, six records in all; little else."""
+    i = tl.arange(0, BLOCK)
+    for row in range(tl.program_id(0), rows, tl.num_programs(0)):
+        total = tl.zeros([BLOCK], tl.float32)
+        for column in range(0, columns, BLOCK):
+            total += tl.load(x + row * columns + column + i)
+        tl.store(out + row * BLOCK + i, total)
+
+
+@triton.jit
+def attention_backward(
+    q, k, v, grad, lse, delta, dq, dk, dv, n, scale, D: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr
+):
+    columns = tl.program_id(0) * BN + tl.arange(0, BN)
+    depth = tl.arange(0, D)
+    keys = tl.load(k + columns[:, None] * D + depth[None, :])
+    values = tl.load(v + columns[:, None] * D + depth[None, :])
+    key_grad = tl.zeros([BN, D], tl.float32)
+    value_grad = tl.zeros([BN, D], tl.float32)
+    for row in range(0, n, BM):
+        rows = row + tl.arange(0, BM)
+        queries = tl.load(q + rows[:, None] * D + depth[None, :])
+        out_grad = tl.load(grad + rows[:, None] * D + depth[None, :])
+        p = tl.math.exp2(tl.dot(queries, keys.T) * scale - tl.load(lse + rows)[:, None])
+        value_grad = tl.dot(p.to(tl.float16).T, out_grad, value_grad)
+        ds = p * (tl.dot(out_grad, values.T) - tl.load(delta + rows)[:, None]) * scale
+        key_grad = tl.dot(ds.to(tl.float16).T, queries, key_grad)
+        tl.atomic_add(dq + rows[:, None] * D + depth[None, :], tl.dot(ds.to(tl.float16), keys))
+    tl.store(dk + columns[:, None] * D + depth[None, :], key_grad)
+    tl.store(dv + columns[:, None] * D + depth[None, :], value_grad)
+
+
 @dataclass(frozen=True)
 class Kernel:
     """A kernel, the types of its run-time arguments in order, and on which machines it compiles."""
@@ -112,5 +166,16 @@ KERNELS = (
     Kernel("attention", attention, _ATTENTION, _HEADS, (*_NVIDIA, *_CDNA)),
     # With four warps of 32 threads it spills 628 bytes by itself there.
     Kernel("attention, 8 warps", attention, _ATTENTION, _HEADS, ("gfx1100",), {"num_warps": 8}),
+    Kernel(
+        "attention backward",
+        attention_backward,
+        "*fp16 *fp16 *fp16 *fp16 *fp32 *fp32 *fp32 *fp32 *fp32 i32 fp32",
+        {"D": 64, "BM": 32, "BN": 64},
+        (*_NVIDIA, *_CDNA),
+    ),
+    Kernel(
+        "layer norm", layer_norm, "*fp16 *fp32 *fp32 *fp16 i32 fp32", {"BLOCK": 1024}, _ALL, {"num_warps": 8}
+    ),
+    Kernel("nested loops", row_sums, "*fp32 *fp32 i32 i32", {"BLOCK": 128}, _ALL),
     Kernel("softmax", softmax, "*fp32 *fp32 i32", {"BLOCK": 1024}, _ALL),
 )

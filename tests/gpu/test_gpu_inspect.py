@@ -1,6 +1,7 @@
 """`tileprobe inspect --target cuda:90`: static evidence of a script's kernels, on a machine without a GPU."""
 
 import json
+import re
 from pathlib import Path
 
 import jsonschema
@@ -142,6 +143,16 @@ def test_where_proton_cannot_compile_it_is_said(capfd):
     assert "reproducer" not in said.err
 
 
+def test_records_can_be_chosen(capsys):
+    """As for a session: one in each warp, in shared memory."""
+    found = {}
+    for words in ((), ("--records", "buffer=shared", "--records", "granularity=warp")):
+        _, out, _ = inspect(capsys, "--target", "cuda:80", "--kernel", "add", *words, SCRIPT, "--json")
+        (kernel,) = json.loads(out)["kernels"]
+        found[words] = kernel["probed"]["shared_bytes"] - kernel["plain"]["shared_bytes"]
+    assert [more > 0 for more in found.values()] == [False, True]
+
+
 def test_the_schema_refuses_what_lacks_a_field(capsys):
     _, out, _ = inspect(capsys, "--target", "cuda:80", "--kernel", "add", SCRIPT, "--json")
     for side_, field in (("plain", "registers"), ("probed", "own_instructions"), ("proton", "spill_bytes")):
@@ -161,6 +172,9 @@ def test_probes_are_thinned_as_a_session_does_it(capsys, monkeypatch):
     _, out, _ = inspect(capsys, "--target", "cuda:80", "--dense", "--kernel", "matmul", SCRIPT, "--json")
     (kernel,) = json.loads(out)["kernels"]
     assert kernel["probed"]["thinned"] > 0
+    assert (
+        kernel["proton"]["records"] <= 2 * kernel["probed"]["records"]
+    )  # of the same regions, so thinned alike
     assert any("64 bytes of registers are spilled" in note for note in kernel["notes"])
 
 
@@ -170,6 +184,7 @@ def test_evidence_as_text(capsys):
     assert out.startswith("add for hip:gfx942 (static")
     assert "matmul" not in out
     assert "instructions by unit" in out
+    assert re.search(r"instructions by line:\n    _gpu_kernels.py:\d+  \d+: ", out)
     assert "bank conflicts by layout: none" in out
 
 
@@ -179,6 +194,15 @@ def test_evidence_as_text(capsys):
         (["--target", "cuda:91", SCRIPT], "has no machine '91'; its machines are 80, 86"),
         (["--target", "cuda", SCRIPT], "name the machine to compile for: cuda:80"),
         (["--json", SCRIPT], "--json is for GPUs"),
+        (
+            ["--target", "cuda:90", "--records", "granularity=thread", SCRIPT],
+            "is one of program, warp, warp_group",
+        ),
+        (
+            ["--target", "cuda:90", "--records", "buffer=private", SCRIPT],
+            "kernel add: records of cuda cannot have",
+        ),
+        (["--records", "granularity=warp", SCRIPT], "records of cpu cannot have granularity warp"),
         (["--target", "cuda:90", "--kernel", "other", SCRIPT], "no kernel that matches 'other'"),
     ],
 )

@@ -10,6 +10,7 @@ instruction was issued, what its warps waited for, its control codes, its source
 Examples:
   tileprobe inspect --target sim:h100 --sass script.py
   tileprobe inspect --target cuda:90 script.py --json
+  tileprobe inspect --target hip:gfx942 --dense --records granularity=warp script.py
   tileprobe inspect script.py
   tileprobe inspect --level tile --level record --kernel '*attn*' script.py
   tileprobe inspect --level asm trace.parquet
@@ -19,6 +20,8 @@ from __future__ import annotations
 
 import argparse
 from typing import TYPE_CHECKING, Any
+
+from tileprobe.cli._records import add_records, records_of
 
 if TYPE_CHECKING:
     from tileprobe.targets.base import Target
@@ -34,6 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--kernel", default="*", metavar="PATTERN", help="kernels whose names match")
     parser.add_argument("--dense", action="store_true", help="probe every stage, however short")
+    add_records(parser)
     parser.add_argument("--target", default="cpu", metavar="NAME", help="the target to run on (%(default)s)")
     parser.add_argument(
         "--device-map",
@@ -107,7 +111,7 @@ def _evidence(words: list[str], args: argparse.Namespace, target: Target, static
     from tileprobe.session.session import WORTHWHILE, Session, matches
 
     check(args.device_map)
-    plan = Session(min_cost=0.0 if args.dense else WORTHWHILE).plan
+    asked = Session(min_cost=0.0 if args.dense else WORTHWHILE, records=records_of(args))
     with (
         static,
         contextlib.redirect_stdout(sys.stderr),
@@ -116,7 +120,7 @@ def _evidence(words: list[str], args: argparse.Namespace, target: Target, static
         code = script.run(words)
     if code:
         print(f"the program ended with {code}: its kernels were compiled, not run", file=sys.stderr)
-    pipeline = plan.pipeline(target.structure, records=target.records)
+    pipeline = asked.plan.pipeline(target.structure, records={**target.records, **asked.records})
     kernels = static.kernels(pipeline, lambda name: matches(name, (args.kernel,)))
     if not kernels:
         raise TileProbeError(f"the program launched no kernel that matches {args.kernel!r}")
@@ -138,7 +142,7 @@ def _machine_code(words: list[str], args: argparse.Namespace, target: Any, machi
     from tileprobe.views.screen import make_console
 
     timed_launches = getattr(target, "timed_launches", None)
-    if timed_launches is None or words[0].endswith(".parquet") or args.level or args.dense:
+    if timed_launches is None or words[0].endswith(".parquet") or args.level or args.dense or args.records:
         raise TileProbeError(
             "--sass runs a program on a simulated GPU: tileprobe inspect --target sim:h100 --sass script.py"
         )
@@ -188,11 +192,14 @@ def _traced(words: list[str], args: argparse.Namespace):
 
     check(args.device_map)
     tileprobe.use(args.target)
-    session = Session(take=1, min_cost=0.0 if args.dense else WORTHWHILE, progress=True)
+    cost = 0.0 if args.dense else WORTHWHILE
+    session = Session(take=1, min_cost=cost, records=records_of(args), progress=True)
     with device_map(args.device_map, args.target):
         try:
             session.__enter__()
             code = script.run(words)
         finally:
             session.__exit__(TileProbeError, None, None)
+    if not session.trace.kernels and session.problems:
+        raise TileProbeError("; ".join(session.problems.values()))
     return code, session.trace

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 
+from tileprobe.cli._records import add_records, records_of
 from tileprobe.cli._settings import add_check, add_timed, settings
 from tileprobe.cli._views import add_arguments as add_arguments_of_views
 
@@ -42,13 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     how.add_argument("--iterations", default="all", metavar="WHICH", help="all, every:4, first:8, last:8")
     how.add_argument("--capacity", type=int, default=256, metavar="N", help="iterations of a loop with room")
     how.add_argument("--budget-mb", type=float, default=64.0, metavar="MB", help="room for all records")
-    how.add_argument(
-        "--records",
-        action="append",
-        metavar="NAME=VALUE",
-        help="what records are, where the target has a choice: clock_bits=32, granularity=warp, strategy=circular, "
-        "buffer=shared, shared_words=2048",
-    )
+    add_records(how)
     how.add_argument(
         "--seed", type=int, default=0, metavar="N", help="what is drawn at random follows from it"
     )
@@ -139,7 +134,7 @@ def session_options(args: argparse.Namespace) -> dict:
         "alternate": not args.no_alternate,
         "total_mb": args.budget_mb,
         "seed": args.seed,
-        "records": dict(_pair(text) for text in args.records or ()),
+        "records": records_of(args),
     }
 
 
@@ -152,12 +147,3 @@ def _lines(text: str) -> str:
     if not right or text.endswith("-") or len(text) > 20:
         raise TileProbeError(f"--lines takes a line or a range such as 34 or 31-44, not {text!r}")
     return text
-
-
-def _pair(text: str) -> tuple[str, str]:
-    from tileprobe.errors import TileProbeError
-
-    name, equals, value = text.partition("=")
-    if not equals or not value:
-        raise TileProbeError(f"--records takes NAME=VALUE, such as clock_bits=32, not {text!r}")
-    return name, value

@@ -119,9 +119,14 @@ class AssignSlotsPass(ModulePass):
             if largest == 1:
                 raise TileProbeError(
                     f"one program's records need {layout.block_words} words and may take {most_words}: "
-                    "select fewer regions, or allow more"
+                    f"select fewer regions, or allow more ({self._room})"
                 )
             streams = _shrunk(streams, largest)
+
+    @property
+    def _room(self) -> str:
+        """The option that says how much a program may take."""
+        return "shared_words" if self.buffer == "shared" else "max_words"
 
     def _least_words(self, streams: list[StreamItems]) -> int:
         """What records with places take at least."""

@@ -6,13 +6,24 @@ what an iteration is, is told by comparing the induction variable with the next 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from xdsl.dialects.builtin import i64
 from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue, SSAValues
 
 from tileprobe.ir.record import IndexOp
 from tileprobe.targets.gpu.emit import Emitter
 
-Sampling = tuple[SSAValue, SSAValue, SSAValue]  # of a loop's kept iterations: stride, phase, extent; i32
+
+@dataclass(frozen=True)
+class Sampling:
+    """Of a loop's kept iterations, all i32: the way from one to the next, the first (from the end if negative), the
+    way from it to the last, how many have a place."""
+
+    stride: SSAValue
+    phase: SSAValue
+    extent: SSAValue
+    count: SSAValue
 
 
 class Carried:
@@ -62,25 +73,49 @@ class Carried:
         limit = before.select(before.compare("slt", limit, upper), limit, upper)
         return emit.compare("slt", op.induction, self._narrow(limit, op.induction.type))
 
-    def sampled(self, emit: Emitter, op: IndexOp, sampling: Sampling) -> tuple[SSAValue, SSAValue]:
-        """Whether this iteration is kept, by the sampling in force; both results are that.
-
-        A phase behind the end, or a stride that is longer than the loop, is cut to it: nothing wraps round."""
+    def sampled(self, emit: Emitter, op: IndexOp, sampling: Sampling) -> SSAValue:
+        """Whether this iteration is kept, by the sampling in force."""
         before, kind = self.before, op.induction.type
-        width = 64 if str(kind) in ("i64", "index") else 32
-        stride, phase, extent = (before.cast(value, width) for value in sampling)
-        trip, lower, step = (before.cast(value, width) for value in (op.count, op.lower, op.step))
-        none, one = before.constant(0, f"i{width}"), before.constant(1, f"i{width}")
+        first, start, hop = self._first_and_hop(op, sampling)
+        extent, trip, lower, step = self._alike(kind, sampling.extent, op.count, op.lower, op.step)
+        one = before.constant(1, str(extent.type))
+        ends = before.binary("arith.minui", before.add(first, extent), before.sub(trip, one))
+        final = self._narrow(before.add(lower, before.mul(ends, step)), kind)
+        due = self.value(start)
+        hit = emit.both(emit.compare("eq", op.induction, due), emit.compare("sle", op.induction, final))
+        self.turn(due, self.behind.select(hit, self.behind.add(due, hop), due))
+        return hit
+
+    def sampled_by_number(self, emit: Emitter, op: IndexOp, sampling: Sampling) -> tuple[SSAValue, SSAValue]:
+        """The same, and the number of the iteration's frame. It is all that goes round: when the next one is due
+        follows from it, and when the last one was."""
+        _, start, hop = self._first_and_hop(op, sampling)
+        number = self.value(self.before.constant(0))
+        frames = emit.value("arith.index_cast", [number], hop.type) if str(hop.type) == "index" else number
+        due = emit.add(start, emit.mul(emit.cast(frames, 64) if hop.type == i64 else frames, hop))
+        hit = emit.both(emit.compare("eq", op.induction, due), emit.compare("ult", number, sampling.count))
+        following = self.behind.add(number, self.behind.constant(1))
+        self.turn(number, self.behind.select(hit, following, number))
+        return hit, number
+
+    def _first_and_hop(self, op: IndexOp, sampling: Sampling) -> tuple[SSAValue, SSAValue, SSAValue]:
+        """The first kept iteration, its induction variable, and how far the next one is from it. A phase behind the
+        end, or a stride that is longer than the loop, is cut to it: nothing wraps round."""
+        before, kind = self.before, op.induction.type
+        stride, phase, trip, lower, step = self._alike(
+            kind, sampling.stride, sampling.phase, op.count, op.lower, op.step
+        )
+        none = before.constant(0, str(phase.type))
         back = before.binary("arith.maxsi", before.add(trip, phase), none)
         first = before.select(before.compare("slt", phase, none), back, phase)
         first = before.binary("arith.minui", first, trip)
-        ends = before.binary("arith.minui", before.add(first, extent), before.sub(trip, one))
-        final = self._narrow(before.add(lower, before.mul(ends, step)), kind)
         hop = self._narrow(before.mul(before.binary("arith.minui", stride, trip), step), kind)
-        due = self.value(self._narrow(before.add(lower, before.mul(first, step)), kind))
-        hit = emit.both(emit.compare("eq", op.induction, due), emit.compare("sle", op.induction, final))
-        self.turn(due, self.behind.select(hit, self.behind.add(due, hop), due))
-        return hit, hit
+        return first, self._narrow(before.add(lower, before.mul(first, step)), kind), hop
+
+    def _alike(self, kind: Attribute, *values: SSAValue) -> list[SSAValue]:
+        """Values as wide as an induction variable of this type."""
+        width = 64 if str(kind) in ("i64", "index") else 32
+        return [self.before.cast(value, width) for value in values]
 
     def number(self) -> SSAValue:
         """The number of the iteration, i64."""

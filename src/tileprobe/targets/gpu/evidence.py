@@ -29,12 +29,12 @@ def evidence(plain: Any, pipeline: str, *, proton: bool = True) -> dict[str, Any
     """What is known of a kernel: `{"name", "target", "plain", "probed", "proton"}`. `probed` and `proton` are None
     where nothing is found to probe, or where Proton cannot compile the kernel. Probes are as a session would have them:
     thinned where registers would spill or fewer warps would fit."""
-    from tileprobe.targets.gpu.thinned import with_bearable_probes
+    from tileprobe.targets.gpu.thinned import thinner, with_bearable_probes
 
     target = plain.metadata.target
     before = side(plain)
     made, thinned, said = with_bearable_probes(plain, pipeline)
-    theirs = _proton(plain, pipeline) if proton else None
+    theirs = _proton(plain, thinner(pipeline, thinned)) if proton else None  # the same regions
     if proton and made is not None and theirs is None:
         said = [*said, "Proton's passes cannot compile this kernel for this machine: no comparison"]
     return {

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from tileprobe.errors import TileProbeError
 from tileprobe.targets.gpu.bank_conflicts import UNKNOWN
 from tileprobe.targets.gpu.compile import gpu_target
 from tileprobe.targets.gpu.compile_only import CompileOnly
 from tileprobe.targets.triton_driver import Chosen
 
+_LINES, _UNITS_A_LINE = 12, 4  # that are shown; JSON has all
 _COLUMNS = (
     ("instructions", "instructions"),
     ("registers", "registers"),
@@ -43,8 +45,14 @@ class Static:
         """The evidence of each kernel whose name `names` takes, in the order of their first launch."""
         from tileprobe.targets.gpu.evidence import evidence
 
-        found = [kernel for kernel in self._driver.compiled() if names(kernel.metadata.name)]
-        return [evidence(kernel, pipeline, proton=proton) for kernel in found]
+        made = []
+        for kernel in self._driver.compiled():
+            if names(kernel.metadata.name):
+                try:
+                    made.append(evidence(kernel, pipeline, proton=proton))
+                except TileProbeError as error:
+                    raise type(error)(f"kernel {kernel.metadata.name}: {error}") from error
+        return made
 
     def text(self, kernels: list[dict[str, Any]]) -> str:
         """Evidence as tables."""
@@ -64,6 +72,7 @@ def _table(kernel: dict[str, Any]) -> str:
         lines.append(f"  warps on a multiprocessor are limited by {plain['occupancy_limiter']}")
     mix = ", ".join(f"{unit} {count}" for unit, count in plain["mix"].items())
     lines.append(f"  instructions by unit: {mix}")
+    lines += _by_line(plain["lines"])
     if plain["tensor_core"]:
         lines.append(f"  tensor core: {', '.join(f'{op} x{n}' for op, n in plain['tensor_core'].items())}")
     stages = ", ".join(f"{each['stages']} (loop at line {each['line']})" for each in plain["pipeline_stages"])
@@ -79,6 +88,19 @@ def _table(kernel: dict[str, Any]) -> str:
         lines.append(f"  line {moved['line']}: {moved['share']:.0%} of {moved['op']} moved out of its region")
     lines += [f"  {note}" for note in kernel["notes"]]
     return "\n".join(lines)
+
+
+def _by_line(lines: list[dict[str, Any]]) -> list[str]:
+    """The source lines with most instructions, in the order of the source, and what their instructions are."""
+    most = sorted(lines, key=lambda one: -one["instructions"])[:_LINES]
+    found = [
+        f"    {_where(one)}  {one['instructions']}: "
+        + ", ".join(f"{unit} {count}" for unit, count in list(one["mix"].items())[:_UNITS_A_LINE])
+        for one in lines
+        if one in most and one["line"]
+    ]
+    left = sum(one["instructions"] for one in lines) - sum(one["instructions"] for one in most if one["line"])
+    return ["  instructions by line:", *found, *([f"    elsewhere  {left}"] if left else [])]
 
 
 def _where(access: dict[str, Any]) -> str:

@@ -4,10 +4,10 @@ In come the layout, the sampling and where the record buffer lies; out goes the 
 the memory Triton passes along. A program without a block finds epoch 0 and records nothing, so programs are chosen at
 run time; so are iterations. An entry is one read away from the program's start:
 
-    block's address, epoch (0: no block), then for each loop of the stream: stride and phase, extent
+    block's address, epoch (0: no block), then for each loop of the stream: stride and phase, extent and count
 
-The extent is how many iterations there are from the first kept one to the last. It and the stride are cut to what 32
-bits hold, so that the kernel need not.
+The extent is how many iterations there are from the first kept one to the last, the count how many have a place. All
+are cut to what 32 bits hold, so that the kernel need not.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tileprobe.ir.layout import Layout
 from tileprobe.ir.sampling import Sampling
 
 BLOCK, EPOCH_WORD, FIRST_LOOP = 0, 1, 2
-LOOP_WORDS = 2  # stride and phase in one, 32 bits each; extent
+LOOP_WORDS = 2  # stride and phase in one, 32 bits each; extent and count in the other
 NEVER = 2**31 - 1  # a phase behind every iteration
 WORD = 8
 
@@ -66,4 +66,8 @@ def _loop(layout: Layout, sampling: Sampling, number: int) -> Sequence[np.uint64
     count = every.count if endless else min(every.count, loop.capacity)
     phase = np.int64(every.phase if count else NEVER).astype(np.int32).view(np.uint32)
     extent = min(max(count - 1, 0) * every.stride, NEVER)
-    return np.uint64(min(every.stride, NEVER)) | np.uint64(phase) << np.uint64(32), np.uint64(extent)
+    kept = np.uint64(min(count, NEVER))
+    return (
+        np.uint64(min(every.stride, NEVER)) | np.uint64(phase) << np.uint64(32),
+        np.uint64(extent) | kept << np.uint64(32),
+    )

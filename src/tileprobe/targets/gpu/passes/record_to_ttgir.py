@@ -36,7 +36,7 @@ from tileprobe.ir.record import (
     TotalOp,
     TripOp,
 )
-from tileprobe.targets.gpu.carried import Carried
+from tileprobe.targets.gpu.carried import Carried, Sampling
 from tileprobe.targets.gpu.emit import Emitter, Threads, location
 from tileprobe.targets.gpu.gathered import Group, gathered
 from tileprobe.targets.gpu.isa import Frame, Gathers, Isa, Paces, Postpones, Reading, isa_of
@@ -183,8 +183,11 @@ class _Lowering:
         frame = self.isa.block(emit, address, by, far)
         sampling = {}
         for loop, (both, extent) in opened.loops.items():
-            high = emit.binary("arith.shrui", both, emit.constant(32, "i64"))
-            sampling[loop] = emit.cast(both, 32), emit.cast(high, 32), emit.cast(extent, 32)
+            high, count = (
+                emit.cast(emit.binary("arith.shrui", word, emit.constant(32, "i64")), 32)
+                for word in (both, extent)
+            )
+            sampling[loop] = Sampling(emit.cast(both, 32), high, emit.cast(extent, 32), count)
         made = Stream(stream.id, opened.threads, frame, by, epoch, sampling, frame, frame)
         if self.layout.buffer == "shared":
             self._collect(emit.at(_FLUSH), made, part, opened.entry)
@@ -214,11 +217,8 @@ class _Lowering:
         emit = self._at(block, op, stream)
         loop = self.layout.loops[op.loop.data]
         assert stream.before is not None
-        stride, phase, extent = stream.sampling[loop.id]
-        offset = emit.sub(stream.before, phase)
-        exact = emit.compare("eq", emit.binary("arith.remui", offset, stride), emit.constant(0))
-        hit = emit.both(exact, emit.compare("ule", offset, extent))
-        hit = emit.both(hit, emit.compare("sge", phase, emit.constant(0)))
+        stride = stream.sampling[loop.id].stride
+        hit, offset = _kept(emit, stream.before, stream.sampling[loop.id])
         frame = self.isa.onward(
             emit, stream.home, emit.binary("arith.divui", offset, stride), WORD * loop.stride
         )
@@ -288,23 +288,28 @@ class _Lowering:
         place = self.layout.loops[number]
         emit = self._at(block, op, stream)
         pace = WORD * place.stride
-        if op.dynamic is not None or self.layout.circular:
-            hit, moved = carried.sampled(emit, op, stream.sampling[number])
-        else:
-            hit, moved = carried.first_ones(emit, op, place.capacity), None
         turns = place.capacity if self.layout.circular else 0
+        paced = isinstance(self.isa, Paces) and not frame.shared
+        at = moved = None
+        if op.dynamic is None and not turns:
+            hit = carried.first_ones(emit, op, place.capacity)
+        elif turns or paced or place.window:
+            hit = moved = carried.sampled(emit, op, stream.sampling[number])
+        else:
+            hit, at = carried.sampled_by_number(emit, op, stream.sampling[number])
         if place.window:
             assert stream.shared is not None
             behind = Emitter(loop.parent, _behind_records(loop), stream.threads, _FLUSH)
             carried.behind = carried.behind.at(_FLUSH)
             at = stream.shared.window(carried, place, hit, behind)
             frame = self.isa.onward(emit, frame, at, pace)
-        elif isinstance(self.isa, Paces) and not frame.shared:
+        elif isinstance(self.isa, Paces) and paced:
             start = self._start(carried.before, frame, place)
             far = carried.frame_number(moved, turns, start.far, pace)
             frame = self.isa.along(start, far)
         else:
-            frame = self.isa.onward(emit, frame, carried.frame_number(moved, turns), pace)
+            at = carried.frame_number(moved, turns) if at is None else at
+            frame = self.isa.onward(emit, frame, at, pace)
         if hit is not None:
             by, frame = emit.both(by, hit), self.isa.only(emit, frame, hit)
         self.kept[op.index] = Kept(by, frame, _and(emit, hit, outer))
@@ -321,7 +326,7 @@ class _Lowering:
         emit = self._at(block, op, stream)
         hit = None
         if op.dynamic is not None:
-            hit, _ = carried.sampled(emit, op, stream.sampling[op.loop.data])
+            hit = carried.sampled(emit, op, stream.sampling[op.loop.data])
         number = carried.number()
         self._numbered(emit, op.index, number, _and(emit, hit, outer), stream)
 
@@ -347,11 +352,7 @@ class _Lowering:
         outer = None if op.within is None else self.kept[op.within]
         hit = None
         if op.dynamic is not None:
-            stride, phase, extent = stream.sampling[op.loop.data]
-            offset = emit.sub(emit.cast(op.number, 32), phase)
-            exact = emit.compare("eq", emit.binary("arith.remui", offset, stride), emit.constant(0))
-            hit = emit.both(exact, emit.compare("ule", offset, extent))
-            hit = emit.both(hit, emit.compare("sge", phase, emit.constant(0)))
+            hit, _ = _kept(emit, emit.cast(op.number, 32), stream.sampling[op.loop.data])
         self._numbered(emit, op.index, op.number, _and(emit, hit, outer), stream)
 
     def _ran(self, block: Block, op: RanOp) -> None:
@@ -463,6 +464,15 @@ class _Lowering:
         else:
             self.isa.put(emit.at(_OTHER), frame, by, offset + WORD, word)
         return emit.add(cursor, one)
+
+
+def _kept(emit: Emitter, number: SSAValue, sampling: Sampling) -> tuple[SSAValue, SSAValue]:
+    """Whether the iteration with this number is kept, of a loop of which nobody knows the end, and how far it is from
+    the first one."""
+    offset = emit.sub(number, sampling.phase)
+    exact = emit.compare("eq", emit.binary("arith.remui", offset, sampling.stride), emit.constant(0))
+    hit = emit.both(exact, emit.compare("ule", offset, sampling.extent))
+    return emit.both(hit, emit.compare("sge", sampling.phase, emit.constant(0))), offset
 
 
 def _behind_records(loop: Operation) -> Operation:
