@@ -14,7 +14,11 @@ from tileprobe.targets.gpu.pairing import Pairs
 from tileprobe.targets.gpu.scalar_run import Sizes, run_scalars
 from tileprobe.targets.gpu.structure import TtgirStructure
 
-COPIES = ("ttg.async_copy_global_to_local", "ttng.async_tma_copy_global_to_local")
+COPIES = (
+    "ttg.async_copy_global_to_local",
+    "ttng.async_tma_copy_global_to_local",
+    "amdg.buffer_load_to_local",
+)
 READERS = ("ttg.local_load", "ttng.warp_group_dot", "ttng.tc_gen5_mma")
 SMALL = [
     ("matmul", "sm80"),
@@ -32,7 +36,11 @@ SMALL = [
     ("row_of_products", "sm80"),
     ("matmul", "gfx950"),
 ]
-EACH = [(case.name, target) for case in CASES.values() for target in case.targets if target.startswith("sm")]
+EACH = [
+    (case.name, target)
+    for case in CASES.values()
+    for target in (*case.targets, *["gfx950"] * ("gfx942" in case.targets))
+]
 SIZES = Sizes(size=640, few=9, many=11)  # not those by which the distances are found
 
 
