@@ -22,7 +22,7 @@ from benchmarks import _suite_plugin as plugin
 from benchmarks._common import ROOT
 
 _ENDED = ("passed", "failed", "skipped", "died", "too long")
-_PYTEST = ("-m", "pytest", "-o", "addopts=", "-q", "-p", "no:cacheprovider")
+_PYTEST = ("-m", "pytest", "-o", "addopts=", "-o", "log_cli=false", "-q", "-p", "no:cacheprovider")
 _KINDS = (  # what a message is counted as: the first pattern that is found
     (r"does not know the instruction `(?:@!?\w+ )?([\w.]+)", r"unknown instruction \1"),
     (r"took longer than", "too long"),
@@ -48,16 +48,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--kinds", type=int, default=30, help="how many kinds of failure are printed")
 
 
-def collected(folder: Path, suites: list[str], args: argparse.Namespace) -> list[str]:
-    """The tests that the options choose of those under `suites`, paths from `folder`."""
+def collected(
+    folder: Path, suites: list[str], args: argparse.Namespace, broken: dict[str, Any] | None = None
+) -> list[str]:
+    """The tests that the options choose of those under `suites`, paths from `folder`. Files that cannot be read as
+    tests go into `broken`, each as one test that failed."""
     command = [*_exec(args.target), *_PYTEST, "--co", "--rootdir", ".", *suites]
     done = subprocess.run(
         command, cwd=folder, capture_output=True, text=True, check=False, env=_environment()
     )
     found = [line for line in done.stdout.splitlines() if line.startswith(tuple(suites)) and "::" in line]
+    if broken is not None:
+        broken |= _uncollected(done.stdout)
     if not found:
         raise SystemExit(f"no test was found: {(done.stdout + done.stderr)[-500:]}")
     return _drawn([name for name in found if re.search(args.match, name)], args)
+
+
+def _uncollected(text: str) -> dict[str, Any]:
+    """By pytest's words: each file has a part of its own, whose lines of the error begin with E."""
+    parts = re.split(r"^_+ ERROR collecting (\S+) _+$", text, flags=re.MULTILINE)
+    said = ("\n".join(re.findall(r"^E {1,3}(.*)", part, flags=re.MULTILINE)) for part in parts[2::2])
+    return {
+        file: {"ended": "failed", "when": "collect", "said": words[:4000]}
+        for file, words in zip(parts[1::2], said)
+    }
 
 
 def _drawn(found: list[str], args: argparse.Namespace) -> list[str]:

@@ -78,3 +78,50 @@ def kernel(A, B, O, N: tl.constexpr):
     three = Buffer(values, "int32")  # all three the same
     launch(kernel(source), 1, three, three, three, N=64)
     np.testing.assert_array_equal(three.values, values[::-1] + values)
+
+
+IN_TUPLES = """
+@triton.jit
+def kernel(pair, O, n, N: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(pair[1] + 1 + i, tl.load(pair[0] + i, mask=i < n), mask=i < n)
+    tl.store(O + i, tl.load(pair[0] + i, mask=i < n), mask=i < n)
+"""
+
+
+@pytest.mark.parametrize("third", [False, True], ids=["two in the tuple", "all three"])
+def test_the_same_tensor_twice_in_a_tuple(third):
+    fn = kernel(IN_TUPLES)
+    x = np.arange(200, dtype=np.float32)
+    apart = [Buffer(v, "float32") for v in (x, np.zeros(200), np.zeros(200))]
+    launch(fn, 1, (apart[0], apart[1]), apart[2], 128, N=128)
+    np.testing.assert_array_equal(apart[1].values[1:129], x[:128])
+    found, out = Buffer(x, "float32"), Buffer(np.zeros(200), "float32")
+    launch(fn, 1, (found, found), found if third else out, 128, N=128)
+    want = x.copy()
+    want[1:129] = x[:128]
+    np.testing.assert_array_equal(found.values if third else out.values[:128], want if third else want[:128])
+
+
+BY_DESCRIPTORS = """
+@triton.jit
+def kernel(source, first, second):
+    value = source.load([0, 0])
+    first.store([0, 0], value)
+    second.store([1, 0], value + 1000)
+"""
+
+
+@pytest.mark.parametrize("same", [False, True], ids=["three tensors", "written twice"])
+def test_the_same_tensor_behind_two_descriptors(same):
+    from triton.tools.tensor_descriptor import TensorDescriptor
+
+    import tileprobe
+
+    x = np.arange(17 * 16, dtype=np.float32).reshape(17, 16)
+    first, second = np.zeros_like(x), np.zeros_like(x)
+    second = first if same else second
+    blocks = [TensorDescriptor.from_tensor(tileprobe.array(v), [16, 16]) for v in (x, first, second)]
+    kernel(BY_DESCRIPTORS)[(1,)](*blocks)
+    np.testing.assert_array_equal(second[1:], x[:16] + 1000)
+    np.testing.assert_array_equal(first[: 1 if same else 16], x[: 1 if same else 16])

@@ -14,7 +14,7 @@ from typing import Any
 from tileprobe.targets.base import launches
 from tileprobe.targets.cpu import bounds, kernel_errors, pool
 from tileprobe.targets.cpu.kernel import CpuKernel
-from tileprobe.targets.cpu.launch_pack import check_count, make_convert, make_pack, make_tell, slots_of
+from tileprobe.targets.cpu.launch_pack import make_chosen, make_convert, make_pack, make_tell, slots_of
 from tileprobe.targets.cpu.pool_ir import STATUS_ERROR
 from tileprobe.targets.cpu.same_memory import representatives, same_tensors
 from tileprobe.targets.cpu.variants import recompiled
@@ -46,8 +46,9 @@ class Launcher:
         self._checks = bool(getattr(metadata, "check_bounds", False))
         self._apart = info.get("apart", [])
         apart = {name for pair in self._apart for name in pair}
-        self._tensors = [n for n, name in enumerate(self.names) if name in apart]
-        self._tensor_names = [self.names[n] for n in self._tensors]
+        looked_at = [(slot, arg["name"]) for slot, arg in zip(slots, info["args"]) if arg["name"] in apart]
+        self._tensor_names = [name for _, name in looked_at]
+        self._tensors = make_chosen(len(signature), [slot for slot, _ in looked_at]) if looked_at else None
         self._variants: dict[str, Any] = {}  # by the arguments that are the same tensor
 
     @cached_property
@@ -65,10 +66,13 @@ class Launcher:
             )
 
     def __call__(self, gx, gy, gz, stream, function, packed, launch_metadata, enter, exit, *args):
-        if self._tensors:
-            if len(args) <= self._tensors[-1]:
-                check_count(self.kernel, self.names, args)
-            same = same_tensors(self._tensor_names, [args[n] for n in self._tensors])
+        if self._tensors is not None:
+            try:
+                tensors = self._tensors(*args)
+            except Exception:  # too few arguments, or a wrong one: looked at one by one
+                self._convert(gx, gy, gz, 0, 0, 0, 0, *args)
+                raise
+            same = same_tensors(self._tensor_names, tensors)
             other = self._variant(same) if same else None
             if other is not None:
                 other.run(gx, gy, gz, stream, other.function, packed, launch_metadata, enter, exit, *args)

@@ -83,6 +83,13 @@ def make_pack(arity: int, slots: list[Slot]) -> Callable[..., bytes]:
     return namespace["pack"]
 
 
+def make_chosen(arity: int, slots: list[Slot]) -> Callable[..., tuple[Any, ...]]:
+    """`chosen(*args)`: the values of some of the slots, as they are."""
+    params = ", ".join(f"a{i}" for i in range(arity))
+    values = "".join(f"{s.expression}, " for s in slots)
+    return eval(f"lambda {params}: ({values})")
+
+
 def make_tell(arity: int, slots: list[Slot]) -> Callable[..., tuple[Any, ...]]:
     """`tell(*args)`: what of the arguments tells one piece of work from another: shapes of tensors, numbers as they
     are; in the order of the slots. For anything unexpected it is a guess, as nothing depends on it."""

@@ -15,7 +15,7 @@ def same_tensors(names: Sequence[str], tensors: Sequence[Any]) -> str:
     try:
         places = [tensor.data_ptr() for tensor in tensors]
     except AttributeError:  # an address as an integer, or nothing at all
-        places = [t.data_ptr() if hasattr(t, "data_ptr") else t or 0 for t in tensors]
+        places = [_place(tensor) for tensor in tensors]
     if len(set(places)) == len(places):
         return ""
     groups: dict[int, list[str]] = {}
@@ -23,6 +23,13 @@ def same_tensors(names: Sequence[str], tensors: Sequence[Any]) -> str:
         groups.setdefault(place, []).append(name)
     groups.pop(0, None)  # an empty tensor is nowhere
     return ",".join("=".join(group) for group in groups.values() if len(group) > 1)
+
+
+def _place(tensor: Any) -> int:
+    """Of what is no tensor it is nowhere: that it is none is said when the arguments are packed."""
+    if hasattr(tensor, "data_ptr"):
+        return tensor.data_ptr()
+    return tensor if isinstance(tensor, int) else 0
 
 
 def representatives(text: str) -> dict[str, str]:
