@@ -1,5 +1,5 @@
-"""Libraries of Triton kernels, written for CUDA, under the map of devices: how many of their own tests pass on a target,
-and whose fault the others are.
+"""Libraries of Triton kernels, written for CUDA, under the map of devices: how many of their own tests pass on a
+target, and whose fault the others are.
 
     python -m benchmarks.libraries NAME CHECKOUT [--each 8] [--match softmax] [--seed 0] [--target cpu]
 
@@ -37,7 +37,9 @@ def main(words: list[str] | None = None) -> int:
     folder = args.checkout.resolve()
     commit = _commit(folder)
     if commit != library["commit"]:
-        print(f"{folder} is at {commit or 'no commit'}, not at the pinned {library['commit']}", file=sys.stderr)
+        print(
+            f"{folder} is at {commit or 'no commit'}, not at the pinned {library['commit']}", file=sys.stderr
+        )
     args.each = args.each or library["each"]
     args.seconds = args.seconds or library.get("seconds", 60.0)
     _set_out(folder, library)
@@ -57,7 +59,9 @@ def why(test: str, end: dict[str, Any], because: list[dict[str, str]]) -> str:
     if end["ended"] in ("passed", "skipped"):
         return ""
     for entry in because:
-        if re.search(entry.get("test", ""), test) and re.search(entry.get("said", ""), end.get("said", ""), re.S):
+        if re.search(entry.get("test", ""), test) and re.search(
+            entry.get("said", ""), end.get("said", ""), re.S
+        ):
             return entry["why"]
     return "too long" if end["ended"] == "too long" or _suite.kind(end) == "too long" else OURS
 

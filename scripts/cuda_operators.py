@@ -1,18 +1,22 @@
 """torch's own samples for its operators, on `cuda` under the map against the CPU: which differ, and which fail.
 
-pip install expecttest
-python scripts/cuda_operators.py [how many samples of each operator]
+    pip install expecttest
+    python scripts/cuda_operators.py [--samples 3] [--half]
+
+With `--half`, samples in f16 and bf16 on `cuda` against f32 on the CPU, rounded once, as a GPU does it: which are off
+by two units in the last place and more.
 """
 
 from __future__ import annotations
 
-import sys
+import argparse
+import itertools
 import warnings
 from collections import Counter
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_map
+from torch.utils._pytree import tree_flatten, tree_map
 
 import tileprobe
 
@@ -48,19 +52,66 @@ def outcome(operator: Any, sample: Any) -> str:
     return ""
 
 
+def half_outcome(operator: Any, sample: Any, kind: torch.dtype) -> str:
+    """The same for one of the narrow types."""
+
+    def given(device: str, to: torch.dtype) -> Any:
+        def convert(value: Any) -> Any:
+            if isinstance(value, torch.Tensor) and value.dtype is torch.float32:
+                return value.detach().to(kind).to(to).to(device)
+            return moved(value, device)
+
+        return tree_map(convert, ((sample.input, *sample.args), sample.kwargs))
+
+    def run(device: str, to: torch.dtype) -> Any:
+        torch.manual_seed(0)
+        args, kwargs = given(device, to)
+        return operator.op(*args, **kwargs)
+
+    try:
+        want = run("cpu", torch.float32)
+    except Exception:
+        return "unsupported"
+    try:
+        found = run("cuda", kind)
+    except Exception as error:
+        return f"fails: {type(error).__name__}: {' '.join(str(error).split())[:120]}"
+    pairs = zip(tree_flatten(found)[0], tree_flatten(want)[0])
+    worst = max((units(a.cpu(), b, kind) for a, b in pairs if comparable(a, b, kind)), default=0.0)
+    return f"off: by {worst:.3g} units in the last place" if worst > 1.5 else ""
+
+
+def comparable(a: Any, b: Any, kind: torch.dtype) -> bool:
+    tensors = isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor)
+    return tensors and a.dtype is kind and a.shape == b.shape and a.numel() > 0 and b.is_floating_point()
+
+
+def units(found: torch.Tensor, want: torch.Tensor, kind: torch.dtype) -> float:
+    """How far apart, in units in the last place of the larger; NaN and infinities have to agree."""
+    a, b = found.float(), want.to(kind).float()
+    size = torch.maximum(a.abs(), b.abs()).clamp(min=torch.finfo(kind).tiny)
+    far = (a - b).abs() / (torch.exp2(torch.floor(torch.log2(size))) * torch.finfo(kind).eps)
+    same = (a == b) | (a.isnan() & b.isnan())
+    return torch.where(same, 0.0, torch.where(far.isfinite(), far, float("inf"))).max().item()
+
+
 def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--samples", type=int, default=3, help="of each operator")
+    parser.add_argument("--half", action="store_true", help="f16 and bf16, against rounding once")
+    args = parser.parse_args()
     warnings.simplefilter("ignore")
     tileprobe.use("cpu", cuda=True)
     from torch.testing._internal.common_methods_invocations import op_db
 
-    most = int(sys.argv[1]) if len(sys.argv) > 1 else 3
+    kinds = (torch.float16, torch.bfloat16) if args.half else (None,)
     counts: Counter[str] = Counter()
-    for operator in op_db:
-        for sample in list(operator.sample_inputs("cpu", torch.float32))[:most]:
-            text = outcome(operator, sample)
+    for operator, kind in itertools.product(op_db, kinds):
+        for sample in list(operator.sample_inputs("cpu", torch.float32))[: args.samples]:
+            text = outcome(operator, sample) if kind is None else half_outcome(operator, sample, kind)
             counts[text.partition(":")[0] or "agree"] += 1
             if text not in ("", "unsupported"):
-                print(f"{operator.name} {operator.variant_test_name}: {text}")
+                print(f"{operator.name} {operator.variant_test_name} {kind or ''}: {text}")
                 break
     print(", ".join(f"{count} {what}" for what, count in counts.most_common()))
 

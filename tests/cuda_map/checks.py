@@ -9,13 +9,14 @@ import sys
 import traceback
 
 import checks_device
+import checks_graphs
 import checks_tensors
 import checks_training
 import torch
 
 CHECKS = {
     name: value
-    for module in (checks_tensors, checks_device, checks_training)
+    for module in (checks_tensors, checks_device, checks_graphs, checks_training)
     for name, value in vars(module).items()
     if inspect.isfunction(value) and value.__module__ == module.__name__
 }

@@ -1,6 +1,7 @@
 """Kernels and helpers of the checks."""
 
 import pytest
+import torch
 import triton
 import triton.language as tl
 
@@ -21,3 +22,10 @@ def raises(kind, words, do):
     """`do` raises an error of that kind with these words in it."""
     with pytest.raises(kind, match=words):
         do()
+
+
+def captured(work):
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        made = work()
+    return graph, made

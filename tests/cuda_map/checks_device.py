@@ -111,27 +111,17 @@ def memory_statistics():
     assert torch.cuda.memory_reserved() >= 0
 
 
-def graphs_are_refused():
-    graph = torch.cuda.CUDAGraph()
-
-    def capture():
-        with torch.cuda.graph(graph):
-            pass
-
-    raises(Exception, "CUDA graphs cannot be captured", capture)
-    assert not torch.cuda.is_current_stream_capturing()
-
-
-def graphed_callables_are_plain():
-    module = torch.nn.Linear(3, 3).cuda()
-    x = torch.ones(2, 3, device="cuda")
-    assert torch.cuda.make_graphed_callables(module, (x,))(x).shape == (2, 3)
-
-
 def runtime_library():
     assert torch.cuda.cudart().cudaProfilerStart() == 0
     torch.cuda.check_error(torch.cuda.cudart().cudaProfilerStop())
     torch.cuda.profiler.start()
+
+
+def memory_by_address():
+    address = torch.cuda.caching_allocator_alloc(64)
+    assert address
+    torch.cuda.caching_allocator_delete(address)
+    assert torch.cuda.get_stream_from_external(5).cuda_stream == 5
 
 
 def accelerator():

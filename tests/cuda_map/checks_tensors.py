@@ -291,3 +291,67 @@ def operators_written_in_triton():
 def benchmarks_of_triton():
     x = torch.ones(64, device="cuda")
     assert triton.testing.do_bench(lambda: add_one[(1,)](x, x, 64, BLOCK=64), warmup=1, rep=2) > 0
+
+
+def operators_where_a_mode_is_not_asked():
+    """As Inductor does while it traces: a mode is active, and its calls go past it."""
+    from torch._subclasses import FakeTensorMode
+
+    with FakeTensorMode(), torch._C._DisableTorchDispatch():
+        x = torch.randn(3, dtype=torch.float16, device="cuda")
+        assert type(x) is torch.Tensor
+        assert (x + x).shape == (3,)
+
+
+def halves_are_rounded_once():
+    """As on a GPU, whose kernels compute in f32: the CPU's own would round on the way, or take no halves."""
+    torch.manual_seed(5)
+    for kind in (torch.float16, torch.bfloat16):
+        x = torch.randn(40, 30).to(kind)
+        y = torch.randn(30, 50).to(kind)
+        for do in (
+            lambda x, y: torch.nn.functional.logsigmoid(x),
+            lambda x, y: torch.log_softmax(x, -1),
+            lambda x, y: x @ y,
+            lambda x, y: torch.addmm(y[0], x, y),
+            lambda x, y: torch.nn.functional.layer_norm(x, (30,)),
+            lambda x, y: torch.nn.functional.avg_pool3d(x.view(1, 10, 10, 12), 2),
+        ):
+            found = do(x.cuda(), y.cuda())
+            assert found.dtype is kind
+            want = do(x.float(), y.float()).to(kind)
+            torch.testing.assert_close(found.cpu(), want, rtol=torch.finfo(kind).eps, atol=1e-4)
+
+
+def halves_are_rounded_once_in_backward():
+    x = torch.randn(50, dtype=torch.float16).cuda().requires_grad_()
+    torch.nn.functional.logsigmoid(x).sum().backward()
+    wide = x.detach().cpu().float().requires_grad_()
+    torch.nn.functional.logsigmoid(wide).sum().backward()
+    assert torch.equal(x.grad.cpu(), wide.grad.half())
+
+
+def halves_in_place_and_into_out():
+    x, y = torch.randn(8, 4).half(), torch.randn(4, 8).half()
+    out = torch.empty(8, 8, dtype=torch.float16, device="cuda")
+    place = out.data_ptr()
+    torch.mm(x.cuda(), y.cuda(), out=out)
+    want = x.float() @ y.float()
+    assert torch.equal(out.cpu(), want.half())
+    assert out.data_ptr() == place
+    out.addmm_(x.cuda(), y.cuda())
+    assert torch.equal(out.cpu(), (want.half().float() + want).half())
+
+
+def halves_with_wide_results():
+    x, y = torch.randn(8, 4).half(), torch.randn(4, 8).half()
+    want = x.float() @ y.float()
+    assert torch.equal(torch.mm(x.cuda(), y.cuda(), out_dtype=torch.float32).cpu(), want)
+    out = torch.empty(0, device="cuda")
+    found = torch.addmm(torch.ones(8, device="cuda"), x.cuda(), y.cuda(), out_dtype=torch.float32, out=out)
+    assert found is out
+    assert torch.equal(out.cpu(), want + 1)
+    assert torch.softmax(x.cuda(), -1, dtype=torch.float32).dtype is torch.float32
+    torch.testing.assert_close(
+        torch.softmax(x.cuda(), -1, dtype=torch.float32).cpu(), torch.softmax(x.float(), -1)
+    )

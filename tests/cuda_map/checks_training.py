@@ -215,3 +215,28 @@ def modes_of_the_script_see_their_own_calls():
         _ = x * 2
     assert len(functions) == 1
     assert operators == ["aten.mul.Tensor"]
+
+
+def convolutions():
+    torch.manual_seed(1)
+    for options in ({"groups": 4}, {"groups": 2, "dilation": 2}, {"stride": 2, "padding": 1}):
+        for kind in (torch.nn.Conv2d, torch.nn.ConvTranspose2d):
+            module = kind(4, 4, 3, **options)
+            x = torch.randn(2, 4, 9, 9)
+            want = module(x)
+            want.sum().backward()
+            weight = module.weight.grad.clone()
+            module.zero_grad()
+            found = module.cuda()(x.cuda())
+            found.sum().backward()
+            torch.testing.assert_close(found.cpu(), want)
+            torch.testing.assert_close(module.weight.grad.cpu(), weight)
+
+
+def parallel_over_one_gpu():
+    module = torch.nn.DataParallel(torch.nn.Linear(3, 2).cuda())
+    x = torch.ones(4, 3, requires_grad=True)
+    module(x).sum().backward()
+    assert module.module.weight.grad.is_cuda
+    assert torch.nn.parallel.comm.gather([torch.ones(2, device="cuda")], destination="cpu").is_cpu
+    assert torch.nn.parallel.comm.broadcast(torch.ones(2), [0])[0].is_cuda

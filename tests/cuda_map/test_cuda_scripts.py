@@ -16,7 +16,7 @@ pytest.importorskip("torch")
 FILE = Path(__file__).with_name("checks.py")
 NAMES = [
     node.name
-    for kind in ("tensors", "device", "training")
+    for kind in ("tensors", "device", "graphs", "training")
     for node in ast.parse(FILE.with_name(f"checks_{kind}.py").read_text()).body
     if isinstance(node, ast.FunctionDef)
 ]

@@ -6,11 +6,12 @@ the memory of the map; out go functions by their names.
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
-from tileprobe.cuda_map import streams
+from tileprobe.cuda_map import graphs, parallel, streams
 from tileprobe.cuda_map.memory import Usage
 from tileprobe.targets.base import CudaProperties
 
@@ -50,8 +51,10 @@ def functions(given: CudaProperties, usage: Usage) -> dict[str, Callable[..., An
     def stream_of(device: int) -> tuple[int, int, int]:
         return streams.current(), 0, _CUDA
 
-    state = {"fraction": 1.0, "sync": 0}
+    state: dict[str, Any] = {"fraction": 1.0, "sync": 0, "workspace": 0}
+    blocks = Blocks()
     return {
+        **parallel.functions(),
         "_cuda_init": lambda: None,
         "_cuda_getDeviceCount": lambda: 1,
         "_cuda_getDevice": lambda: 0,
@@ -68,7 +71,7 @@ def functions(given: CudaProperties, usage: Usage) -> dict[str, Callable[..., An
         "_cuda_getDefaultStream": lambda device: (0, 0, _CUDA),
         "_cuda_getCurrentRawStream": lambda device: streams.current(),
         "_cuda_setStream": lambda stream_id, device_index, device_type: streams.choose(stream_id),
-        "_cuda_isCurrentStreamCapturing": lambda: False,
+        "_cuda_isCurrentStreamCapturing": lambda: graphs.now.recording is not None,
         "_cuda_get_sync_debug_mode": lambda: state["sync"],
         "_cuda_set_sync_debug_mode": lambda mode: state.update(sync=mode),
         "_cuda_getMemoryFraction": lambda device: state["fraction"],
@@ -88,9 +91,18 @@ def functions(given: CudaProperties, usage: Usage) -> dict[str, Callable[..., An
         "_cuda_clearCublasWorkspaces": lambda: None,
         "_host_emptyCache": lambda: None,
         "_cuda_getCurrentBlasHandle": lambda: 0,
+        "_cuda_getCurrentSolverHandle": lambda: 0,
+        "_cuda_getStreamFromExternal": lambda pointer, device: (pointer, 0, _CUDA),
+        "_cuda_hasPrimaryContext": lambda device: True,
+        "_cuda_getCublasWorkspaceSize": lambda: state["workspace"],
+        "_cuda_setCublasWorkspaceSize": lambda size: state.update(workspace=size),
+        "_cuda_cudaCachingAllocator_is_enabled": lambda: True,
+        "_cuda_cudaCachingAllocator_enable": lambda enabled: None,
+        "_cuda_cudaCachingAllocator_raw_alloc": blocks.take,
+        "_cuda_cudaCachingAllocator_raw_delete": blocks.give_back,
         "_cuda_lock_mutex": lambda: None,
         "_cuda_unlock_mutex": lambda: None,
-        "_graph_pool_handle": lambda: (0, 0),
+        "_graph_pool_handle": graphs.pool_handle,
         "_accelerator_isAllocatorInitialized": lambda: True,
         "_accelerator_emptyCache": lambda: None,
         "_accelerator_getDeviceStats": lambda device: _statistics(usage),
@@ -99,6 +111,26 @@ def functions(given: CudaProperties, usage: Usage) -> dict[str, Callable[..., An
         "_accelerator_getMemoryInfo": lambda device: (given.memory_bytes - usage.count(), given.memory_bytes),
         "_accelerator_resetAccumulatedStats": lambda device: None,
     }
+
+
+class Blocks:
+    """Memory by address, for other frameworks and for `torch.cuda.caching_allocator_alloc`."""
+
+    def __init__(self) -> None:
+        self._held: dict[int, Any] = {}
+
+    def take(self, size: int, stream: int) -> int:
+        block = ctypes.create_string_buffer(max(size, 1))
+        self._held[ctypes.addressof(block)] = block
+        return ctypes.addressof(block)
+
+    def give_back(self, address: int) -> None:
+        if self._held.pop(address, None) is None:
+            raise RuntimeError(f"invalid device pointer: {address:#x}")
+
+
+class AllocatorState:
+    """Inductor looks for the name when it is loaded; its trees of graphs are not used here."""
 
 
 def _check(device: int) -> None:

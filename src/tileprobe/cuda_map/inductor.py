@@ -40,6 +40,7 @@ def redirected() -> Iterator[None]:
         def config(module: ModuleType) -> None:
             set_(module, "compile_threads", 1)
             set_(module, "use_static_cuda_launcher", False)  # goes past Triton, to CUDA itself
+            set_(module.triton, "cudagraph_trees", False)  # they manage the memory of CUDA's allocator
 
         def interface(module: ModuleType) -> None:
             import torch

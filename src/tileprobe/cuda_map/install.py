@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
-from tileprobe.cuda_map import answers, autograd, inductor, kernels, native, streams
+from tileprobe.cuda_map import answers, autograd, graphs, inductor, kernels, native, streams
 from tileprobe.cuda_map.memory import Memory
 from tileprobe.errors import TileProbeError
 from tileprobe.targets.base import CudaProperties, host_devices
@@ -73,7 +74,11 @@ def _places(
     yield from ((torch._C, name, value) for name, value in functions.items())
     found = answers.properties(given)
     kinds = streams.make(torch)
+    graph = graphs.make(torch, memory, generator)
     yield torch._C, "_has_cuda", True
+    yield torch._C, "_cuda_CUDAAllocator_AllocatorState", answers.AllocatorState
+    yield torch._C, "_CudaDeviceProperties", SimpleNamespace
+    yield cuda, "_CudaDeviceProperties", SimpleNamespace
     yield torch.version, "cuda", answers.VERSION
     yield torch._C, "_cuda_getDeviceProperties", lambda device: found
     for name, value in {
@@ -88,16 +93,15 @@ def _places(
         "Stream": kinds.Stream,
         "ExternalStream": kinds.ExternalStream,
         "Event": kinds.Event,
-        "CUDAGraph": kinds.CUDAGraph,
+        "CUDAGraph": graph,
     }.items():
         yield cuda, name, value
     for name in ("Stream", "ExternalStream", "Event"):
         yield cuda.streams, name, getattr(kinds, name)
-    yield cuda.graphs, "CUDAGraph", kinds.CUDAGraph
+    yield cuda.graphs, "CUDAGraph", graph
+    yield cuda.graphs.graph, "default_capture_stream", None
     yield cuda.graphs, "_cuda_isCurrentStreamCapturing", functions["_cuda_isCurrentStreamCapturing"]
     yield cuda.graphs, "_graph_pool_handle", functions["_graph_pool_handle"]
-    yield cuda.graphs, "make_graphed_callables", _uncaptured
-    yield cuda, "make_graphed_callables", _uncaptured
     yield cuda.nvtx, "_nvtx", answers.Ranges()
     yield torch._C._dynamo.guards, "_empty_strided_cuda", _empty_strided(torch)
     for name, dtype in _LEGACY.items():
@@ -136,11 +140,6 @@ def _legacy(torch: Any, name: str, dtype: Any) -> Any:
             return torch.empty(args, dtype=dtype, device="cuda")
 
     return Kind(name, (), {"__module__": "torch.cuda", "dtype": dtype, "is_cuda": True})
-
-
-def _uncaptured(callables: Any, *_: Any, **__: Any) -> Any:
-    """`make_graphed_callables`: the same without a graph, with the same results."""
-    return callables
 
 
 def _generator(torch: Any) -> Any:

@@ -1,38 +1,36 @@
 """Torch's operators on `cuda:0`: each runs the CPU's kernel on the same memory.
 
-A torch without CUDA has no kernels for that device, so a fallback for its dispatch key sees every operator, in every
-thread, below autograd, autocast and whatever else torch does with tensors. Operators that a script registers for CUDA
-itself go before. A few have kernels of their own here: those that only rearrange a tensor's shape, those that go
-between devices, and those that change the size of memory.
+A torch without CUDA has no kernels for that device. Each operator that has one for the CPU gets one here, and a
+fallback for the dispatch key sees all others, of libraries, too: in every thread, below autograd, autocast and
+whatever else torch does with tensors. Operators that a script registers for CUDA itself go before. Those that are
+different (only another shape, between devices, the size of memory) are in `special.py`.
 """
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
-from tileprobe.cuda_map.cells import cells
+from tileprobe.cuda_map import graphs, special
+from tileprobe.cuda_map.calls import Call
 from tileprobe.cuda_map.memory import Memory
+from tileprobe.cuda_map.plans import Plan
 
-# The CPU's kernels for these only make another tensor of the same storage, on whatever device.
-_SHAPES = (
-    "as_strided", "as_strided_", "view", "view.dtype", "view_as_real", "view_as_complex", "_reshape_alias", "unfold",
-    "set_.source_Storage", "set_.source_Storage_storage_offset", "set_.source_Tensor", "set_",
-)  # fmt: skip
-# Where torch for CUDA demands one device; elsewhere a tensor of the CPU may be among the arguments (indices, sizes).
-_ONE_DEVICE = ("mm", "addmm", "bmm", "baddbmm", "cat", "addmv", "dot", "linear", "embedding", "convolution")
+# Torch chooses one of many kernels for these by the device, some of which a GPU alone has. The CPU chooses for itself.
+_CHOOSING = ("convolution", "convolution_backward", "convolution_overrideable")
 
 
 @contextlib.contextmanager
 def registered(torch: Any, memory: Memory, generator: Any) -> Iterator[None]:
     """Operators work on `cuda:0` for the block; random ones draw from `generator` unless given another."""
-    kernels = _Kernels(torch, memory, generator)
+    kernels = Kernels(torch, memory, generator)
     everything = torch.library.Library("_", "IMPL", "CUDA")
     aten = torch.library.Library("aten", "IMPL", "CUDA")
     try:
         everything.fallback(kernels.fallback)
-        for name, kernel in (kernels.whole() | kernels.special()).items():
+        for name, kernel in (kernels.own() | special.kernels(kernels)).items():
             aten.m.impl(name, "CUDA", kernel, False)
         yield
     finally:
@@ -40,92 +38,90 @@ def registered(torch: Any, memory: Memory, generator: Any) -> Iterator[None]:
         everything._destroy()
 
 
-class _Plan:
-    """What there is to know of an operator before it is called."""
-
-    def __init__(self, torch: Any, op: Any) -> None:
-        schema = op._schema
-        writes = [a.alias_info is not None and a.alias_info.is_write for a in schema.arguments]
-        self.written = [n for n, write in enumerate(writes) if write]
-        self.names = [a.name for a in schema.arguments]
-        self.tensors = [n for n, a in enumerate(schema.arguments) if str(a.type) == "Tensor"]
-        self.returns_written = [r.alias_info is not None and r.alias_info.is_write for r in schema.returns]
-        self.numbers_as_tensors = False  # found out when one is refused
-        self.has_device = "device" in self.names
-        self.has_generator = "generator" in self.names
-        random = torch.Tag.nondeterministic_seeded in op.tags
-        self.draws_unseen = random and not self.has_generator
-        self.reshapes = torch.Tag.inplace_view in op.tags
-        self.is_out = any(schema.arguments[n].is_out for n in self.written)
-        base = schema.name.removeprefix("aten::")
-        self.one_device = torch.Tag.pointwise in op.tags or base in _ONE_DEVICE
-
-
-class _Call:
-    """The arguments of one call on the CPU, and which tensors of `cuda:0` they stand for."""
-
-    def __init__(self, torch: Any, memory: Memory) -> None:
-        self.tensor, self.memory = torch.Tensor, memory
-        self.owners: dict[int, Any] = {}  # by the address of the storage
-        self.stray: Any = None  # a tensor of the CPU that is no number
-
-    def to_host(self, value: Any) -> Any:
-        if isinstance(value, self.tensor):
-            if not value.is_cuda:
-                self.stray = value if value.dim() else self.stray
-                return value
-            same = self.memory.host(value)
-            self.owners[value.untyped_storage().data_ptr()] = value
-            return same
-        if isinstance(value, (list, tuple)):
-            return [self.to_host(item) for item in value]
-        return value
-
-    def to_cuda(self, value: Any) -> Any:
-        if isinstance(value, self.tensor):
-            if not value.is_cpu:
-                return value
-            address = value.untyped_storage().data_ptr()
-            owner = self.owners.get(address) if address else None
-            if owner is not None:
-                return self.memory.view(owner, value, value.storage_offset())
-            return self.memory.cuda(value)
-        if isinstance(value, (list, tuple)):
-            return type(value)(self.to_cuda(item) for item in value)
-        return value
-
-
 def _check_ordinal(device: Any) -> None:
     if device is not None and device.index not in (None, 0):
         raise RuntimeError(f"CUDA error: invalid device ordinal: {device}, and there is cuda:0 only")
 
 
-class _Kernels:
+class Kernels:
     def __init__(self, torch: Any, memory: Memory, generator: Any) -> None:
         self.torch, self.memory, self.generator = torch, memory, generator
-        self.plans: dict[Any, _Plan] = {}
-        self.ops: dict[str, Any] = {}
+        self.plans: dict[Any, Plan] = {}
         self.direct = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)
         self.plainly = torch._C.DisableTorchFunction  # modes of the script do not see what happens here
 
-    # -- every operator -------------------------------------------------------------------------------------------
+    def own(self) -> dict[str, Callable[..., Any]]:
+        """A kernel for every operator that has one for the CPU, unless torch makes it of others everywhere. (With the
+        fallback alone, operators fail where a script's mode is active but not asked, as in parts of Inductor.)"""
+        has = self.torch._C._dispatch_has_kernel_for_dispatch_key
+        names = [name for name in self.torch._C._dispatch_get_all_op_names() if name.startswith("aten::")]
+        own = [
+            name for name in names if has(name, "CPU") and not has(name, "CompositeImplicitAutograd")
+        ]  # fmt: skip
+        own += [name for name in names if has(name, "CompositeExplicitAutogradNonFunctional")]
+        short = [name.removeprefix("aten::") for name in own]
+        return {name: self._own(name) for name in [*short, *_CHOOSING]}
+
+    def _own(self, name: str) -> Callable[..., Any]:
+        plan: Plan | None = None
+        plainly, run = self.plainly, self.run
+
+        def kernel(*args: Any, **kwargs: Any) -> Any:
+            nonlocal plan
+            if plan is None:
+                plan = Plan(self.torch, self.op(name))
+            with plainly():
+                return run(plan, args, kwargs)
+
+        return kernel
+
+    def op(self, name: str) -> Any:
+        """An operator of `aten`, as in `add.Tensor`."""
+        packet, _, overload = name.partition(".")
+        return getattr(getattr(self.torch.ops.aten, packet), overload or "default")
 
     def fallback(self, op: Any, *args: Any, **kwargs: Any) -> Any:
         plan = self.plans.get(op)
         if plan is None:
-            plan = self.plans[op] = _Plan(self.torch, op)
+            plan = self.plans[op] = Plan(self.torch, op)
         with self.plainly():
-            return self._run(op, plan, args, kwargs)
+            return self.run(plan, args, kwargs)
 
-    def _run(self, op: Any, plan: _Plan, args: Any, kwargs: dict[str, Any]) -> Any:
-        call = _Call(self.torch, self.memory)
-        host_args = call.to_host(args)
-        host_kwargs = {name: call.to_host(value) for name, value in kwargs.items()}
+    def run(self, plan: Plan, args: Any, kwargs: dict[str, Any]) -> Any:
+        call = Call(self.torch.Tensor, self.memory)
+        host_args = [call.to_host(value) for value in args]
+        host_kwargs = {name: call.to_host(value) for name, value in kwargs.items()} if kwargs else kwargs
         if plan.one_device and call.stray is not None and call.owners:
             raise RuntimeError(
                 "Expected all tensors to be on the same device, but found at least two devices, cuda:0 and cpu! "
-                f"(when calling {op})"
+                f"(when calling {plan.op})"
             )
+        recording = graphs.now.recording
+        if recording is not None:
+            if plan.dynamic:
+                graphs.forbid_waiting(str(plan.op))
+            recording.keep(self._written(plan, args, kwargs))
+        if plan.plain:
+            made = call.to_cuda(self._call(plan, host_args, host_kwargs))
+        else:
+            made = self._run_any(plan, call, args, kwargs, host_args, host_kwargs)
+        if recording is not None and not plan.reshapes:
+            written = self._written(plan, args, kwargs)
+            recording.add(
+                lambda: None if plan.undefined else self._compute(plan, host_args, host_kwargs, written),
+                made, args, kwargs,
+            )  # fmt: skip
+        return made
+
+    def _run_any(
+        self,
+        plan: Plan,
+        call: Call,
+        args: Any,
+        kwargs: Any,
+        host_args: list[Any],
+        host_kwargs: dict[str, Any],
+    ) -> Any:
         if plan.has_device:
             _check_ordinal(kwargs.get("device"))
             host_kwargs["device"] = self.memory.cpu
@@ -135,39 +131,52 @@ class _Kernels:
         if plan.numbers_as_tensors:
             self._wrap_numbers(plan, host_args)
         written = self._written(plan, args, kwargs)
-        with self._drawing() if plan.draws_unseen else contextlib.nullcontext():
-            if plan.is_out:
-                result = self._into(op, plan, written, host_args, host_kwargs)
-            else:
-                result = self._call(op, plan, host_args, host_kwargs)
+        result = self._compute(plan, host_args, host_kwargs, written)
         if plan.reshapes:
             self._reshape(written, self._written(plan, host_args, host_kwargs))
         return self._results(plan, call, written, result)
 
-    def _call(self, op: Any, plan: _Plan, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    def _compute(self, plan: Plan, args: list[Any], kwargs: dict[str, Any], written: list[Any]) -> Any:
+        """On the CPU's tensors."""
+        with self._drawing() if plan.draws_unseen else contextlib.nullcontext():
+            if plan.is_out:
+                return self._into(plan, written, args, kwargs)
+            return self._call(plan, args, kwargs)
+
+    def _call(self, plan: Plan, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        if plan.widening is not None:
+            kind = plan.widening.kind(args, kwargs)
+            if kind is not None:
+                written = self._written(plan, args, kwargs)
+                return plan.widening.run(partial(self._as_it_is, plan), kind, args, kwargs, written)
+        return self._as_it_is(plan, args, kwargs)
+
+    def _as_it_is(self, plan: Plan, args: list[Any], kwargs: dict[str, Any]) -> Any:
         """torch hands numbers over as such where an operator takes a tensor, and takes them back for some only."""
         try:
-            return op(*args, **kwargs)
+            return plan.op(*args, **kwargs)
         except RuntimeError as error:
             if plan.numbers_as_tensors or "Expected a value of type 'Tensor'" not in str(error):
                 raise
         plan.numbers_as_tensors = True
+        plan.plain = False
         self._wrap_numbers(plan, args)
-        return op(*args, **kwargs)
+        return plan.op(*args, **kwargs)
 
-    def _wrap_numbers(self, plan: _Plan, args: list[Any]) -> None:
+    def _wrap_numbers(self, plan: Plan, args: list[Any]) -> None:
         """Numbers where the schema says tensor, as tensors of the type that they would have given the result."""
-        other = next((args[n] for n in plan.tensors if isinstance(args[n], self.torch.Tensor)), None)
+        given = [args[n] for n in plan.tensors if n < len(args)]
+        other = next((value for value in given if isinstance(value, self.torch.Tensor)), None)
         for n in plan.tensors:
             if n < len(args) and other is not None and isinstance(args[n], (int, float, complex)):
                 kind = self.torch.result_type(other, args[n])
                 args[n] = self.torch.scalar_tensor(args[n], dtype=kind, device=self.memory.cpu)
 
-    def _written(self, plan: _Plan, args: Any, kwargs: Any) -> list[Any]:
+    def _written(self, plan: Plan, args: Any, kwargs: Any) -> list[Any]:
         """The arguments that the operator writes, in the order of the schema."""
         return [args[n] if n < len(args) else kwargs.get(plan.names[n]) for n in plan.written]
 
-    def _results(self, plan: _Plan, call: _Call, written: list[Any], result: Any) -> Any:
+    def _results(self, plan: Plan, call: Call, written: list[Any], result: Any) -> Any:
         if not plan.returns_written:
             return None
         if len(plan.returns_written) == 1:
@@ -178,7 +187,7 @@ class _Kernels:
             for is_written, value in zip(plan.returns_written, result)
         )
 
-    def _into(self, op: Any, plan: _Plan, written: list[Any], args: Any, kwargs: dict[str, Any]) -> Any:
+    def _into(self, plan: Plan, written: list[Any], args: Any, kwargs: dict[str, Any]) -> Any:
         """A call with `out=`. The CPU cannot change the size of memory that it does not own, so results that do not
         fit are computed beside it and moved in."""
         names = [plan.names[n] for n in plan.written]
@@ -186,7 +195,7 @@ class _Kernels:
         fits = lists or all(tensor is None or tensor.numel() for tensor in written)
         if fits:
             try:
-                return self._call(op, plan, args, kwargs)
+                return self._call(plan, args, kwargs)
             except RuntimeError as error:
                 if lists or "resiz" not in str(error):
                     raise
@@ -195,10 +204,10 @@ class _Kernels:
             for name, tensor in zip(names, written)
             if tensor is not None
         }
-        result = self._call(op, plan, args, {**kwargs, **fresh})
+        result = self._call(plan, args, {**kwargs, **fresh})
         for name, tensor in zip(names, written):
             if tensor is not None:
-                self.resize_(tensor, fresh[name].size())
+                special.resize_(self, tensor, fresh[name].size())
                 self.memory.host(tensor).copy_(fresh[name])
         return result
 
@@ -219,109 +228,3 @@ class _Kernels:
         finally:
             self.generator.set_state(default.get_state())
             default.set_state(before)
-
-    # -- those that are different ---------------------------------------------------------------------------------
-
-    def special(self) -> dict[str, Callable[..., Any]]:
-        found: dict[str, Callable[..., Any]] = {}
-        for name in _SHAPES:
-            op = self._op(name)
-            if self.torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), "CPU"):
-                found[name] = self._direct(op)
-        return found | {
-            "copy_": self.copy_,
-            "_to_copy": self.to_copy,
-            "resize_": self.resize_,
-            "record_stream": lambda tensor, stream: None,
-            "_fused_sdp_choice": lambda *_, **__: (
-                0
-            ),  # by plain operators: torch has fused ones for real GPUs only
-            **{
-                name: lambda *_, **__: False
-                for name in self._named("_use_cudnn_ctc_loss", "_use_miopen_ctc_loss")
-            },
-            **{name: self._outside(function) for name, function in cells(self.torch).items()},
-        }
-
-    def _named(self, *packets: str) -> list[str]:
-        """All operators of these names, as far as this torch has them."""
-        found = (getattr(self.torch.ops.aten, name, None) for name in packets)
-        return [str(getattr(p, o)._schema.name).removeprefix("aten::") + ("" if o == "default" else f".{o}")
-                for p in found if p is not None for o in p.overloads()]  # fmt: skip
-
-    def _outside(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """An operator that is a function of ours, on the CPU's tensors."""
-
-        def run(*args: Any, **kwargs: Any) -> Any:
-            with self.plainly():
-                call = _Call(self.torch, self.memory)
-                host = {name: call.to_host(value) for name, value in kwargs.items()}
-                return call.to_cuda(function(*call.to_host(args), **host))
-
-        return run
-
-    def whole(self) -> dict[str, Callable[..., Any]]:
-        """Operators for which torch has a kernel for any device that makes the result and then calls the one with
-        `out=`: the CPU's own does it in one go."""
-        found: dict[str, Callable[..., Any]] = {}
-        for name in self.torch._C._dispatch_get_all_op_names():
-            if name.startswith("aten::") and self.torch._C._dispatch_has_kernel_for_dispatch_key(
-                name, "CompositeExplicitAutogradNonFunctional"
-            ):
-                short = name.removeprefix("aten::")
-                found[short] = self._whole(short)
-        return found
-
-    def _whole(self, name: str) -> Callable[..., Any]:
-        def run(*args: Any, **kwargs: Any) -> Any:
-            op = self.ops.get(name)
-            if op is None:
-                op = self.ops[name] = self._op(name)
-            return self.fallback(op, *args, **kwargs)
-
-        return run
-
-    def _op(self, name: str) -> Any:
-        packet, _, overload = name.partition(".")
-        return getattr(getattr(self.torch.ops.aten, packet), overload or "default")
-
-    def _direct(self, op: Any) -> Callable[..., Any]:
-        def run(*args: Any, **kwargs: Any) -> Any:
-            return op.redispatch(self.direct, *args, **kwargs)
-
-        return run
-
-    def copy_(self, to: Any, source: Any, non_blocking: bool = False) -> Any:
-        with self.plainly():
-            call = _Call(self.torch, self.memory)
-            self.torch.ops.aten.copy_.default(call.to_host(to), call.to_host(source))
-            return to
-
-    def to_copy(self, tensor: Any, *, device: Any = None, pin_memory: Any = None, **options: Any) -> Any:
-        with self.plainly():
-            options.pop("non_blocking", None)
-            made = self.torch.ops.aten._to_copy.default(self.memory.host(tensor), **options)
-            if device is None or device.type == "cuda":
-                return self.memory.cuda(made)
-            return made if device.type == "cpu" else made.to(device)
-
-    def resize_(self, tensor: Any, size: Any, memory_format: Any = None) -> Any:
-        with self.plainly():
-            if memory_format is self.torch.preserve_format or memory_format is None:
-                memory_format = self.torch.contiguous_format
-            shape = self.torch.empty(size, dtype=tensor.dtype, device="meta", memory_format=memory_format)
-            storage, offset = tensor.untyped_storage(), tensor.storage_offset()
-            needed = (offset + shape.numel()) * tensor.element_size() if shape.numel() else 0
-            if needed > storage.nbytes():
-                bigger = self.memory.empty_bytes(needed)
-                kept = self.memory.host(bigger).untyped_storage()
-                if storage.nbytes():
-                    old = self.torch._C._construct_storage_from_data_pointer(
-                        storage.data_ptr(), self.memory.cpu, storage.nbytes()
-                    )
-                    whole = self.torch.empty(0, dtype=self.torch.uint8, device=self.memory.cpu)
-                    self.memory.host(bigger)[: storage.nbytes()].copy_(whole.set_(old))
-                del kept
-                storage = bigger.untyped_storage()
-            set_ = self.torch.ops.aten.set_.source_Storage_storage_offset
-            return set_.redispatch(self.direct, tensor, storage, offset, shape.size(), shape.stride())

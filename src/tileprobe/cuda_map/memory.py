@@ -16,7 +16,7 @@ _pointer = ctypes.pythonapi.PyCapsule_GetPointer
 _pointer.restype, _pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
 
 _DEVICE_TYPE = 8  # in a DLManagedTensor, after the address of the data
-_DL_CPU, _DL_CUDA = 1, 2
+_DL_CUDA = 2
 
 
 class Memory:
@@ -26,8 +26,7 @@ class Memory:
         self.torch = torch
         self.cpu = torch.device("cpu")
         self.usage = Usage(torch)
-        aten = torch.ops.aten
-        self._set = aten.set_.source_Storage_storage_offset
+        self._empty = torch.empty
         self._construct = torch._C._construct_storage_from_data_pointer
         self._out, self._in = torch._C._to_dlpack, torch._C._from_dlpack
         self._direct = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)
@@ -41,14 +40,24 @@ class Memory:
 
     def host(self, tensor: Any) -> Any:
         """The same memory as a CPU tensor. It does not own the memory: for use while `tensor` lives."""
+        return self.host_at(tensor)[0]
+
+    def host_at(self, tensor: Any) -> tuple[Any, int]:
+        """The same with the address of its storage."""
         storage = tensor.untyped_storage()
-        same = self._construct(storage.data_ptr(), self.cpu, storage.nbytes())
-        empty = self.torch.empty(0, dtype=tensor.dtype, device=self.cpu)
-        made = self._set(empty, same, tensor.storage_offset(), tensor.size(), tensor.stride())
+        address = storage.data_ptr()
+        same = self._construct(address, self.cpu, storage.nbytes())
+        made = self._empty(0, dtype=tensor.dtype, device=self.cpu)
+        made.set_(same, tensor.storage_offset(), tensor.size(), tensor.stride())
         # Flags of the tensor, not of its memory: read the values conjugated, or negated.
         if tensor.is_conj():
             made = self.torch._conj(made)
-        return self.torch._neg_view(made) if tensor.is_neg() else made
+        return (self.torch._neg_view(made) if tensor.is_neg() else made), address
+
+    def bytes_of(self, storage: Any) -> Any:
+        """All of a storage as bytes on the CPU, not owned."""
+        same = self._construct(storage.data_ptr(), self.cpu, storage.nbytes())
+        return self._empty(0, dtype=self.torch.uint8, device=self.cpu).set_(same)
 
     def cuda(self, tensor: Any) -> Any:
         """The same memory as a tensor of `cuda:0`, which from now on owns it together with `tensor`."""
@@ -56,14 +65,14 @@ class Memory:
             raise UnsupportedError(
                 f"a tensor of layout {tensor.layout} on the mapped device; only dense ones can be there"
             )
-        tensor = tensor.resolve_conj().resolve_neg()
+        if tensor.is_conj() or tensor.is_neg():
+            tensor = tensor.resolve_conj().resolve_neg()
         if tensor.dtype not in self._named:
             return self._by_width(tensor)
         capsule = self._out(tensor)
-        address = _pointer(capsule, b"dltensor")
-        kind = ctypes.c_int32.from_address(address + _DEVICE_TYPE)
-        assert kind.value == _DL_CPU
-        kind.value = _DL_CUDA
+        ctypes.memset(
+            _pointer(capsule, b"dltensor") + _DEVICE_TYPE, _DL_CUDA, 1
+        )  # a small number, by its low byte
         made = self._in(capsule)
         self.usage.add(made.untyped_storage())
         # DLPack leaves the strides of dimensions of one element out

@@ -1,4 +1,4 @@
-"""Streams, events and graphs of `cuda:0`. Work is done when a call returns: a stream has nothing to wait for, and an
+"""Streams and events of `cuda:0`. Work is done when a call returns: a stream has nothing to wait for, and an
 event is a moment."""
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import time
 from types import SimpleNamespace
 from typing import Any
 
-from tileprobe.errors import UnsupportedError
+from tileprobe.cuda_map import graphs
 
 _CUDA = 1  # c10::DeviceType
 _ids = itertools.count(1)  # 0 is the default stream
@@ -26,7 +26,7 @@ def choose(stream_id: int) -> None:
 
 
 def make(torch: Any) -> SimpleNamespace:
-    """The classes `Stream`, `ExternalStream`, `Event` and `CUDAGraph`, for this torch."""
+    """The classes `Stream`, `ExternalStream` and `Event`, for this torch."""
 
     class Stream(torch.Stream):
         """A stream by number; all work on it is over."""
@@ -69,7 +69,7 @@ def make(torch: Any) -> SimpleNamespace:
             return event
 
         def is_capturing(self) -> bool:
-            return False
+            return graphs.now.recording is not None
 
         @staticmethod
         def priority_range() -> tuple[int, int]:
@@ -120,26 +120,6 @@ def make(torch: Any) -> SimpleNamespace:
         def __repr__(self) -> str:
             return f"<torch.cuda.Event {self._ns} ns>"
 
-    class CUDAGraph:
-        """Refused when it is used, not when it is made: code often makes one and captures only if it may."""
-
-        def __init__(self, *_: Any, **__: Any) -> None: ...
-
-        def capture_begin(self, *_: Any, **__: Any) -> None:
-            raise UnsupportedError(
-                "CUDA graphs cannot be captured on a mapped device: there is no GPU that could replay one; "
-                "turn them off in the script (eager mode)"
-            )
-
-        def capture_end(self) -> None: ...
-
-        replay = capture_begin
-
-        def pool(self) -> tuple[int, int]:
-            return 0, 0
-
-        def reset(self) -> None: ...
-
-    for kind in (Stream, ExternalStream, Event, CUDAGraph):
+    for kind in (Stream, ExternalStream, Event):
         kind.__module__, kind.__qualname__ = "torch.cuda", kind.__name__
-    return SimpleNamespace(Stream=Stream, ExternalStream=ExternalStream, Event=Event, CUDAGraph=CUDAGraph)
+    return SimpleNamespace(Stream=Stream, ExternalStream=ExternalStream, Event=Event)
