@@ -22,6 +22,7 @@ from benchmarks import _suite_plugin as plugin
 from benchmarks._common import ROOT
 
 _ENDED = ("passed", "failed", "skipped", "died", "too long")
+_AT_ONCE = 300  # tests in a process: what they leave behind in memory ends with it
 _PYTEST = ("-m", "pytest", "-o", "addopts=", "-o", "log_cli=false", "-q", "-p", "no:cacheprovider")
 _KINDS = (  # what a message is counted as: the first pattern that is found
     (r"does not know the instruction `(?:@!?\w+ )?([\w.]+)", r"unknown instruction \1"),
@@ -102,10 +103,14 @@ def _environment(**more: str) -> dict[str, str]:
 def run(folder: Path, chosen: list[str], target: str, seconds: float, *options: str) -> dict[str, Any]:
     """How each test ended, in as few processes as it takes. `options` are those of `tileprobe exec`."""
     ends: dict[str, Any] = {}
+    begun = time.monotonic()
     while left := [test for test in chosen if test not in ends]:
-        more = _process(folder, left, _exec(target, *options), seconds)
+        minutes = (time.monotonic() - begun) / 60
+        print(f"{len(ends):,} of {len(chosen):,} tests, {minutes:.0f} min", file=sys.stderr, flush=True)
+        some = left[:_AT_ONCE]
+        more = _process(folder, some, _exec(target, *options), seconds)
         # Parameters of some tests depend on the machine: they are not there on another.
-        ends |= more or {test: {"ended": "skipped", "said": f"is not there on {target}"} for test in left}
+        ends |= more or {test: {"ended": "skipped", "said": f"is not there on {target}"} for test in some}
     return ends
 
 
@@ -122,7 +127,9 @@ def _process(tests: Path, chosen: list[str], python: list[str], seconds: float) 
                 command, cwd=tests, env=_environment(**told), stdout=output, stderr=output
             )
             stopped = _watch(running, results, seconds)
-        return _ends(results, "too long" if stopped else "died")
+            output.seek(max(output.tell() - 600, 0))
+            last = output.read().decode(errors="replace")
+        return _ends(results, "too long" if stopped else "died", last)
 
 
 def _watch(running: subprocess.Popen[bytes], results: Path, seconds: float) -> bool:
@@ -139,7 +146,7 @@ def _watch(running: subprocess.Popen[bytes], results: Path, seconds: float) -> b
     return False
 
 
-def _ends(results: Path, unfinished: str) -> dict[str, Any]:
+def _ends(results: Path, unfinished: str, last_words: str) -> dict[str, Any]:
     ends: dict[str, Any] = {}
     last = ""
     for line in results.read_text().splitlines():
@@ -148,7 +155,7 @@ def _ends(results: Path, unfinished: str) -> dict[str, Any]:
         if "ended" in entry and ends.get(last, {}).get("ended") in (None, "passed"):
             ends[last] = entry
     if last and last not in ends:
-        ends[last] = {"ended": unfinished, "said": unfinished}
+        ends[last] = {"ended": unfinished, "said": f"{unfinished}: {last_words}"}
     return ends
 
 

@@ -14,7 +14,10 @@ from triton.backends.compiler import GPUTarget
 from triton.backends.driver import DriverBase
 
 from tileprobe.targets.base import host_devices
+from tileprobe.targets.cpu import tuning
 from tileprobe.targets.cpu.options import settings
+
+tuning.install_with_triton()
 
 # Keys of Triton's per-device caches. Kernels compiled with bounds checks live in a cache of their own, since
 # Triton's key of a launch does not see the setting. "cpu" is also what torch.cpu.current_device() answers.
@@ -39,6 +42,7 @@ class CpuDriver(DriverBase):
 
         explain.install()
         triton_key.install()
+        tuning.install()
         self.utils = _Utils()
         super().__init__()
 
@@ -80,9 +84,7 @@ class CpuDriver(DriverBase):
         return Interface
 
     def get_benchmarker(self) -> Any:
-        from triton.testing import do_bench
-
-        return do_bench
+        return tuning.benchmarker
 
     def get_empty_cache_for_benchmark(self) -> Any:
         from tileprobe.targets.cpu.device import FlushBuffer

@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 # Neither changes the code that is generated here; two launches that differ in them share one object.
-_IGNORED = frozenset(
+IGNORED = frozenset(
     [
         "num_warps",
         "num_ctas",
@@ -93,7 +93,7 @@ class CpuOptions:
 
     def hash(self) -> str:
         """Identifies the generated code as far as options go."""
-        used = sorted((k, v) for k, v in self.__dict__.items() if k not in _IGNORED)
+        used = sorted((k, v) for k, v in self.__dict__.items() if k not in IGNORED)
         return hashlib.sha256(repr(used).encode()).hexdigest()
 
 
