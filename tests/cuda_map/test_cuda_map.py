@@ -142,6 +142,83 @@ def test_exec_runs_without_a_session(tmp_path):
     assert (done.returncode, done.stdout.strip()) == (7, "300.0"), done.stderr
 
 
+CHILDREN = {
+    "spawn": """
+        import torch, torch.multiprocessing as mp
+        def work(rank):
+            print("child", torch.ones(2, device="cuda").sum().item(), flush=True)
+        if __name__ == "__main__":
+            mp.spawn(work, nprocs=2)
+    """,
+    "subprocess": """
+        import subprocess, sys
+        code = "import torch; print('child', torch.ones(2).cuda().sum().item(), flush=True)"
+        for _ in range(2):
+            subprocess.run([sys.executable, "-c", code], check=True)
+    """,
+    "loader": """
+        import torch
+        from torch.utils.data import DataLoader, Dataset
+        class Made(Dataset):
+            def __len__(self): return 2
+            def __getitem__(self, n):
+                return torch.ones(2, device="cuda").sum().item()
+        if __name__ == "__main__":
+            for value in DataLoader(Made(), num_workers=2, batch_size=None, multiprocessing_context="spawn"):
+                print("child", value, flush=True)
+    """,
+}
+
+
+@pytest.mark.parametrize("way", CHILDREN)
+def test_children_have_the_map(way, tmp_path):
+    done = run(CHILDREN[way], "-m", "tileprobe", "exec", tmp_path=tmp_path)
+    assert done.stdout.splitlines() == ["child 2.0"] * 2, done.stderr
+
+
+def test_children_use_the_target_and_its_settings(tmp_path):
+    """Also without torch; and with `--no-cuda` they have no map."""
+    inner = """
+        import sys
+        from triton.runtime import driver
+        print(driver.active.get_current_target().backend, "torch" in sys.modules)
+        import torch
+        print(torch.cuda.is_available())
+    """
+    (tmp_path / "inner.py").write_text(textwrap.dedent(inner))
+    code = "import subprocess, sys; subprocess.run([sys.executable, 'inner.py'], check=True)"
+    words = ["-m", "tileprobe", "exec"]
+    done = run(code, *words, "--target", "sim:a100", tmp_path=tmp_path)
+    assert done.stdout.split() == ["cuda", "False", "True"], done.stderr
+    done = run(code, *words, "--no-cuda", tmp_path=tmp_path)
+    assert done.stdout.split() == ["cpu", "False", "False"], done.stderr
+
+
+def test_workers_of_torchrun_have_the_map(tmp_path):
+    script = tmp_path / "worker.py"
+    script.write_text(
+        "import torch, torch.distributed as dist\n"
+        "dist.init_process_group('gloo')\n"
+        "x = torch.ones(2, device='cuda').cpu()\n"
+        "dist.all_reduce(x)\n"
+        "print('child', x.tolist(), flush=True)\n"
+        "dist.destroy_process_group()\n"
+    )
+    words = [
+        "-m",
+        "tileprobe",
+        "exec",
+        "-m",
+        "torch.distributed.run",
+        "--standalone",
+        "--nproc-per-node",
+        "2",
+    ]
+    command = [sys.executable, *words, str(script)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, cwd=tmp_path)
+    assert sorted(done.stdout.splitlines()) == ["child [2.0, 2.0]"] * 2, done.stderr
+
+
 def test_another_target_under_the_map(tmp_path):
     """A simulated machine in a file of its own takes tensors on `cuda` too, and gives its name to them."""
     target = f"{Path(__file__).parents[2] / 'examples' / 'tilesim' / 'tilesim.py'}:TileSim"

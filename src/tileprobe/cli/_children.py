@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tileprobe.cli import _ending, _hook
+from tileprobe.cli._environment import Environment, absolute
 from tileprobe.cli._say import say
 from tileprobe.errors import TileProbeError
 from tileprobe.files import write_file
@@ -30,12 +31,10 @@ if TYPE_CHECKING:
     from tileprobe.profiling import Profile
     from tileprobe.trace import Trace
 
-_STARTUP = Path(__file__).parent / "_startup"
 _RUNNING, _SAVING, _FAILED, _KEPT = ".running", ".saving", ".failed", ".parquet"
 _WAIT_S = 30.0  # for children that are writing their traces
 _lock = threading.RLock()  # a session's own imports come back here
 _begun = False
-_changed: dict[str, str | None] = {}  # variables of the environment, as they were
 _session: Profile | None = None  # of this process: the run's, or a child's own
 
 
@@ -48,30 +47,27 @@ class Children:
         from tileprobe.cuda_map import mapped
 
         self.folder: Path | None = None
+        self.environment = Environment()
         try:
             self.folder = Path(tempfile.mkdtemp(prefix="tileprobe-run-"))
         except OSError as error:
             say(f"child processes are not recorded: there is no place for their traces: {error.strerror}")
             return
-        _set(_hook.FOLDER, str(self.folder))
-        _set(_hook.OPTIONS, json.dumps(_portable(args)))
-        _set(_hook.MAPPED, "1" if mapped(args.device_map, args.target) else None)
-        paths = [str(_STARTUP), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
-        _set("PYTHONPATH", os.pathsep.join(paths))
+        set_ = self.environment.set
+        set_(_hook.FOLDER, str(self.folder))
+        set_(_hook.OPTIONS, json.dumps(_portable(args)))
+        set_(_hook.MAPPED, "1" if mapped(args.device_map, args.target) else None)
+        set_(_hook.EXEC, None)  # of a command that we are in: ours is what counts
+        self.environment.reach_children()
         if args.target == "cpu":  # chosen without importing anything
-            _set("TRITON_DEFAULT_BACKEND", "cpu")
+            set_("TRITON_DEFAULT_BACKEND", "cpu")
             if args.threads is not None:
-                _set("TILEPROBE_NUM_THREADS", str(args.threads))
+                set_("TILEPROBE_NUM_THREADS", str(args.threads))
 
     def close(self) -> None:
         """The environment is as it was; the folder stays until `collect`."""
         _let_go()
-        for name in list(_changed):
-            before = _changed.pop(name)
-            if before is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = before
+        self.environment.restore()
 
     def collect(self) -> tuple[list[Trace], list[str]]:
         """The traces that children left, and sentences about those that left none."""
@@ -196,21 +192,9 @@ def _portable(args: argparse.Namespace) -> dict[str, Any]:
     """The options for a process that may be in another folder."""
     ours = ("run", "program", "module", "views")
     kept = {name: value for name, value in vars(args).items() if name not in ours}
-    kept["tool"] = None if args.tool is None else [_absolute(tool) for tool in args.tool]
-    kept["target"] = _absolute(args.target)
+    kept["tool"] = None if args.tool is None else [absolute(tool) for tool in args.tool]
+    kept["target"] = absolute(args.target)
     return kept
-
-
-def _absolute(text: str) -> str:
-    return os.path.abspath(text) if ".py:" in text else text
-
-
-def _set(name: str, value: str | None) -> None:
-    _changed.setdefault(name, os.environ.get(name))
-    if value is None:
-        os.environ.pop(name, None)
-    else:
-        os.environ[name] = value
 
 
 def _alive(mark: Path) -> bool:

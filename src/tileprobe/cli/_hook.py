@@ -1,4 +1,5 @@
-"""In a child process of `tileprobe run`: waits, at no cost, until there is something to record.
+"""In a child process of `tileprobe run`: waits, at no cost, until there is something to record. In one of `tileprobe
+exec`: gives it the target and the map of devices.
 
 In comes the folder that the environment names; out goes, with the first launch, a session of this process whose trace
 goes to that folder. A process that launches nothing has imported nothing of ours but this file and `imports`.
@@ -17,10 +18,17 @@ from tileprobe.imports import AfterImport
 FOLDER = "TILEPROBE_RUN"  # the variable that tells children where their traces go
 OPTIONS = "TILEPROBE_RUN_OPTIONS"  # and the options of the run, as JSON
 MAPPED = "TILEPROBE_RUN_MAP"  # set where scripts for CUDA are mapped: torch is prepared when it is imported
+EXEC = "TILEPROBE_EXEC"  # for children of `tileprobe exec`: what to use, as JSON
 
 
 def watch() -> None:
     """Called when Python starts."""
+    if os.environ.get(EXEC):
+        calls = {
+            name: partial(guarded, partial(_use, name), "runs without the target of tileprobe exec")
+            for name in ("triton", "torch")
+        }
+        AfterImport(calls).watch()
     if os.environ.get(FOLDER):
         calls: dict[str, Callable[[], None]] = {
             "triton": wait_for_a_launch,
@@ -31,12 +39,12 @@ def watch() -> None:
         AfterImport({name: partial(guarded, call) for name, call in calls.items()}).watch()
 
 
-def guarded(call: Callable[[], None]) -> None:
+def guarded(call: Callable[[], None], says: str = "is not profiled") -> None:
     """The user's process goes on, whatever becomes of profiling it."""
     try:
         call()
     except Exception as error:
-        print(f"tileprobe: process {os.getpid()} is not profiled: {error}", file=sys.stderr)
+        print(f"tileprobe: process {os.getpid()} {says}: {error}", file=sys.stderr)
 
 
 def wait_for_a_launch() -> None:
@@ -63,6 +71,16 @@ def begin() -> None:
     if launches.observer is _first_launch:
         launches.observer = None
     _children.begin(os.environ[FOLDER])
+
+
+def _use(imported: str) -> None:
+    import json
+
+    import tileprobe
+
+    asked = json.loads(os.environ[EXEC])
+    mapped = asked["cuda"] and imported == "torch"
+    tileprobe.use(asked["target"], cuda=mapped, **asked["settings"])
 
 
 def _map() -> None:

@@ -12,6 +12,7 @@ Examples:
 from __future__ import annotations
 
 import argparse
+import json
 
 from tileprobe.cli._settings import add_check, add_timed, settings
 
@@ -33,10 +34,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     import tileprobe
+    from tileprobe.cli import _hook
+    from tileprobe.cli._environment import Environment, absolute
     from tileprobe.session import script
 
     words = ["-m", *args.module] if args.module is not None else list(args.program)
     words = words[1:] if words[:1] == ["--"] else words
     script.resolve(words)
-    with tileprobe.use(args.target, cuda=not args.no_cuda, **settings(args)):
-        return script.run(words)
+    chosen, cuda = settings(args), not args.no_cuda
+    environment = Environment()
+    environment.set(
+        _hook.EXEC, json.dumps({"target": absolute(args.target), "cuda": cuda, "settings": chosen})
+    )
+    environment.reach_children()
+    try:
+        with tileprobe.use(args.target, cuda=cuda, **chosen):
+            return script.run(words)
+    finally:
+        environment.restore()
