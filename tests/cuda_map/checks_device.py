@@ -1,5 +1,6 @@
 """Checks of `torch.cuda` and of random numbers."""
 
+import ctypes
 import threading
 
 import torch
@@ -122,6 +123,22 @@ def memory_by_address():
     assert address
     torch.cuda.caching_allocator_delete(address)
     assert torch.cuda.get_stream_from_external(5).cuda_stream == 5
+
+
+def nvml():
+    library = ctypes.CDLL("libnvidia-ml.so.1")
+    assert library.nvmlInit_v2() == 0
+    count, handle, major, minor = ctypes.c_uint(), ctypes.c_void_p(), ctypes.c_int(), ctypes.c_int()
+    assert library.nvmlDeviceGetCount_v2(ctypes.byref(count)) == 0
+    assert library.nvmlDeviceGetHandleByIndex_v2(ctypes.c_uint(0), ctypes.byref(handle)) == 0
+    library.nvmlDeviceGetCudaComputeCapability(handle, ctypes.byref(major), ctypes.byref(minor))
+    name = ctypes.create_string_buffer(96)
+    library.nvmlDeviceGetName(handle, name, ctypes.c_uint(96))
+    assert (count.value, name.value.decode()) == (1, torch.cuda.get_device_name())
+    assert (major.value, minor.value) == torch.cuda.get_device_capability()
+    assert not hasattr(library, "nvmlUnheardOf")
+    assert torch.cuda._device_count_nvml() == 1
+    raises(OSError, "libnonsense", lambda: ctypes.CDLL("libnonsense.so"))
 
 
 def accelerator():

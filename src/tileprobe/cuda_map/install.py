@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
-from tileprobe.cuda_map import answers, autograd, graphs, inductor, kernels, native, streams
+from tileprobe.cuda_map import answers, autograd, graphs, inductor, kernels, native, nvml, streams
 from tileprobe.cuda_map.memory import Memory
 from tileprobe.errors import TileProbeError
 from tileprobe.targets.base import CudaProperties, host_devices
@@ -41,6 +41,7 @@ def installed(given: CudaProperties) -> Iterator[None]:
         for owner, name, value in _places(torch, given, memory, generator_type, generator):
             stack.enter_context(_replaced(owner, name, value))
         stack.enter_context(inductor.redirected())
+        stack.enter_context(nvml.installed(given, memory.usage.count))
         host_devices.add("cuda")
         stack.callback(host_devices.discard, "cuda")
         yield
