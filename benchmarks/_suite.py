@@ -54,7 +54,7 @@ def collected(
 ) -> list[str]:
     """The tests that the options choose of those under `suites`, paths from `folder`. Files that cannot be read as
     tests go into `broken`, each as one test that failed."""
-    command = [*_exec(args.target), *_PYTEST, "--co", "--rootdir", ".", *suites]
+    command = [*_exec(args.target), *_PYTEST, "--co", "--rootdir", ".", "-p", plugin.__name__, *suites]
     done = subprocess.run(
         command, cwd=folder, capture_output=True, text=True, check=False, env=_environment()
     )

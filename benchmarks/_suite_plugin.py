@@ -18,10 +18,14 @@ from typing import Any
 import pytest
 
 CHOSEN, RESULTS, SECONDS = "TILEPROBE_CHOSEN", "TILEPROBE_RESULTS", "TILEPROBE_SECONDS"
+BEFORE = "TILEPROBE_BEFORE"  # Python code to be run before the tests are looked for
 _launched: Counter[str] = Counter()  # by the test that runs
 _inside: list[
     str
 ] = []  # what the exceptions of a group say: Hypothesis raises several failures of a test as one
+
+
+exec(os.environ.get(BEFORE, ""))
 
 
 class TooLong(BaseException):
@@ -34,6 +38,8 @@ def _write(**what: Any) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if CHOSEN not in os.environ:  # they are only listed
+        return
     order = {name: n for n, name in enumerate(Path(os.environ[CHOSEN]).read_text().splitlines())}
     items[:] = sorted((i for i in items if i.nodeid in order), key=lambda item: order[item.nodeid])
 

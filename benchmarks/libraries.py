@@ -15,6 +15,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 import tomllib
 from collections import Counter
 from pathlib import Path
@@ -42,10 +43,11 @@ def main(words: list[str] | None = None) -> int:
         )
     args.each = args.each or library["each"]
     args.seconds = args.seconds or library.get("seconds", 60.0)
-    _set_out(folder, library)
     broken: dict[str, Any] = {}
-    chosen = _suite.collected(folder, library["tests"], args, broken)
-    ends = {**broken, **_suite.run(folder, chosen, args.target, args.seconds)}
+    with tempfile.TemporaryDirectory(prefix="tileprobe-") as scratch:
+        _set_out(folder, library, Path(scratch))
+        chosen = _suite.collected(folder, library["tests"], args, broken)
+        ends = {**broken, **_suite.run(folder, chosen, args.target, args.seconds)}
     because = [*library.get("because", []), *table["because"]]
     for test, end in ends.items():
         end["why"] = why(test, end, because)
@@ -98,11 +100,17 @@ def _commit(folder: Path) -> str:
     return subprocess.run(words, capture_output=True, text=True, check=False).stdout.strip()
 
 
-def _set_out(folder: Path, library: dict[str, Any]) -> None:
-    """The library is imported from its checkout; pytest's own settings there only fill the screen."""
-    path = [str(folder / part) for part in library.get("path", ["."])]
+def _set_out(folder: Path, library: dict[str, Any], scratch: Path) -> None:
+    """The library is imported from its checkout. One that asks which version of itself is installed is told."""
+    if "version" in library:
+        name, version = library["version"]
+        info = scratch / f"{name}-{version}.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+    path = [*(str(folder / part) for part in library.get("path", ["."])), str(scratch)]
     os.environ["PYTHONPATH"] = os.pathsep.join([*path, os.environ.get("PYTHONPATH", "")])
     os.environ.update(library.get("environment", {}))
+    os.environ[_suite.plugin.BEFORE] = library.get("before", "")
 
 
 def _arguments(words: list[str] | None, table: dict[str, Any]) -> argparse.Namespace:

@@ -83,7 +83,7 @@ def _functions(given: CudaProperties, used: Callable[[], int]) -> dict[str, Call
         "nvmlDeviceGetUUID": text(_UUID), "nvmlDeviceGetMemoryInfo": memory, "nvmlDeviceGetMemoryInfo_v2": memory,
         "nvmlDeviceGetCudaComputeCapability": capability, "nvmlSystemGetDriverVersion": version,
         "nvmlSystemGetNVMLVersion": version, "nvmlSystemGetCudaDriverVersion_v2": number(12080),
-        "nvmlDeviceGetP2PStatus": lambda *_: _NOT_SUPPORTED, "nvmlErrorString": lambda code: b"not supported",
+        "nvmlDeviceGetP2PStatus": lambda *_: _NOT_SUPPORTED,
     }  # fmt: skip
     return named | {name.removesuffix("_v2"): function for name, function in named.items()}
 

@@ -65,6 +65,8 @@ def emit(builder: ir.IRBuilder, op: Operation, args: Sequence[Value], fuse: bool
         return ir.FormattedConstant(register_type(result), "poison")
     short = name.split(".", 1)[1]
     if name.startswith("arith.") and short in _FLOAT_BINARY:
+        if short in ("addf", "subf") and source in ("f32", "f64"):
+            return _sum(builder, op, short, list(args), fuse)
         return float_op(builder, short, list(args), source, fuse)
     if name.startswith("arith.") and short in _INT_BINARY:
         return _INT_BINARY[short](builder, args[0], args[1])
@@ -105,6 +107,24 @@ _FLOAT_BINARY: dict[str, Callable[..., Any]] = {
     "minimumf": lambda b, x, y, flags: maximum(b, x, y, False),
     "negf": lambda b, x, flags: b.fneg(x),
 }
+
+
+def _sum(builder: ir.IRBuilder, op: Operation, name: str, args: list[Value], fuse: bool) -> Value:
+    """A sum, rounded once together with a product that nothing else uses. That is decided here and not left to LLVM,
+    which does it in some copies of the code and not in others: elements would depend on their place in a tile."""
+    for n in (0, 1) if fuse else ():
+        product = op.operands[n].owner
+        if (
+            isinstance(product, Operation)
+            and op_name(product) == "arith.mulf"
+            and len(list(op.operands[n].uses)) == 1
+            and getattr(args[n], "opname", "") == "fmul"
+        ):
+            (x, y), other = args[n].operands, args[1 - n]
+            if name == "subf":
+                x, other = (x, builder.fneg(other)) if n == 0 else (builder.fneg(x), other)
+            return intrinsic(builder, "llvm.fmuladd", args[n].type, [x, y, other])
+    return _FLOAT_BINARY[name](builder, *args, ())
 
 
 def float_op(builder: ir.IRBuilder, name: str, args: list[Value], kind: str, fuse: bool = True) -> Value:
