@@ -18,10 +18,10 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from benchmarks import _suite_plugin as plugin
-from benchmarks._common import ROOT
+from benchmarks._plugin import tileprobe_suite as plugin
 
 _ENDED = ("passed", "failed", "skipped", "died", "too long")
+_PLUGIN = Path(plugin.__file__)
 _AT_ONCE = 300  # tests in a process: what they leave behind in memory ends with it
 _PYTEST = ("-m", "pytest", "-o", "addopts=", "-o", "log_cli=false", "-q", "-p", "no:cacheprovider")
 _KINDS = (  # what a message is counted as: the first pattern that is found
@@ -54,7 +54,7 @@ def collected(
 ) -> list[str]:
     """The tests that the options choose of those under `suites`, paths from `folder`. Files that cannot be read as
     tests go into `broken`, each as one test that failed."""
-    command = [*_exec(args.target), *_PYTEST, "--co", "--rootdir", ".", "-p", plugin.__name__, *suites]
+    command = [*_exec(args.target), *_PYTEST, "--co", "--rootdir", ".", "-p", _PLUGIN.stem, *suites]
     done = subprocess.run(
         command, cwd=folder, capture_output=True, text=True, check=False, env=_environment()
     )
@@ -96,7 +96,7 @@ def _exec(target: str, *options: str) -> list[str]:
 
 def _environment(**more: str) -> dict[str, str]:
     """A folder of the suite may be called like an installed package: nothing is imported from where it runs."""
-    path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+    path = os.pathsep.join([str(_PLUGIN.parent), os.environ.get("PYTHONPATH", "")])
     return {**os.environ, "PYTHONSAFEPATH": "1", "PYTHONPATH": path, **more}
 
 
@@ -120,7 +120,7 @@ def _process(tests: Path, chosen: list[str], python: list[str], seconds: float) 
         names.write_text("\n".join(chosen))
         results.touch()
         files = sorted({test.partition("::")[0] for test in chosen})
-        command = [*python, *_PYTEST, "--rootdir", ".", "-p", plugin.__name__, *files]
+        command = [*python, *_PYTEST, "--rootdir", ".", "-p", _PLUGIN.stem, *files]
         told = {plugin.CHOSEN: str(names), plugin.RESULTS: str(results), plugin.SECONDS: str(seconds)}
         with open(Path(folder, "output"), "w+b") as output:
             running = subprocess.Popen(

@@ -324,11 +324,21 @@ def halves_are_rounded_once():
 
 
 def halves_are_rounded_once_in_backward():
-    x = torch.randn(50, dtype=torch.float16).cuda().requires_grad_()
-    torch.nn.functional.logsigmoid(x).sum().backward()
-    wide = x.detach().cpu().float().requires_grad_()
-    torch.nn.functional.logsigmoid(wide).sum().backward()
-    assert torch.equal(x.grad.cpu(), wide.grad.half())
+    torch.manual_seed(6)
+    for do in (
+        torch.nn.functional.logsigmoid,
+        lambda v: torch.softmax(v, -1),
+        lambda v: torch.log_softmax(v, -1),
+        lambda v: torch.softmax(v, -1, dtype=torch.float32),
+        lambda v: torch.log_softmax(v, -1, dtype=torch.float32),
+    ):
+        x = torch.randn(50, dtype=torch.float16).cuda().requires_grad_()
+        weights = torch.randn(50)
+        do(x).mul(weights.cuda().half()).sum().backward()
+        wide = x.detach().cpu().float().requires_grad_()
+        do(wide).mul(weights.half().float()).sum().backward()
+        assert x.grad.dtype is torch.float16
+        torch.testing.assert_close(x.grad.cpu(), wide.grad.half(), rtol=2e-3, atol=2e-4)
 
 
 def halves_in_place_and_into_out():

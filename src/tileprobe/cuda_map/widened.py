@@ -40,10 +40,14 @@ class Widening:
         if base in _PRODUCTS:
             self._narrow = {kind for kind, has in _instructions(torch) if not has()}
         self._kept = _STATISTICS.get(base, ())
-        self._half_to_float = base in ("_softmax", "_log_softmax")
+        # These have the type of an argument or a result as an argument, at its place.
+        self._to_float = 2 if base in ("_softmax", "_log_softmax") else None
+        self._of_input = 3 if base in ("_softmax_backward_data", "_log_softmax_backward_data") else None
 
     def kind(self, args: list[Any], kwargs: dict[str, Any]) -> Any:
         """The type that results are rounded to; None where the operator is to be called as it is."""
+        if self._of_input is not None:
+            return args[self._of_input] if args[self._of_input] in self._narrow else None
         for value in [*args, *kwargs.values()]:
             for item in value if isinstance(value, list) else (value,):
                 if isinstance(item, self._tensor) and item.dtype in self._narrow:
@@ -57,9 +61,11 @@ class Widening:
         pairs: list[tuple[Any, Any]] = []
         wide = [self._wide(value, pairs) for value in args]
         named = {name: self._wide(value, pairs) for name, value in kwargs.items()}
-        to_float = self._half_to_float and len(args) > 2 and args[2] is True
-        if to_float:
-            wide[2] = False
+        to_float = self._to_float is not None and args[self._to_float]
+        if self._to_float is not None:
+            wide[self._to_float] = False
+        if self._of_input is not None:
+            wide[self._of_input] = self._float
         result = call(wide, named)
         for narrow, copy in pairs:
             if any(narrow is tensor for tensor in written):

@@ -1,5 +1,5 @@
-"""What an element comes to does not depend on where in a tile it stands: in the vector loop, in its masked end, or in an
-end of one element, for which LLVM makes code of its own."""
+"""What an element comes to does not depend on where in a tile it stands: in the vector loop, in its masked end, or in
+an end of one element, for which LLVM makes code of its own."""
 
 from __future__ import annotations
 
