@@ -77,17 +77,19 @@ def _uncollected(text: str) -> dict[str, Any]:
 
 
 def _drawn(found: list[str], args: argparse.Namespace) -> list[str]:
+    """In the order of the suite, which some tests of a file count on."""
     drawn = random.Random(args.seed).sample(found, len(found))
-    if not args.each:
-        return drawn[: args.sample or None]
-    seen: Counter[str] = Counter()
-    kept = []
-    for name in drawn:
-        function = name.partition("[")[0]
-        seen[function] += 1
-        if seen[function] <= args.each:
-            kept.append(name)
-    return kept
+    kept = set(drawn[: args.sample or None])
+    if args.each:
+        seen: Counter[str] = Counter()
+        kept = {name for name in drawn if _counted(seen, name) <= args.each}
+    return [name for name in found if name in kept]
+
+
+def _counted(seen: Counter[str], name: str) -> int:
+    """The how manyth case of its function this is."""
+    seen[name.partition("[")[0]] += 1
+    return seen[name.partition("[")[0]]
 
 
 def _exec(target: str, *options: str) -> list[str]:

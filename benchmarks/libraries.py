@@ -48,7 +48,7 @@ def main(words: list[str] | None = None) -> int:
         _set_out(folder, library, Path(scratch))
         chosen = _suite.collected(folder, library["tests"], args, broken)
         ends = {**broken, **_suite.run(folder, chosen, args.target, args.seconds)}
-    because = [*library.get("because", []), *table["because"]]
+    because = library.get("because", [])
     for test, end in ends.items():
         end["why"] = why(test, end, because)
     rows = _report(args, commit, ends)

@@ -2,6 +2,7 @@
 
 import ctypes
 import threading
+import time
 
 import torch
 import torch.nn.functional as F
@@ -78,6 +79,17 @@ def events():
     assert start.elapsed_time(end) > 0
     assert end.query()
     raises(RuntimeError, "enable_timing", lambda: torch.cuda.Event().elapsed_time(end))
+
+
+def events_of_any_device():
+    start, end = (torch.Event("cuda", enable_timing=True) for _ in range(2))
+    start.record()
+    time.sleep(0.002)
+    end.record(torch.accelerator.current_stream())
+    end.synchronize()
+    assert end.query()
+    assert start.elapsed_time(end) >= 2
+    assert start.device.type == "cuda"
 
 
 def events_in_backward_and_streams():

@@ -341,6 +341,14 @@ def halves_are_rounded_once_in_backward():
         torch.testing.assert_close(x.grad.cpu(), wide.grad.half(), rtol=2e-3, atol=2e-4)
 
 
+def sums_of_halves_are_wide():
+    x, y = torch.randn(4096, 50).half() * 10, torch.randint(50, (4096,))
+    for reduction in ("mean", "sum"):
+        want = torch.nn.functional.cross_entropy(x.float(), y, reduction=reduction)
+        found = torch.nn.functional.cross_entropy(x.cuda(), y.cuda(), reduction=reduction)
+        torch.testing.assert_close(found.cpu(), want.half(), rtol=2e-3, atol=1e-3)
+
+
 def halves_in_place_and_into_out():
     x, y = torch.randn(8, 4).half(), torch.randn(4, 8).half()
     out = torch.empty(8, 8, dtype=torch.float16, device="cuda")

@@ -22,17 +22,37 @@ from tileprobe.errors import UnsupportedError
 _CPU, _CUDA = 0, 1  # c10::DeviceType
 _WORD = 8
 
-# Two answers serve all. `one` is true, the count 1, the device type CUDA, and as a device (type in the low byte, index
-# in the next) cuda:0; as a stream it is that device's stream 0. `none` is false, or a null pointer.
+# Two answers serve nearly all. `one` is true, the count 1, the device type CUDA, and as a device (type in the low byte,
+# index in the next) cuda:0; as a stream it is that device's stream 0. `none` is false, or a null pointer. An event is
+# the moment at which it is recorded, in nanoseconds, in the place of a pointer.
 _CODE = """
 define {i64, i64} @one() { ret {i64, i64} {i64 1, i64 0} }
 define {i64, i64} @none() { ret {i64, i64} zeroinitializer }
+declare i32 @clock_gettime(i32, ptr)
+define void @record(ptr %self, ptr %event) {
+  %time = alloca [2 x i64]
+  %status = call i32 @clock_gettime(i32 1, ptr %time)
+  %s = load i64, ptr %time
+  %place = getelementptr i64, ptr %time, i64 1
+  %ns = load i64, ptr %place
+  %whole = mul i64 %s, 1000000000
+  %now = add i64 %whole, %ns
+  store i64 %now, ptr %event
+  ret void
+}
+define double @elapsed(ptr %self, i64 %start, i64 %end) {
+  %ns = sub i64 %end, %start
+  %as = sitofp i64 %ns to double
+  %ms = fdiv double %as, 1.0e6
+  ret double %ms
+}
 """
 
 _GUARD = {
     "type": "one", "exchangeDevice": "one", "getDevice": "one", "getStream": "one", "getDefaultStream": "one",
     "getStreamFromGlobalPool": "one", "getNewStream": "one", "exchangeStream": "one", "deviceCount": "one",
-    "queryEvent": "one", "queryStream": "one", "getStreamNativeHandle": "none", "record": "none", "block": "none",
+    "queryEvent": "one", "queryStream": "one", "getStreamNativeHandle": "none", "record": "record", "block": "none",
+    "elapsedTime": "elapsed", "destroyEvent": "none",
     "synchronizeEvent": "none", "synchronizeStream": "none", "synchronizeDevice": "none",
 }  # fmt: skip
 
@@ -140,7 +160,7 @@ def _answers() -> dict[str, int]:
     engine = llvm.create_mcjit_compiler(llvm.parse_assembly(_CODE), machine)
     engine.finalize_object()
     _keep.append(engine)
-    return {name: engine.get_function_address(name) for name in ("one", "none")}
+    return {name: engine.get_function_address(name) for name in ("one", "none", "record", "elapsed")}
 
 
 def _pinned(c10: Any) -> int:

@@ -21,7 +21,8 @@ _ALWAYS = frozenset([
     "upsample_bicubic2d", "upsample_trilinear3d", "_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa",
     "_adaptive_avg_pool3d", "adaptive_avg_pool3d", "avg_pool3d", "logit", "linalg_cross", "linalg_matrix_exp",
     "polygamma", "soft_margin_loss", "multi_margin_loss", "multilabel_margin_loss", "multilabel_margin_loss_forward",
-    "rrelu_with_noise", "addbmm", "addr", "embedding_dense", "convolution", "convolution_overrideable",
+    "rrelu_with_noise", "nll_loss", "nll_loss_forward", "nll_loss2d", "nll_loss2d_forward",
+    "addbmm", "addr", "embedding_dense", "convolution", "convolution_overrideable",
 ])  # fmt: skip
 # What is kept for the backward pass, which a GPU has in f32 whatever the tensor's type: by the place among the results.
 _STATISTICS = {
