@@ -54,7 +54,7 @@ def collected(
 ) -> list[str]:
     """The tests that the options choose of those under `suites`, paths from `folder`. Files that cannot be read as
     tests go into `broken`, each as one test that failed."""
-    command = [*_exec(args.target), *_PYTEST, "--co", "--rootdir", ".", "-p", _PLUGIN.stem, *suites]
+    command = [*_exec(args.target), *_PYTEST, "--collect-only", "--rootdir", ".", "-p", _PLUGIN.stem, *suites]
     done = subprocess.run(
         command, cwd=folder, capture_output=True, text=True, check=False, env=_environment()
     )
