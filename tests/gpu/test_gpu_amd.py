@@ -1,5 +1,6 @@
 """Records in AMD's machine code, read from the assembly that LLVM writes."""
 
+import re
 from functools import cache
 
 import pytest
@@ -111,6 +112,19 @@ def test_an_iterations_place_is_no_instruction_of_its_records():
     assert len({place[2] for place in places}) == 1  # descriptors
     assert all(place[3].startswith("s") for place in places)
     assert not [op for op in code.own if op.slot >= 0 and op.opcode.startswith(("v_add", "v_lshl", "v_mad"))]
+
+
+@pytest.mark.parametrize("arch", ["gfx942", "gfx950", "gfx1100"])
+def test_descriptors_are_as_tritons(arch):
+    """Size and last word of its own buffers, as its LLVM IR has them."""
+    own = re.findall(
+        r"make\.buffer\.rsrc\S*\(.*?, i16 0, i64 (\d+), i32 (\d+)\)", plain("nested_loops", arch).asm["llir"]
+    )
+    ours = re.findall(
+        r"<i32 poison, i32 poison, i32 (\d+), i32 (\d+)>", probed("nested_loops", arch).kernel.asm["llir"]
+    )
+    assert own
+    assert set(own) == set(ours)
 
 
 def test_clocks_of_both_branches_stay_apart():

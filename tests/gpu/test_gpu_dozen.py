@@ -35,7 +35,7 @@ MACHINES = (
     "hip:gfx1100",
 )
 PLAIN_FEW = [("softmax", "cuda:86"), ("early_return", "hip:gfx950")]
-FEW = [("softmax", "cuda:120"), ("softmax", "hip:gfx950"), ("matmul", "cuda:89")]
+FEW = [("vector_add", "cuda:120"), ("softmax", "hip:gfx950"), ("matmul", "cuda:89")]
 ALL = [(name, machine) for name in NAMES for machine in MACHINES]
 
 

@@ -179,7 +179,7 @@ def test_a_launch_that_asks_for_too_much_is_shown_where_the_script_made_it(capsy
 
 
 def test_instructions_of_probes_are_placed_by_the_line_they_stand_before():
-    from tileprobe.targets.gpu.passes.record_to_ttgir import OTHER_FILE
+    from tileprobe.targets.gpu.lowering import OTHER_FILE
     from tileprobe.targets.simgpu.program import PROBES, Program
 
     files = ["kernel.py", PROBES]

@@ -25,6 +25,14 @@ class Sampling:
     extent: SSAValue
     count: SSAValue
 
+    def keeps(self, emit: Emitter, number: SSAValue) -> tuple[SSAValue, SSAValue]:
+        """Whether the iteration with this number is kept, of a loop of which nobody knows the end, and how far it is
+        from the first one. A phase from the end keeps nothing."""
+        offset = emit.sub(number, self.phase)
+        exact = emit.compare("eq", emit.binary("arith.remui", offset, self.stride), emit.constant(0))
+        hit = emit.both(exact, emit.compare("ule", offset, self.extent))
+        return emit.both(hit, emit.compare("sge", self.phase, emit.constant(0))), offset
+
 
 class Carried:
     """Iteration arguments of one loop. `before` emits in front of it."""

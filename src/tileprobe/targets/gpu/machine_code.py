@@ -11,15 +11,15 @@ from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from tileprobe.targets.gpu.machine_ops import (
-    RECORD_OPCODES,
-    SHARED_OPCODES,
-)
-from tileprobe.targets.gpu.passes.record_to_ttgir import (
+from tileprobe.targets.gpu.lowering import (
     FLUSH_FILE,
     OTHER_FILE,
     RECORD_FILE,
     SHARED_RECORD_FILE,
+)
+from tileprobe.targets.gpu.machine_ops import (
+    RECORD_OPCODES,
+    SHARED_OPCODES,
 )
 
 OUR_FILES = (RECORD_FILE, OTHER_FILE, SHARED_RECORD_FILE, FLUSH_FILE)

@@ -84,11 +84,11 @@ SYNCHRONISING = frozenset(
 
 # What records are made of: clocks, stores, addresses, predicates. Registers that are spilled are the compiler's doing.
 RECORD_OPCODES = (
-    "CS2R", "S2R", "S2UR", "STG", "LDG", "LDC", "ULDC", "MOV", "UMOV", "IMAD", "UIMAD", "ISETP", "UISETP", "IADD",
-    "UIADD", "VIADD", "SHF", "USHF", "LEA", "ULEA", "SEL", "USEL", "LOP3", "ULOP3", "PLOP3", "UPLOP3", "P2R", "R2P",
-    "R2UR", "IMNMX", "VIMNMX", "SGXT", "I2F", "F2I", "MUFU", "I2I", "PRMT", "NOP", "VOTEU", "BRA",
-    "s_", "v_mov", "v_dual_mov_b32", "v_add", "v_lshl", "v_cmp", "v_cndmask", "v_and", "v_or", "v_mul", "v_mad",
-    "v_sub", "v_readfirstlane", "global_store", "global_load", "flat_store", "buffer_store",
+    "CS2R", "CS2UR", "S2R", "S2UR", "STG", "LDG", "LDC", "ULDC", "MOV", "UMOV", "IMAD", "UIMAD", "ISETP", "UISETP",
+    "IADD", "UIADD", "VIADD", "SHF", "USHF", "LEA", "ULEA", "SEL", "USEL", "LOP3", "ULOP3", "PLOP3", "UPLOP3", "P2R",
+    "R2P", "R2UR", "IMNMX", "VIMNMX", "SGXT", "I2F", "F2I", "MUFU", "I2I", "PRMT", "NOP", "VOTEU", "BRA", "s_",
+    "v_mov", "v_dual_mov_b32", "v_add", "v_lshl", "v_cmp", "v_cndmask", "v_and", "v_or", "v_mul", "v_mad", "v_sub",
+    "v_readfirstlane", "global_store", "global_load", "flat_store", "buffer_store",
 )  # fmt: skip
 # And where they are collected in shared memory.
 SHARED_OPCODES = ("STS", "LDS", "WARPSYNC", "ds_write", "ds_read", "ds_store", "ds_load")
