@@ -209,6 +209,10 @@ def generators():
     assert isinstance(torch.default_generator, torch.Generator)
     assert isinstance(generator, torch.Generator)
     assert torch.randperm(5, generator=generator, device="cuda").is_cuda
+    other = generator.clone_state()
+    assert torch.equal(
+        torch.rand(3, device="cuda", generator=other), torch.rand(3, device="cuda", generator=generator)
+    )
 
 
 def default_generators():

@@ -3,7 +3,7 @@
 import torch
 import torch.nn.functional as F
 import triton
-from checks_common import add_one, captured, raises
+from checks_common import add_one, captured, raises, viewing
 
 
 def graphs_are_replayed():
@@ -27,21 +27,23 @@ def graphs_are_replayed():
 
 
 def a_capture_changes_nothing():
-    x, y = torch.arange(8.0, device="cuda"), torch.ones(8, device="cuda")
+    x, y, z = torch.arange(8.0, device="cuda"), torch.ones(8, device="cuda"), torch.ones(8, device="cuda")
     torch.cuda.manual_seed(1)
     state = torch.cuda.get_rng_state()
+    w, alias = torch.ones(8, device="cuda"), viewing("graphs")
 
     def work():
         x[2:4].zero_()
         x.view(2, 4)[1].mul_(7)
         y.copy_(x)
-        add_one[(1,)](x, x, 8, BLOCK=8)
+        add_one[(1,)](x, z, 8, BLOCK=8)
+        alias(w).zero_()
         F.dropout(x, 0.5)
         torch.add(x, 1, out=y)
 
     captured(work)
     assert x.tolist() == list(range(8))
-    assert y.tolist() == [1] * 8
+    assert y.tolist() == z.tolist() == w.tolist() == [1] * 8
     assert torch.equal(state, torch.cuda.get_rng_state())
 
 

@@ -6,7 +6,7 @@ import threading
 
 import torch
 import triton
-from checks_common import add_one, persistent, raises
+from checks_common import add_one, persistent, raises, viewing
 
 
 def tensors_agree_on_their_device():
@@ -70,6 +70,16 @@ def views_share_memory():
     assert x.sum().item() == 26
     assert x[1].data_ptr() == x.data_ptr() + 16
     assert x.t().untyped_storage().data_ptr() == x.untyped_storage().data_ptr()
+
+
+def views_by_operators_of_libraries():
+    flat = viewing("tensors")
+    x = torch.zeros(2, 3, device="cuda")
+    flat(x)[4] = 7
+    assert x.tolist() == [[0, 0, 0], [0, 7, 0]]
+    assert flat(x).untyped_storage().data_ptr() == x.untyped_storage().data_ptr()
+    view = flat(torch.full((100,), 3.0, device="cuda"))  # the only owner of its memory now
+    assert [torch.zeros(100, device="cuda") for _ in range(5)] and view.tolist() == [3] * 100
 
 
 def memory_is_real():

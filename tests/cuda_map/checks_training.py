@@ -116,6 +116,7 @@ def attention():
     want = F.scaled_dot_product_attention(q.cpu(), k.cpu(), v.cpu(), is_causal=True)
     torch.testing.assert_close(out.cpu(), want, rtol=1e-4, atol=1e-5)
     assert q.grad.is_cuda
+    assert torch._fused_sdp_choice(q, k, v) == torch.nn.attention.SDPBackend.MATH.value
 
 
 def recurrent_layers():
