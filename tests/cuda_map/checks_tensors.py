@@ -3,8 +3,10 @@
 import copy
 import ctypes
 import threading
+from multiprocessing.reduction import ForkingPickler
 
 import torch
+import torch.multiprocessing
 import triton
 from checks_common import add_one, persistent, raises, viewing
 
@@ -195,6 +197,12 @@ def old_tensor_types():
     assert isinstance(torch.ones(2, device="cuda"), torch.cuda.FloatTensor)
     assert not isinstance(torch.ones(2), torch.cuda.FloatTensor)
     assert torch.ones(2).type("torch.cuda.HalfTensor").is_cuda
+
+
+def tensors_for_other_processes():
+    x = torch.ones(2, device="cuda")
+    raises(Exception, "send .cpu", lambda: ForkingPickler.dumps(x))
+    assert ForkingPickler.dumps(x.cpu())
 
 
 def copies_of_modules():

@@ -1,5 +1,6 @@
 """Turning the map of devices on and off, the commands that use it, and whose properties scripts see."""
 
+import json
 import subprocess
 import sys
 import textwrap
@@ -125,6 +126,47 @@ def test_torch_compile_makes_triton_kernels_for_the_target(tmp_path):
     """
     done = run(code, "-m", "tileprobe", "exec", tmp_path=tmp_path)
     assert done.stdout.strip() == "cuda:0 True", done.stderr
+
+
+def test_torch_compile_replays_graphs_where_they_are_asked_for(tmp_path):
+    code = """
+        import os
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] = os.getcwd()
+        import torch
+
+        replays = []
+        plain = torch.cuda.CUDAGraph.replay
+        torch.cuda.CUDAGraph.replay = lambda self: (replays.append(1), plain(self))[1]
+        f = lambda x: torch.softmax(x * 2, -1) + 1
+        compiled = torch.compile(f, mode="reduce-overhead")
+        for _ in range(3):
+            x = torch.randn(4, 40, device="cuda")
+            torch.testing.assert_close(compiled(x), f(x))
+        print(len(replays) > 1)
+    """
+    done = run(code, "-m", "tileprobe", "exec", tmp_path=tmp_path)
+    assert done.stdout.strip() == "True", done.stderr
+
+
+def test_replayed_launches_are_profiled(tmp_path):
+    code = (
+        KERNEL
+        + """
+    x = torch.ones(100, device="cuda")
+    scale_kernel[(1,)](x, 100, BLOCK=128)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        scale_kernel[(1,)](x, 100, BLOCK=128)
+    for _ in range(3):
+        graph.replay()
+    print(x[0].item())
+    """
+    )
+    words = ("-m", "tileprobe", "run", "--device-map", "cuda=cpu", "--quiet", "--json", "r.json")
+    done = run(code, *words, tmp_path=tmp_path)
+    assert done.stdout.split()[0] == "81.0", done.stderr
+    (kernel,) = json.loads((tmp_path / "r.json").read_text())["kernels"]
+    assert kernel["launches"] == 5  # the captured one is one of them
 
 
 def test_exec_runs_without_a_session(tmp_path):

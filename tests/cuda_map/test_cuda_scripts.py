@@ -1,4 +1,5 @@
-"""What scripts written for CUDA do works under `tileprobe exec`: each check of the `checks_*` files is a test.
+"""What scripts written for CUDA do works under `tileprobe exec`: each check of the `checks_*` files is a test, on the
+CPU and on a simulated GPU.
 
 They run in one process apart from this one, so that torch is left alone here.
 """
@@ -22,9 +23,9 @@ NAMES = [
 ]
 
 
-@pytest.fixture(scope="module")
-def outcomes():
-    command = [sys.executable, "-m", "tileprobe", "exec", str(FILE)]
+@pytest.fixture(scope="module", params=["cpu", "sim:a100"])
+def outcomes(request):
+    command = [sys.executable, "-m", "tileprobe", "exec", "--target", request.param, str(FILE)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)

@@ -13,7 +13,7 @@ from typing import Any
 
 from tileprobe.cuda_map import answers, autograd, graphs, inductor, kernels, native, nvml, streams
 from tileprobe.cuda_map.memory import Memory
-from tileprobe.errors import TileProbeError
+from tileprobe.errors import TileProbeError, UnsupportedError
 from tileprobe.targets.base import CudaProperties, host_devices
 
 
@@ -109,6 +109,13 @@ def _places(
         yield cuda, name, _legacy(torch, name, getattr(torch, dtype))
     yield torch, "Generator", generator_type
     yield torch.UntypedStorage, "__new__", _storages(torch, memory)
+    yield torch.UntypedStorage, "_share_cuda_", _unshared
+
+
+def _unshared(*_: Any) -> Any:
+    raise UnsupportedError(
+        "a tensor on the mapped cuda device cannot be shared with another process, which needs CUDA; send .cpu()"
+    )
 
 
 def _empty_strided(torch: Any) -> Any:
