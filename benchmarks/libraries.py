@@ -45,10 +45,10 @@ def main(words: list[str] | None = None) -> int:
     args.seconds = args.seconds or library.get("seconds", 60.0)
     broken: dict[str, Any] = {}
     with tempfile.TemporaryDirectory(prefix="tileprobe-") as scratch:
-        _set_out(folder, library, Path(scratch))
+        _set_out(folder, library, Path(scratch), args.gigabytes)
         chosen = _suite.collected(folder, library["tests"], args, broken)
         ends = {**broken, **_suite.run(folder, chosen, args.target, args.seconds)}
-    because = library.get("because", [])
+    because = [*library.get("because", []), *table["because"]]
     for test, end in ends.items():
         end["why"] = why(test, end, because)
     rows = _report(args, commit, ends)
@@ -100,7 +100,7 @@ def _commit(folder: Path) -> str:
     return subprocess.run(words, capture_output=True, text=True, check=False).stdout.strip()
 
 
-def _set_out(folder: Path, library: dict[str, Any], scratch: Path) -> None:
+def _set_out(folder: Path, library: dict[str, Any], scratch: Path, gigabytes: float = 9.0) -> None:
     """The library is imported from its checkout. One that asks which version of itself is installed is told."""
     if "version" in library:
         name, version = library["version"]
@@ -111,6 +111,7 @@ def _set_out(folder: Path, library: dict[str, Any], scratch: Path) -> None:
     os.environ["PYTHONPATH"] = os.pathsep.join([*path, os.environ.get("PYTHONPATH", "")])
     os.environ.update(library.get("environment", {}))
     os.environ[_suite.plugin.BEFORE] = library.get("before", "")
+    os.environ[_suite.plugin.GIGABYTES] = str(gigabytes)
 
 
 def _arguments(words: list[str] | None, table: dict[str, Any]) -> argparse.Namespace:
@@ -118,6 +119,7 @@ def _arguments(words: list[str] | None, table: dict[str, Any]) -> argparse.Names
     parser.add_argument("library", nargs="?", choices=list(table["library"]))
     parser.add_argument("checkout", type=Path, nargs="?", help="a clone of the library's repository")
     _suite.add_arguments(parser)
+    parser.add_argument("--gigabytes", type=float, default=9.0, help="of memory that tests may take")
     parser.set_defaults(target="cpu", seconds=0.0, sample=0)
     return parser.parse_args(words)
 

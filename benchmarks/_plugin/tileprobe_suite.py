@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 from collections import Counter
 from collections.abc import Generator
@@ -18,6 +19,7 @@ from typing import Any
 import pytest
 
 CHOSEN, RESULTS, SECONDS = "TILEPROBE_CHOSEN", "TILEPROBE_RESULTS", "TILEPROBE_SECONDS"
+GIGABYTES = "TILEPROBE_GIGABYTES"  # of memory that a process may take
 BEFORE = "TILEPROBE_BEFORE"  # Python code to be run before the tests are looked for
 _launched: Counter[str] = Counter()  # by the test that runs
 _inside: list[
@@ -25,6 +27,9 @@ _inside: list[
 ] = []  # what the exceptions of a group say: Hypothesis raises several failures of a test as one
 
 
+if GIGABYTES in os.environ:
+    most = int(float(os.environ[GIGABYTES]) * 2**30)
+    resource.setrlimit(resource.RLIMIT_DATA, (most, most))
 exec(os.environ.get(BEFORE, ""))
 
 
