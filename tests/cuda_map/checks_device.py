@@ -215,6 +215,34 @@ def generators():
     )
 
 
+def states_are_a_seed_and_an_offset():
+    """As kernels that draw for themselves take them: they read both and move the offset on."""
+    generator = torch.cuda.default_generators[0]
+    torch.cuda.manual_seed(11)
+    torch.rand(3, device="cuda")
+    state = generator.get_state()
+    seed, offset = state.view(torch.int64).tolist()
+    assert (seed, state.shape) == (11, (16,))
+    assert offset > 0
+    assert generator.get_offset() == offset
+    x = torch.rand(3, device="cuda")
+    state.view(torch.int64)[1] += 8
+    generator.set_state(state)
+    assert not torch.equal(x, torch.rand(3, device="cuda"))
+    generator.set_offset(offset)
+    assert torch.equal(x, torch.rand(3, device="cuda"))
+    raises(RuntimeError, "wrong size", lambda: generator.set_state(torch.get_rng_state()))
+    raises(RuntimeError, "found 'cpu'", lambda: torch.rand(3, device="cuda", generator=torch.Generator()))
+
+
+def draws_differ():
+    torch.cuda.manual_seed(4)
+    x = torch.stack([torch.rand(500, device="cuda") for _ in range(20)])
+    assert x.unique().numel() > 9900
+    assert abs(x.mean().item() - 0.5) < 0.02
+    assert abs((x[:-1] * x[1:]).mean().item() - 0.25) < 0.02
+
+
 def default_generators():
     generator = torch.cuda.default_generators[0]
     assert generator.device.type == "cuda"

@@ -11,7 +11,17 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
-from tileprobe.cuda_map import answers, autograd, graphs, inductor, kernels, native, nvml, streams
+from tileprobe.cuda_map import (
+    answers,
+    autograd,
+    graphs,
+    inductor,
+    kernels,
+    native,
+    nvml,
+    random_numbers,
+    streams,
+)
 from tileprobe.cuda_map.memory import Memory
 from tileprobe.errors import TileProbeError, UnsupportedError
 from tileprobe.targets.base import CudaProperties, host_devices
@@ -34,7 +44,7 @@ def installed(given: CudaProperties) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         stack.enter_context(native.installed(torch))
         memory = Memory(torch)
-        generator_type = _generator(torch)
+        generator_type = random_numbers.make(torch)
         generator = generator_type("cuda")
         generator.manual_seed(torch.initial_seed())
         stack.enter_context(kernels.registered(torch, memory, generator))
@@ -148,35 +158,6 @@ def _legacy(torch: Any, name: str, dtype: Any) -> Any:
             return torch.empty(args, dtype=dtype, device="cuda")
 
     return Kind(name, (), {"__module__": "torch.cuda", "dtype": dtype, "is_cuda": True})
-
-
-def _generator(torch: Any) -> Any:
-    """`torch.Generator` that also makes generators for `cuda`. They are the CPU's, under the other name."""
-    plain = torch.Generator
-
-    class Kind(type(plain)):
-        def __instancecheck__(self, instance: Any) -> bool:
-            return isinstance(instance, plain)
-
-    class Generator(plain, metaclass=Kind):
-        def __new__(cls, device: Any = "cpu") -> Any:
-            if torch.device(device).type != "cuda":
-                return plain(device)
-            return plain.__new__(cls, "cpu")
-
-        def __init__(self, device: Any = "cpu") -> None: ...
-
-        @property
-        def device(self) -> Any:
-            return torch.device("cuda", 0)
-
-        def clone_state(self) -> Any:
-            other = Generator("cuda")
-            other.set_state(self.get_state())
-            return other
-
-    Generator.__module__ = "torch"
-    return Generator
 
 
 def _storages(torch: Any, memory: Memory) -> Any:

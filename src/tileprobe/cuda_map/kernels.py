@@ -17,6 +17,7 @@ from tileprobe.cuda_map import graphs, special
 from tileprobe.cuda_map.calls import Call
 from tileprobe.cuda_map.memory import Memory
 from tileprobe.cuda_map.plans import Plan
+from tileprobe.cuda_map.random_numbers import known
 
 # Torch chooses one of many kernels for these by the device, some of which a GPU alone has. The CPU chooses for itself.
 _CHOOSING = ("convolution", "convolution_backward", "convolution_overrideable")
@@ -126,8 +127,8 @@ class Kernels:
             _check_ordinal(kwargs.get("device"))
             host_kwargs["device"] = self.memory.cpu
             host_kwargs.pop("pin_memory", None)
-        if plan.has_generator and host_kwargs.get("generator") is None:
-            host_kwargs["generator"] = self.generator
+        if plan.has_generator:
+            self._choose_generator(host_kwargs)
         if plan.numbers_as_tensors:
             self._wrap_numbers(plan, host_args)
         written = self._written(plan, args, kwargs)
@@ -138,7 +139,7 @@ class Kernels:
 
     def _compute(self, plan: Plan, args: list[Any], kwargs: dict[str, Any], written: list[Any]) -> Any:
         """On the CPU's tensors."""
-        with self._drawing() if plan.draws_unseen else contextlib.nullcontext():
+        with self._drawing(plan, kwargs) if plan.draws else contextlib.nullcontext():
             if plan.is_out:
                 return self._into(plan, written, args, kwargs)
             return self._call(plan, args, kwargs)
@@ -217,14 +218,26 @@ class Kernels:
             if shape != (tensor.size(), tensor.stride(), tensor.storage_offset()):
                 self.torch.ops.aten.as_strided_.default.redispatch(self.direct, tensor, *shape)
 
+    def _choose_generator(self, kwargs: dict[str, Any]) -> None:
+        given = kwargs.get("generator")
+        chosen = self.generator if given is None else known(given)
+        if chosen is None:
+            raise RuntimeError("Expected a 'cuda' device type for generator but found 'cpu'")
+        kwargs["generator"] = chosen
+
     @contextlib.contextmanager
-    def _drawing(self) -> Iterator[None]:
-        """For operators that draw from the default generator: on the CPU that is another one than on `cuda:0`."""
+    def _drawing(self, plan: Plan, kwargs: dict[str, Any]) -> Iterator[None]:
+        """For operators that draw. Without an argument for it they draw from the default generator, which is another
+        one on the CPU than on `cuda:0`."""
+        if plan.has_generator:
+            with kwargs["generator"].drawing():
+                yield
+            return
         default = self.torch.default_generator
-        before = default.get_state()
-        default.set_state(self.generator.get_state())
-        try:
-            yield
-        finally:
-            self.generator.set_state(default.get_state())
-            default.set_state(before)
+        with self.generator.drawing() as ours:
+            before = default.get_state()
+            default.manual_seed(self.torch._C.Generator.initial_seed(ours))
+            try:
+                yield
+            finally:
+                default.set_state(before)

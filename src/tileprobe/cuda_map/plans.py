@@ -23,7 +23,7 @@ class Plan:
         self.has_device = "device" in self.names
         self.has_generator = "generator" in self.names
         random = torch.Tag.nondeterministic_seeded in op.tags
-        self.draws_unseen = random and not self.has_generator
+        self.draws = random or self.has_generator
         self.reshapes = torch.Tag.inplace_view in op.tags
         data = torch.Tag.dynamic_output_shape, torch.Tag.data_dependent_output
         self.dynamic = any(tag in op.tags for tag in data)  # what comes out depends on values
@@ -34,5 +34,5 @@ class Plan:
         self.widening = widened.of(torch, base)
         # Most operators make one new tensor of others, and need none of the rest.
         self.plain = not (
-            self.written or self.has_device or self.has_generator or self.draws_unseen or self.widening
+            self.written or self.has_device or self.draws or self.widening
         ) and self.returns_written == [False]  # fmt: skip
