@@ -59,6 +59,27 @@ def test_with_few_launches_noise_is_the_range_that_either_side_covers():
     assert (row["change"], row["noise"], row["verdict"]) == (0.25, 0.25, "within noise")  # as much is no more
 
 
+ROOT_2 = math.sqrt(2)
+
+
+@pytest.mark.parametrize(
+    ("error", "noise"),
+    [(0.0, 0.0), (2.0, 1.96 * 0.1 * 60 * ROOT_2 / 40), (200.0, 1.96 * 60 * ROOT_2 / 40)],
+)
+def test_what_is_in_doubt_of_a_record_is_noise_though_all_launches_agree(error, noise):
+    """A region of 100 ticks of which 60 are a record's, 20 ticks each, in every launch of either run alike."""
+    calibration = {"cost_ticks": 20.0, "error_ticks": error, "doses": [1, 3]}
+    sides = []
+    for more in (0, 5):
+        plain = trace_of([100 + more] * 4, calibration=calibration)
+        corrected = pl.col("stop_ns") - 60 * (pl.col("region") == 1)
+        sides.append(replace(plain, frame=plain.intervals.with_columns(corrected.alias("stop_ns"))))
+    row = dot_row(*sides)
+    assert (row["a_ns"], row["b_ns"], row["change"]) == (40.0, 45.0, pytest.approx(0.125))
+    assert row["noise"] == pytest.approx(noise, abs=1e-3)
+    assert row["verdict"] == ("slower" if not error else "within noise")
+
+
 def test_with_many_launches_noise_is_three_errors_of_the_medians():
     """Ten launches of 990 and 1010 in turns: a deviation of 14.826, and a median is less sure than a mean."""
     a, b = trace_of([990, 1010] * 5), trace_of([490, 510] * 5)

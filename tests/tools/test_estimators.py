@@ -7,11 +7,12 @@ import numpy as np
 import polars as pl
 import pytest
 
+from tileprobe.tools.accounting import interrupted
 from tileprobe.tools.doubt import doubtful_ns
 from tileprobe.tools.figures import NORMAL, Spread, spread_of_total, student, together, weighted_quantile
 from tileprobe.tools.overhead import MANY, overhead
 from tileprobe.tools.regions import Regions, region_tree
-from tileprobe.tools.times import how_sure, region_times
+from tileprobe.tools.times import HIDDEN, how_sure, region_times
 from tileprobe.trace import Clock, Kernel, Launch, Losses, Region, Trace, Work
 
 # 97.5 % points of Student's t, as every textbook prints them.
@@ -135,6 +136,20 @@ def test_the_doubt_about_a_records_cost_is_one_for_all_launches():
         assert dot["high_ns"] - dot["total_ns"] == pytest.approx(NORMAL * doubt * 4 * 50)
 
 
+def test_what_a_core_hides_of_a_record_is_the_same_in_the_next_run():
+    """The cost is known exactly: what is in doubt of it is what a core may hide, which another run would not have
+    otherwise."""
+    known = {"cost_ticks": 40.0, "error_ticks": 0.0, "doses": [1, 3]}
+    trace = made([(1000, 400)] * 4, calibration=known)
+    trace.frame = trace.intervals.with_columns(pl.col("stop_ns") - 50.0 * (pl.col("region") == 1))
+    dot = region_tree(trace, trace.kernels[0]).row(1, named=True)
+    assert dot["share_error"] == pytest.approx(HIDDEN * 4 * 50 / 4000)
+    assert dot["share_noise"] == pytest.approx(0.0, abs=1e-6)
+    trace.kernels[0] = replace(trace.kernels[0], calibration=known | {"error_ticks": 10.0})
+    dot = region_tree(trace, trace.kernels[0]).row(1, named=True)
+    assert dot["share_noise"] == pytest.approx(NORMAL * 0.25 * 4 * 50 / 4000)
+
+
 def test_a_doubt_that_is_everywhere_as_large_moves_no_share():
     """Replay took a fifth out of the whole and of the dot."""
     known = {"cost_ticks": 40.0, "error_ticks": 10.0, "doses": [1, 3]}
@@ -143,6 +158,15 @@ def test_a_doubt_that_is_everywhere_as_large_moves_no_share():
     whole, dot = region_tree(trace, trace.kernels[0]).to_dicts()
     assert dot["high_ns"] - dot["total_ns"] == pytest.approx(NORMAL * 0.25 * 4 * 80)
     assert (whole["share_error"], dot["share_error"]) == (pytest.approx(0.0), pytest.approx(0.0))
+
+
+@pytest.mark.parametrize("few", [7, 9])
+def test_the_quickest_launches_are_held_against_all_of_their_work(few):
+    """Light launches, of which a half is the dot, and heavy ones, of which it is nearly all; however many of either
+    were recorded, the quickest of each have the shares that all have."""
+    times = [(100, 50)] * 8 + [(10_000, 9_900)] * few
+    trace = made(times, works={n: int(n >= 8) for n in range(8 + few)}, ran={0: 8, 1: few})
+    assert interrupted(trace, trace.kernels[0]).drift_points == pytest.approx(0.0)
 
 
 @pytest.mark.parametrize(("alone", "off"), [(2, 300.0), (3, 200.0)])

@@ -254,24 +254,26 @@ def _busy(trace: Trace, kernel: Kernel) -> float:
 
 
 def _drift(times: Times, roots: list[int], works: dict[int, list[int]]) -> float:
-    """The largest difference of a region's share between the quickest quarter of the launches and all of them;
-    nothing is known of it, and intervals are wide, when there are few."""
+    """The largest difference of a region's share between the quickest quarter of the launches and all of them, each
+    work as much of both; nothing is known of it, and intervals are wide, when there are few."""
     whole = times.launches.filter(pl.col("region").is_in(roots)).group_by("launch").agg(pl.col("ns").sum())
     lasted = dict(whole.iter_rows())
-    quick: list[int] = []
+    quick: dict[int, float] = {}  # launch -> launches that it stands for
+    everything: dict[int, float] = {}
     for mine in works.values():
         if len(mine) >= QUICK:
-            quick += sorted(mine, key=lambda launch: lasted.get(launch, 0.0))[: len(mine) // 4]
-    everything = [launch for mine in works.values() for launch in mine]
-    if not quick:
-        return 0.0
+            few = sorted(mine, key=lambda launch: lasted.get(launch, 0.0))[: len(mine) // 4]
+            quick |= dict.fromkeys(few, len(mine) / len(few))
+            everything |= dict.fromkeys(mine, 1.0)
     shares = [_shares(times, roots, launches) for launches in (quick, everything)]
     return max((abs(shares[0].get(key, 0.0) - share) for key, share in shares[1].items()), default=0.0)
 
 
-def _shares(times: Times, roots: list[int], launches: list[int]) -> dict[int, float]:
-    mine = times.launches.filter(pl.col("launch").is_in(launches))
-    sums: dict[int, float] = dict(mine.group_by("region").agg(pl.col("ns").sum()).iter_rows())
+def _shares(times: Times, roots: list[int], launches: dict[int, float]) -> dict[int, float]:
+    mine = times.launches.filter(pl.col("launch").is_in(list(launches)))
+    stands = pl.col("launch").replace_strict(launches, return_dtype=pl.Float64)
+    summed = mine.group_by("region").agg((pl.col("ns") * stands).sum())
+    sums: dict[int, float] = dict(summed.iter_rows())
     whole = sum(sums.get(root, 0.0) for root in roots)
     return {region: ns / whole for region, ns in sums.items()} if whole else {}
 

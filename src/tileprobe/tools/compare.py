@@ -2,8 +2,8 @@
 
 Kernels and regions are matched by structure and code (`tools/matching.py`). A region's time in one launch, over the
 programs of that launch, is one sample. Launches are held against launches of the same work (the same grid and
-arguments) of the other trace; the difference of the medians is held against the noise of the samples; with fewer than
-three launches on a side there is no telling, and the result says so.
+arguments) of the other trace; the difference of the medians is held against the noise of the samples and what is in
+doubt of the records' cost; with fewer than three launches on a side there is no telling, and the result says so.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tileprobe.tools.matching import Matched, code_of, match_kernels, match_regi
 from tileprobe.tools.result import Column, Finding, Result, Table
 from tileprobe.tools.signatures import labels
 from tileprobe.tools.streams import partitions
-from tileprobe.tools.times import Times, region_times
+from tileprobe.tools.times import Times, region_times, unsure
 from tileprobe.trace import Kernel, Region, Trace
 from tileprobe.trace.works import with_works
 
@@ -165,6 +165,10 @@ def _rows(pair: _Pair, regions: Matched[Region], part_a: int, part_b: int, name:
         depths[other.id] = 0 if above is None else depths[above] + 1
         a = pair.samples(pair.left, pair.runs_a, keys[0], streams_a)
         b = pair.samples(pair.right, pair.runs_b, keys[1], streams_b)
+        doubts = (
+            _cost_doubt_ns(pair.a, pair.left.table[keys[0]], streams_a),
+            _cost_doubt_ns(pair.b, pair.right.table[keys[1]], streams_b),
+        )
         label = f"{name}: {other.name}" if name and not depths[other.id] else other.name
         frames = [pair.left.table[keys[0]], pair.right.table[keys[1]]]
         rows.append(
@@ -172,20 +176,29 @@ def _rows(pair: _Pair, regions: Matched[Region], part_a: int, part_b: int, name:
                 "name": label,
                 "a_name": mine.name,
                 "depth": depths[other.id],
-                **_figures(a, b, pair),
+                **_figures(a, b, pair, doubts),
                 "estimate": any(bool(frame["estimate"].any()) for frame in frames),
             }
         )
     return rows
 
 
-def _figures(a: Samples, b: Samples, pair: _Pair) -> dict:
+def _cost_doubt_ns(kernel: Kernel, frame: pl.DataFrame, streams: dict[int, float]) -> float:
+    """By how much the time of a region in a program may be off in all launches of a run alike: each run learns anew
+    what a record costs, and takes it out."""
+    raw = frame["raw_ticks"] * (1e9 / kernel.clock.hz)
+    taken_out = float((raw - frame["ns"] - frame["taken_ns"]).abs().sum())
+    return unsure(kernel) * taken_out / (sum(streams.get(n, 0.0) for n in frame["launch"]) or 1.0)
+
+
+def _figures(a: Samples, b: Samples, pair: _Pair, doubts: tuple[float, float]) -> dict:
     before = sum(share * float(np.median(a[work])) for work, share in zip(pair.works, pair.shares))
     after = sum(share * float(np.median(b[work])) for work, share in zip(pair.works, pair.shares))
     change = after / before - 1.0 if before else 0.0
     spreads = [_spread_ns(a[work], b[work]) for work in pair.works]
     known = [share * spread for share, spread in zip(pair.shares, spreads) if spread is not None]
-    noise = float(np.hypot.reduce(known)) / before if before and len(known) == len(spreads) else None
+    spread = float(np.hypot.reduce([*known, *doubts]))
+    noise = spread / before if before and len(known) == len(spreads) else None
     return {
         "a_ns": before,
         "b_ns": after,

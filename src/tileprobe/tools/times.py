@@ -164,13 +164,15 @@ def how_sure(trace: Trace, kernel: Kernel, times: Times, keys: Sequence[Key], to
         shares.append(spread_of_total(rest, in_order=several))
     basis = PROGRAMS if any(len(launches) == 1 for launches in works.values()) else LAUNCHES
     known = all(np.isfinite(part.variance).all() for part in parts)
-    corrected, doubt = _correction(kernel, times, keys), _doubt(kernel)
+    corrected, learnt = _correction(kernel, times, keys), unsure(kernel)
+    doubt = max(learnt, HIDDEN) if learnt else 0.0
     width = np.hypot(together(parts).half_width(), doubt * corrected)
     if not whole:
         return Sure(width, unknown, unknown, basis if known else "")
-    moved = doubt * (corrected - share * corrected[np.asarray(top, bool)].sum())
+    moved = corrected - share * corrected[np.asarray(top, bool)].sum()
     noise = together(shares).half_width()
-    return Sure(width, _of(whole, np.hypot(noise, moved)), _of(whole, noise), basis if known else "")
+    error, again = (_of(whole, np.hypot(noise, part * moved)) for part in (doubt, learnt))
+    return Sure(width, error, again, basis if known else "")
 
 
 def _of(whole: float, errors: np.ndarray) -> np.ndarray:
@@ -216,11 +218,11 @@ def _correction(kernel: Kernel, times: Times, keys: Sequence[Key]) -> np.ndarray
     return np.abs(raw - _column(times, keys, "total_ns") - _column(times, keys, "taken_ns"))
 
 
-def _doubt(kernel: Kernel) -> float:
-    """How far off the cost of a record may be, as a share of it: the same everywhere, so it does not average out. At
-    the least it is what a core may hide of a record that stands alone."""
+def unsure(kernel: Kernel) -> float:
+    """How far off what doses say of a record's cost may be, as a share of it: the same everywhere, so it does not
+    average out. Another run learns it anew. 0 where nothing was taken out."""
     known = kernel.calibration
     cost, error = float(known.get("cost_ticks") or 0.0), float(known.get("error_ticks") or 0.0)
     if cost <= 0 or not known.get("doses"):
         return 0.0
-    return max(NORMAL * min(error / cost, 1.0), HIDDEN)
+    return NORMAL * min(max(error / cost, 1e-9), 1.0)

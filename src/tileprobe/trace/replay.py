@@ -26,6 +26,8 @@ from tileprobe.trace.ends import meet
 from tileprobe.trace.passed import delayed_by_passed, passed_costs
 from tileprobe.trace.unseen import unseen
 
+_CUT = 50  # one in so many gaps, at either end, says nothing: more are not interrupted on a busy machine
+
 
 @dataclass
 class Standstill:
@@ -237,7 +239,7 @@ def calibrate(doses: Mapping[int, Sequence[Rows]]) -> Calibration:
     """The cost of a record from runs of the same work at two or more doses (`probe-to-record{copies=...}`).
 
     Rows of several launches a dose, the doses taking turns, make it robust: a machine is never equally fast
-    twice, and that must not be taken for a cost. The cost at a slot is the slope of the median gap before it
+    twice, and that must not be taken for a cost. The cost at a slot is the slope of the usual gap before it
     over the doses. A slope is drawn towards the mean of all slots the less certain it is, and behind long
     work it is hardly certain at all.
     """
@@ -246,14 +248,14 @@ def calibrate(doses: Mapping[int, Sequence[Rows]]) -> Calibration:
     layout = next(iter(doses.values()))[0].layout
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # a slot that was never passed has no mean
-        medians, errors = _medians(doses, len(layout.slots))
+        usual, errors = _usual(doses, len(layout.slots))
     dose = np.array(sorted(doses), float)
-    known = np.isfinite(medians).all(axis=0)
+    known = np.isfinite(usual).all(axis=0)
     if not known.any():
         return Calibration(doses=tuple(sorted(doses)))
     centred = dose - dose.mean()
     weights = centred / (centred**2).sum()
-    slopes = weights @ medians[:, known]
+    slopes = weights @ usual[:, known]
     variances = (weights**2) @ errors[:, known] ** 2
     mean, error, spread = _random_effects(slopes, variances)
     trust = spread / (spread + variances)
@@ -277,38 +279,43 @@ def _random_effects(slopes: np.ndarray, variances: np.ndarray) -> tuple[float, f
     return float((w * slopes).sum() / w.sum()), float(1.0 / np.sqrt(w.sum())), spread
 
 
-def _medians(doses: Mapping[int, Sequence[Rows]], slots: int) -> tuple[np.ndarray, np.ndarray]:
-    """For each dose and slot the median gap over launches, and its standard error."""
-    runs = [_launch_medians(doses[dose], slots) for dose in sorted(doses)]
-    medians = np.array([np.nanmean(m, axis=0) if len(m) else np.full(slots, np.nan) for m, _ in runs])
+def _usual(doses: Mapping[int, Sequence[Rows]], slots: int) -> tuple[np.ndarray, np.ndarray]:
+    """For each dose and slot the usual gap over launches, and its standard error."""
+    runs = [_launches(doses[dose], slots) for dose in sorted(doses)]
+    usual = np.array([np.nanmean(m, axis=0) if len(m) else np.full(slots, np.nan) for m, _ in runs])
     within = np.array([np.sqrt(np.nanmean(e**2, axis=0) / max(len(e), 1)) for _, e in runs])
     several = [m for m, _ in runs if len(m) > 1]
     if not several:
-        return medians, within
+        return usual, within
     # How much launches differ: what each slot shows, or what is usual for work of its length.
     shares = [np.nanstd(m, axis=0, ddof=1) / np.nanmean(m, axis=0) for m in several]
-    usual = float(np.nanmedian(np.concatenate(shares)))
+    mostly = float(np.nanmedian(np.concatenate(shares)))
     own = np.nanmax(np.array(shares), axis=0)
-    between = medians * np.fmax(own, usual) / np.sqrt([[max(len(m), 1)] for m, _ in runs])
-    return medians, np.hypot(within, between)
+    between = usual * np.fmax(own, mostly) / np.sqrt([[max(len(m), 1)] for m, _ in runs])
+    return usual, np.hypot(within, between)
 
 
-def _launch_medians(streams: Sequence[Rows], slots: int) -> tuple[np.ndarray, np.ndarray]:
-    """For each launch and slot the median gap and its standard error; NaN for fewer than three."""
+def _launches(streams: Sequence[Rows], slots: int) -> tuple[np.ndarray, np.ndarray]:
+    """For each launch and slot the usual gap and its standard error; NaN for fewer than three."""
     ticks, slot, launch = (np.concatenate(part) for part in zip(*(gaps(rows) for rows in streams)))
     launches = np.unique(launch)
-    medians = np.full((len(launches), slots), np.nan)
-    errors = medians.copy()
+    usual = np.full((len(launches), slots), np.nan)
+    errors = usual.copy()
     key = np.searchsorted(launches, launch) * slots + slot
     order = np.argsort(key, kind="stable")
     present, first = np.unique(key[order], return_index=True)
     for number, part in zip(present, np.split(ticks[order], first[1:])):
-        if len(part) < 3:
-            continue
-        median = np.median(part)
-        # 1.4826 MAD estimates the deviation of a normal sample, and sqrt(pi / 2) is what the error of a
-        # median is larger than that of a mean by. Whole ticks are never surer than half a tick.
-        deviation = max(1.4826 * np.median(np.abs(part - median)), 0.5)
-        medians.flat[number] = median
-        errors.flat[number] = np.sqrt(np.pi / 2) * deviation / np.sqrt(len(part))
-    return medians, errors
+        if len(part) >= 3:
+            usual.flat[number], errors.flat[number] = _trimmed(part)
+    return usual, errors
+
+
+def _trimmed(ticks: np.ndarray) -> tuple[float, float]:
+    """The mean without what is cut off at either end, and its standard error (Tukey and McLaughlin's, from what is left
+    with its ends in place of what is cut). A median would be that of a counter that moves in steps, of 26 ticks on some
+    cores: as long as a record takes. Whole ticks are never surer than half a tick."""
+    cut = -(-len(ticks) // _CUT)
+    held = np.sort(ticks)[cut : len(ticks) - cut].astype(float)
+    winsorised = np.r_[np.full(cut, held[0]), held, np.full(cut, held[-1])]
+    deviation = max(float(winsorised.std(ddof=1)), 0.5)
+    return float(held.mean()), deviation * np.sqrt(len(ticks)) / len(held)
