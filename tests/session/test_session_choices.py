@@ -15,7 +15,7 @@ from tileprobe.session.draws import Draw
 from tileprobe.session.places import Places
 from tileprobe.session.recorded import Ready, Recorded
 from tileprobe.session.thinning import Thinning
-from tileprobe.session.works import LEFT_OUT, PLAIN, PROBED, Work
+from tileprobe.session.works import LEFT_OUT, LIGHT, PLAIN, PROBED, Compiled, Work, records
 
 # -- what a user chooses -------------------------------------------------------------------------------------------
 
@@ -429,3 +429,53 @@ def test_room_is_made_until_a_quarter_is_free_largest_first():
         1,
         2 * each,
     )  # and then there is none to make
+
+
+# -- launches that record no iterations ----------------------------------------------------------------------------
+
+
+def lightening(hides=True, loop=True):
+    work = Work(kernel_of(hides_records=hides), (4,))  # type: ignore[arg-type]
+    layout = allocate([Stamp(0), Body(0, 4, (Stamp(1),)), Stamp(2)] if loop else [Stamp(0), Stamp(1)])
+    work.compiled[PROBED] = Compiled(places=Places(layout))
+    return work
+
+
+def calibrating(work, rounds=40):
+    """The doses of launches that are neither plain nor recorded as usual, in order."""
+    found = []
+    for _ in range(1 + 6 * rounds):
+        dose = work.next_dose(alternate=True)
+        if dose != PLAIN:
+            work.began(dose)
+        found += [] if dose in (PLAIN, PROBED) else [dose]
+    return found
+
+
+def test_launches_without_iterations_come_in_turns_with_dosed_ones():
+    assert calibrating(lightening()) == [3, LIGHT] * 4 + [LIGHT] * 4
+
+
+@pytest.mark.parametrize(("hides", "loop"), [(False, True), (True, False)])
+def test_where_nothing_is_hidden_or_nothing_is_in_loops_there_are_none(hides, loop):
+    assert calibrating(lightening(hides, loop)) == [3] * 4
+
+
+def test_a_work_of_which_only_costs_were_learnt_begins_still():
+    work = lightening()
+    assert work.begins
+    for dose in (LIGHT, 3):
+        work.began(dose)
+        assert work.begins
+    work.began(PROBED)
+    assert not work.begins
+    assert [records(dose) for dose in (PLAIN, PROBED, 3, LIGHT, LEFT_OUT)] == [False, True, True, True, False]
+
+
+@pytest.mark.parametrize(("blocks", "stride"), [(40, 1), (10, 4), (0, 40)])
+def test_launches_without_iterations_record_all_programs_there_is_room_for(blocks, stride):
+    work = lightening()
+    work.kernel.target.memory = SimpleNamespace()
+    ready = work.light(work.compiled[PROBED].places, 40, 0, blocks)
+    assert (ready.sampling.programs.stride, ready.sampling.programs.phase) == (stride, 0)
+    assert ready.sampling.loop(0).selected(1000) == 0

@@ -72,8 +72,9 @@ def test_what_is_in_doubt_of_a_record_is_noise_though_all_launches_agree(error, 
     sides = []
     for more in (0, 5):
         plain = trace_of([100 + more] * 4, calibration=calibration)
-        corrected = pl.col("stop_ns") - 60 * (pl.col("region") == 1)
-        sides.append(replace(plain, frame=plain.intervals.with_columns(corrected.alias("stop_ns"))))
+        cost = 60 * (pl.col("region") == 1)
+        columns = {"stop_ns": pl.col("stop_ns") - cost, "probes_ns": cost.cast(pl.Float32)}
+        sides.append(replace(plain, frame=plain.intervals.with_columns(**columns)))
     row = dot_row(*sides)
     assert (row["a_ns"], row["b_ns"], row["change"]) == (40.0, 45.0, pytest.approx(0.125))
     assert row["noise"] == pytest.approx(noise, abs=1e-3)

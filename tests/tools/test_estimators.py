@@ -112,13 +112,16 @@ def test_a_work_that_was_recorded_once_makes_programs_the_basis():
     assert (len(nobody.total_ns), nobody.basis) == (0, "")
 
 
+def taking_out(trace, ns):
+    """The intervals without so many nanoseconds of records."""
+    return trace.intervals.with_columns(stop_ns=pl.col("stop_ns") - ns, probes_ns=ns.cast(pl.Float32))
+
+
 def test_the_doubt_about_a_records_cost_is_one_for_all_launches():
     """On 2 GHz the dot's raw 400 ticks are 200 ns; replay left 150. The cost is known to a quarter of itself."""
     known = {"cost_ticks": 40.0, "error_ticks": 10.0, "doses": [1, 3]}
     trace = made([(1000, 400)] * 4, hz=2e9, calibration=known)
-    trace.frame = trace.intervals.with_columns(
-        pl.when(pl.col("region") == 1).then(pl.col("stop_ns") - 50.0).otherwise(pl.col("stop_ns"))
-    )
+    trace.frame = taking_out(trace, 50.0 * (pl.col("region") == 1))
     dot = region_tree(trace, trace.kernels[0]).row(1, named=True)
     assert dot["high_ns"] - dot["total_ns"] == pytest.approx(NORMAL * 0.25 * 4 * 50)
     assert dot["share_error"] == pytest.approx(
@@ -141,7 +144,7 @@ def test_what_a_core_hides_of_a_record_is_the_same_in_the_next_run():
     otherwise."""
     known = {"cost_ticks": 40.0, "error_ticks": 0.0, "doses": [1, 3]}
     trace = made([(1000, 400)] * 4, calibration=known)
-    trace.frame = trace.intervals.with_columns(pl.col("stop_ns") - 50.0 * (pl.col("region") == 1))
+    trace.frame = taking_out(trace, 50.0 * (pl.col("region") == 1))
     dot = region_tree(trace, trace.kernels[0]).row(1, named=True)
     assert dot["share_error"] == pytest.approx(HIDDEN * 4 * 50 / 4000)
     assert dot["share_noise"] == pytest.approx(0.0, abs=1e-6)
@@ -154,7 +157,7 @@ def test_a_doubt_that_is_everywhere_as_large_moves_no_share():
     """Replay took a fifth out of the whole and of the dot."""
     known = {"cost_ticks": 40.0, "error_ticks": 10.0, "doses": [1, 3]}
     trace = made([(1000, 400)] * 4, calibration=known)
-    trace.frame = trace.intervals.with_columns(pl.col("stop_ns") * 0.8)
+    trace.frame = taking_out(trace, (pl.col("stop_ns") - pl.col("start_ns")) * 0.2)
     whole, dot = region_tree(trace, trace.kernels[0]).to_dicts()
     assert dot["high_ns"] - dot["total_ns"] == pytest.approx(NORMAL * 0.25 * 4 * 80)
     assert (whole["share_error"], dot["share_error"]) == (pytest.approx(0.0), pytest.approx(0.0))

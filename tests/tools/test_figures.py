@@ -171,11 +171,12 @@ def test_a_cost_of_records_that_is_not_well_known_makes_times_unsure():
     """100 ticks a record, known to 40 %: what was taken out may be 78 % more or less, in all launches alike."""
     sure = {"cost_ticks": 100.0, "error_ticks": 40.0, "doses": [1, 3]}
     trace = made([(1000, 500)] * 4, calibration=sure)
-    trace.frame = trace.intervals.with_columns(pl.col("stop_ns") - 300.0)
+    cost = pl.lit(300.0, pl.Float32).alias("probes_ns")
+    trace.frame = trace.intervals.with_columns(pl.col("stop_ns") - 300.0, cost)
     row = tree(trace)["dot"]
     assert row["high_ns"] - row["total_ns"] == pytest.approx(1.96 * 0.4 * 4 * 300, rel=1e-3)
     unknown = made([(1000, 500)] * 4, calibration={"cost_ticks": 100.0, "doses": [1, 3]})
-    unknown.frame = unknown.intervals.with_columns(pl.col("stop_ns") - 300.0)
+    unknown.frame = unknown.intervals.with_columns(pl.col("stop_ns") - 300.0, cost)
     row = tree(unknown)["dot"]  # of an error nothing is known, but a core may hide 45 % of a record
     assert row["high_ns"] - row["total_ns"] == pytest.approx(0.45 * 4 * 300)
 

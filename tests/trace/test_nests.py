@@ -1,6 +1,7 @@
 """Iterations of nested loops, pairs across them, cursors that overflow: single blocks decoded by eye."""
 
 import json
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -332,9 +333,18 @@ def test_what_a_circular_loop_overwrote_cost_as_much_as_what_is_left():
 
 
 def test_calibrations_and_losses():
-    assert Calibration.from_json({}) == Calibration()
     whole = Calibration(3.0, 0.5, {2: 4.0}, (1, 3))
-    assert Calibration.from_json(json.loads(json.dumps(whole.to_json()))) == whole
+    said = {"cost_ticks": 3.0, "error_ticks": 0.5, "slots": {"2": 4.0}, "doses": [1, 3]}
+    assert json.loads(json.dumps(whole.to_json())) == said
+    shown = replace(whole, share=0.5, share_error=0.2, share_noise=0.1).to_json()
+    assert shown == {
+        "cost_ticks": 1.5,
+        "error_ticks": pytest.approx(math.hypot(0.25, 0.6)),
+        "slots": {"2": 2.0},
+        "doses": [1, 3],
+        "dose_ticks": 3.0,
+        "noise_ticks": pytest.approx(math.hypot(0.25, 0.3)),
+    }
     assert Losses(1, 2, 3) + Losses(5, 7, 3) == Losses(6, 9, 6)
 
 

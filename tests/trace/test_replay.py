@@ -109,12 +109,12 @@ def test_trace_keeps_raw_and_corrected():
     words = np.zeros((1, layout.block_words), np.uint64)
     words[0, EPOCH], words[0, 8:10] = 1, (1000, 2000)
     calibration = Calibration(cost_ticks=100)
-    assert Calibration.from_json(calibration.to_json()) == calibration
     decoded = decode(words, layout, epochs=[1], programs=1, calibration=calibration)
     kernel = Kernel(0, "k", "cpu", Clock(2e9), calibration=calibration.to_json())
     trace = Trace.build(decoded.columns, kernels=[kernel], launches=[Launch(0)], regions=[Region(0, "k")])
     row = trace.intervals.row(0, named=True)
     assert (row["start"], row["stop"], row["stop_ns"], row["value"]) == (1000, 2000, 450.0, None)
+    assert decoded.columns["probes"].tolist() == [100.0]
 
 
 def test_one_dose_is_refused():

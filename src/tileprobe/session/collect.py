@@ -27,6 +27,7 @@ class Observed:
     variant: Variant
     launches: list[Recorded] = field(default_factory=list)
     dosed: list[Recorded] = field(default_factory=list)
+    light: list[Recorded] = field(default_factory=list)
     works: dict[Hashable, Ran] = field(default_factory=dict)
 
 
@@ -64,8 +65,10 @@ class Collected:
         mine.add(recorded, calibration)
         if not calibration:
             seen.launches.append(recorded)
-        elif len(seen.dosed) < CALIBRATING:
-            seen.dosed.append(recorded)
+        else:
+            same = seen.light if recorded.light else seen.dosed
+            if len(same) < CALIBRATING:
+                same.append(recorded)
 
     def unrecorded(self, seen: Observed) -> list[Ran]:
         """The works of a kernel of which nothing was recorded."""

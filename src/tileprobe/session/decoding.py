@@ -26,16 +26,19 @@ from tileprobe.trace.cursor import Pushed
 from tileprobe.trace.cursor import read as read_pushed
 from tileprobe.trace.decode import decode
 from tileprobe.trace.domains import align
+from tileprobe.trace.in_place import InPlace, in_place
 from tileprobe.trace.model import Kernel as KernelRow
 from tileprobe.trace.model import Launch
 from tileprobe.trace.order import Residual
 from tileprobe.trace.replay import Calibration, calibrate
+from tileprobe.trace.stand_ins import UNDISTURBED
 from tileprobe.trace.unseen_loops import Ran, stand_for_unseen
 
 if TYPE_CHECKING:
     from tileprobe.session.collect import Observed
 
 _DECODED_BYTES = 64 * 2**20  # of buffers that are decoded together
+_COMPARED = 64  # launches, with those that recorded no iterations
 CALIBRATING = 8  # launches of each dose are enough to learn the cost of a record from
 
 
@@ -77,7 +80,8 @@ def add_recorded(making: Making, seen: Observed) -> None:
             made[n] = replace(made[n], losses=losses)
         if decoded.columns:
             verifying.add(runs, ids, corrected(dict(decoded.columns), ("start", "stop")), _true(row.clock))
-            decoded.columns["taken_ns"] = decoded.columns.pop("taken") * (1e9 / row.clock.hz)
+            for name in ("taken", "probes"):
+                decoded.columns[f"{name}_ns"] = decoded.columns.pop(name) * (1e9 / row.clock.hz)
             columns.append(corrected(decoded.columns, ("start", "stop")))
         if decoded.edges:
             edges.append(corrected(decoded.edges, ("from_tick", "to_tick")))
@@ -172,7 +176,9 @@ def _kernel_row(number: int, seen: Observed, calibration: Calibration) -> Kernel
     known = calibration.to_json()
     known["floor_ticks"] = clock.floor_ticks()
     if calibration.cost_ticks <= 2 * calibration.error_ticks:
-        known["cost_ticks"] = known["floor_ticks"]  # nothing better is known; good enough for an estimate
+        # nothing better is known; good enough for an estimate
+        known["cost_ticks"] = calibration.share * known["floor_ticks"]
+        known |= {name: known["floor_ticks"] for name in ("dose_ticks",) if name in known}
     return KernelRow(
         id=number,
         name=seen.kernel.name,
@@ -225,7 +231,8 @@ def _sequences(runs: Sequence[Recorded], clock: Clock) -> list[tuple[Rows, Pushe
 
 
 def _calibration(seen: Observed) -> Calibration:
-    """The cost of a record in this kernel, from launches that wrote each record more than once."""
+    """The cost of a record in this kernel, from launches that wrote each record more than once; and what of it there is
+    where records stand, from those that wrote fewer."""
     once = [run for run in seen.launches if run.words is not None]
     chosen = {work_of(run) for run in seen.dosed}
     doses = {PROBED: [run for run in once if work_of(run) in chosen][-CALIBRATING:]}
@@ -233,9 +240,28 @@ def _calibration(seen: Observed) -> Calibration:
     if len(doses) < 2 or not all(doses.values()):
         return Calibration()
     clock = _clock_of(seen)
-    if not seen.kernel.target.passes_unkept:
-        return calibrate({dose: _rows(runs, clock) for dose, runs in doses.items()})
-    return calibrate({dose: _passed_rows(runs, clock) for dose, runs in doses.items()})
+    rows = _passed_rows if seen.kernel.target.passes_unkept else _rows
+    found = calibrate({dose: rows(runs, clock) for dose, runs in doses.items()})
+    if not getattr(seen.kernel.target, "hides_records", False):
+        return found
+    here = _in_place(seen, once, found)
+    return replace(found, share=here.share, share_error=here.error, share_noise=here.noise)
+
+
+def _in_place(seen: Observed, once: list[Recorded], found: Calibration) -> InPlace:
+    """Launches that had to wait for a processor say nothing. Of several works the surest counts."""
+    works: dict[Any, tuple[list[Recorded], list[Recorded]]] = {}
+    for sort, runs in enumerate((once, seen.light)):
+        for run in runs:
+            if (run.waited_ns or 0) <= UNDISTURBED * run.duration_ns:
+                works.setdefault(work_of(run), ([], []))[sort].append(run)
+    clock = _clock_of(seen)
+    each = []
+    for all_of_it, light in works.values():
+        if all_of_it and light:
+            both = [[rows for rows, _ in _sequences(runs, clock)] for runs in (all_of_it[-_COMPARED:], light)]
+            each.append(in_place(both[0], both[1], found))
+    return min(each, key=lambda one: one.error, default=InPlace())
 
 
 def _passed_rows(runs: list[Recorded], clock: Clock) -> list[Rows]:

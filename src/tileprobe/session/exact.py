@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 # Columns that decoded intervals have and exact ones may leave out.
 _USUAL = {"program": 0, "stream": 0, "unit": 0, "kind": 0, "iteration": -1, "outer": 0, "value": np.nan}
-_USUAL |= {"weight": 1.0, "fit": 1.0, "taken_ns": 0.0}
+_USUAL |= {"weight": 1.0, "fit": 1.0, "taken_ns": 0.0, "probes_ns": 0.0}
 
 
 def add_exact(making: Making, seen: Observed) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from tileprobe.session.recorded import Recorded
-from tileprobe.session.works import LEFT_OUT, PLAIN, Work
+from tileprobe.session.works import LEFT_OUT, PLAIN, Work, records
 from tileprobe.targets.base import Variant
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class Flight:
         if self.leader is None or len(self.looking) == 1:
             return []
         asked = self.leader.session.choices
-        others = [one for one in self.looking if one.dose > PLAIN and one.session.choices != asked]
+        others = [one for one in self.looking if records(one.dose) and one.session.choices != asked]
         return [(one.session, one.work) for one in others if not one.work.recorded]
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from tileprobe.session.collect import Collected
 from tileprobe.session.recorded import Recorded
-from tileprobe.session.works import PROBED, Work
+from tileprobe.session.works import Work
 from tileprobe.targets.base import Variant
 
 
@@ -20,7 +20,7 @@ def gather(works: Iterable[Work]) -> Collected:
         collected.saw(work.kernel, number, work.grid, work.arguments, work.unrecorded, times=work.ran)
         kept += [(work, variant, _of(run, number)) for variant, run in _runs(work)]
     for work, variant, run in sorted(kept, key=lambda one: one[2].start_ns):
-        collected.add(work.kernel, variant, run, calibration=run.dose > PROBED)
+        collected.add(work.kernel, variant, run, calibration=run.calibrates)
     return collected
 
 

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 from tileprobe.session import hooks
 from tileprobe.session.flights import Alone, Flight, Looking
 from tileprobe.session.places import Places
-from tileprobe.session.recorded import Recorded, Watch
-from tileprobe.session.works import LEFT_OUT, PLAIN, PROBED, Compiled, Work
+from tileprobe.session.recorded import Ready, Recorded, Watch
+from tileprobe.session.works import LEFT_OUT, LIGHT, PLAIN, PROBED, Compiled, Work, records
 from tileprobe.targets.base import Kernel, Target, Variant
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ class Manager:
                 looking = [Looking(session, work, dose)]
             if all(one.dose == LEFT_OUT for one in looking):
                 return None
-            wanting = [one for one in looking if one.dose > PLAIN]
+            wanting = [one for one in looking if records(one.dose)]
             flight = Flight(self._landed, looking)
             watch = self._recorded(kernel, grid, plain, flight, wanting, began) if wanting else None
             self.flights.add(flight)
@@ -137,16 +137,15 @@ class Manager:
             flight = Alone(self._landed_alone, session, work)
             self.flights.add(flight)
             return Watch(work.kernel, grid, flight)
-        compiled = work.compiled.get(dose)
+        compiled = work.compiled.get(_copies(dose))
         if compiled is None or compiled.places is None:
             return None
-        blocks = session.budget.blocks(work, compiled.places.layout.block_bytes)
-        ready = work.ready(session.choice, compiled.places, grid[0] * grid[1] * grid[2], plain, blocks)
+        ready = self._ready(session, work, dose, compiled.places, grid, plain)
         flight = Alone(self._landed_alone, session, work, compiled.probed)
         try:
             watch = Watch(
-                work.kernel, grid, flight, compiled.variant, dose=dose, room=session.intervals, ready=ready,
-                began_ns=began,
+                work.kernel, grid, flight, compiled.variant, dose=_copies(dose), light=dose == LIGHT,
+                room=session.intervals, ready=ready, began_ns=began,
             )  # fmt: skip
         except Exception as error:  # no memory for records
             self._say(work.kernel, [session], error)
@@ -164,7 +163,7 @@ class Manager:
             if recorded is None:
                 return
             session, work = flight.session, flight.work
-            if recorded.dose == PROBED:
+            if recorded.dose == PROBED and not recorded.light:
                 work.learn(recorded)
             if session.choice.auto:
                 work.settle(recorded, session.max_overhead)
@@ -195,12 +194,10 @@ class Manager:
         try:
             ready = None
             if compiled.places is not None:
-                programs = grid[0] * grid[1] * grid[2]
-                blocks = session.budget.blocks(work, compiled.places.layout.block_bytes)
-                ready = work.ready(session.choice, compiled.places, programs, plain, blocks)
+                ready = self._ready(session, work, leader.dose, compiled.places, grid, plain)
             watch = Watch(
-                kernel, grid, flight, variant, dose=leader.dose, room=session.intervals, ready=ready,
-                began_ns=began,
+                kernel, grid, flight, variant, dose=_copies(leader.dose), light=leader.dose == LIGHT,
+                room=session.intervals, ready=ready, began_ns=began,
             )  # fmt: skip
         except Exception as error:  # no memory for records
             self._say(kernel, [one.session for one in flight.looking], error)
@@ -208,17 +205,27 @@ class Manager:
         flight.led_by(leader)
         return watch
 
+    def _ready(
+        self, session: Session, work: Work, dose: int, places: Places, grid: tuple[int, int, int], plain: int
+    ) -> Ready:
+        programs = grid[0] * grid[1] * grid[2]
+        blocks = session.budget.blocks(work, places.layout.block_bytes)
+        if dose == LIGHT:
+            return work.light(places, programs, plain, blocks)
+        return work.ready(session.choice, places, programs, plain, blocks)
+
     def _leader(self, wanting: list[Looking]) -> Looking:
         """The one as whose a launch is recorded: the innermost that has no launch yet with each record written once,
         which is what this one is then; or else one that is drawn."""
-        first = [one for one in wanting if one.work.recorded == one.work.dosed]
+        first = [one for one in wanting if one.work.begins]
         if first:
             return first[-1]._replace(dose=PROBED)
         return wanting[0] if len(wanting) == 1 else self.draw.choice(wanting)
 
     def _compiled_for(self, kernel: Kernel, looking: list[Looking], leader: Looking) -> Compiled:
         """The kernel as it runs; found at once where all sessions that are on look at it, as they mostly do."""
-        known = leader.work.compiled.get(leader.dose)
+        dose = _copies(leader.dose)
+        known = leader.work.compiled.get(dose)
         everybody = len(looking) == len(self.sessions)
         if known is not None and everybody:
             return known
@@ -227,8 +234,8 @@ class Manager:
             return Compiled()
         probed = self._variant(kernel, sessions, leader.session, PROBED)
         variant = probed
-        if leader.dose != PROBED and probed is not None:
-            variant = self._variant(kernel, sessions, leader.session, leader.dose)
+        if dose != PROBED and probed is not None:
+            variant = self._variant(kernel, sessions, leader.session, dose)
         layout = None if variant is None else variant.layout
         if layout is None and kernel.target.takes == "record":
             variant = None  # there is nothing to probe in it
@@ -236,7 +243,7 @@ class Manager:
             self.places[id(layout)] = Places(layout)
         found = Compiled(probed, variant, None if layout is None else self.places[id(layout)])
         if everybody:
-            leader.work.compiled[leader.dose] = found
+            leader.work.compiled[dose] = found
         return found
 
     def _started(self, kernel: Kernel, sessions: list[Session]) -> bool:
@@ -298,7 +305,7 @@ class Manager:
             if recorded is None:
                 return
             leader = flight.leader
-            if leader is not None and recorded.dose == PROBED:
+            if leader is not None and recorded.dose == PROBED and not recorded.light:
                 leader.work.learn(recorded)
             for session, work in flight.sharing():
                 if leader is not None and work is not leader.work:
@@ -308,6 +315,11 @@ class Manager:
                 session.add(work, flight.variant, recorded)
             for session, work in flight.borrowing():
                 session.borrow(work, flight.variant, recorded)
+
+
+def _copies(dose: int) -> int:
+    """How often each record is written."""
+    return PROBED if dose == LIGHT else dose
 
 
 manager = Manager()

@@ -82,6 +82,7 @@ class Places:
         self.layout = layout
         self.loops = [loop for stream in layout.streams for loop in fixed_loops(layout, stream.id)]
         self.cursors = [stream for stream in layout.streams if stream.cursor_capacity]
+        self.inner = any(slot.loops for slot in layout.slots)  # whether there are records in loops
         self._known: dict[tuple[int, ...], Used] = {}
 
     def trips(self, blocks: np.ndarray, loop: Loop) -> np.ndarray:

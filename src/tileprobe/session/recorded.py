@@ -44,6 +44,7 @@ class Recorded:
     used: np.ndarray | None = None
     epoch: int = 0
     dose: int = 0  # how often each record was written; 0 without probes
+    light: bool = False  # no iteration of a loop was recorded, to learn what records there cost
     exact: tuple[Exact, ...] = ()
     work: Hashable = None  # what it repeats: the same for launches of one work; None: told by the grid
     waited_ns: int | None = None  # what the operating system took from its programs; None where not known
@@ -62,6 +63,11 @@ class Recorded:
     @property
     def probed(self) -> bool:
         return self.words is not None or bool(self.exact)
+
+    @property
+    def calibrates(self) -> bool:
+        """Whether it only tells what a record costs."""
+        return self.dose > 1 or self.light
 
     @property
     def nbytes(self) -> int:
@@ -174,6 +180,7 @@ class Watch:
         sampling: Sampling | None = None,
         *,
         dose: int = 0,
+        light: bool = False,
         plain: int = 0,
         room: int = 0,
         ready: Ready | None = None,
@@ -187,7 +194,7 @@ class Watch:
             memory, programs = kernel.target.memory, math.prod(grid)
             ready = Ready(memory, Places(layout), sampling, programs, plain)
         self.variant, self.sampling, self.parameters, self.room = variant, sampling, 0, room
-        self.recorded = recorded = Recorded(grid, layout=layout, sampling=sampling, dose=dose)
+        self.recorded = recorded = Recorded(grid, layout=layout, sampling=sampling, dose=dose, light=light)
         self._done, self._ready, self._ended, self._timed = done, ready, False, bool(began_ns)
         if ready is not None:
             self.sampling = recorded.sampling = ready.sampling

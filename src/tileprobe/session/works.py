@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from tileprobe.ir.sampling import Every, Sampling
 from tileprobe.session.choices import Choice
 from tileprobe.session.draws import Draw
 from tileprobe.session.places import Places
@@ -21,12 +22,21 @@ from tileprobe.targets.base import ClockSource, Kernel, Variant
 
 PLAIN, PROBED = 0, 1  # the dose: how often each record is written
 LEFT_OUT = -1  # runs without probes and is not timed: there is no room to keep it
-_ROUND = (PLAIN, PLAIN, PLAIN, PROBED, PROBED, None)  # None: the largest dose
+LIGHT = (
+    -2
+)  # each record is written once, but none in a loop: what records there cost shows in the time of programs
+_ROUND = (PLAIN, PLAIN, PLAIN, PROBED, PROBED, None)  # None: what a record costs is learnt
 _DOSED_TIMES = 4
+_LIGHT_TIMES = 8
 _LOOKED = 8  # launches after which what recording costs is looked at; then every so many
 _ABOUT_RIGHT = 0.7, 1.15  # of a stride: the next one is an odd prime, so that it is larger than was asked for
 _WAITED = 0.002  # of a launch's time
 _SAMPLINGS = 32  # different ones of a work: launches that were sampled alike are decoded together
+
+
+def records(dose: int) -> bool:
+    """Whether a launch with this dose writes records."""
+    return dose not in (PLAIN, LEFT_OUT)
 
 
 @dataclass
@@ -61,6 +71,7 @@ class Work:
     recorded: int = 0  # of these, with records
     unrecorded: int = 0  # launches whose records there was no room for
     dosed: int = 0
+    lightened: int = 0
     stride: int = 1  # of programs, where all would cost too much
     thinning: Thinning | None = None
     block_bytes: int = 0  # that are kept of a program's block
@@ -101,7 +112,16 @@ class Work:
         dose = self._round.pop()
         if dose is not None:
             return dose
-        return self.largest_dose if self.dosed < _DOSED_TIMES else PROBED
+        if self.dosed < _DOSED_TIMES and (self.dosed <= self.lightened or not self._lightens):
+            return self.largest_dose
+        return LIGHT if self._lightens and self.lightened < _LIGHT_TIMES else PROBED
+
+    @property
+    def _lightens(self) -> bool:
+        """Whether a core may hide records, and there are any to be left out."""
+        compiled = self.compiled.get(PROBED)
+        hides = getattr(self.kernel.target, "hides_records", False)
+        return hides and compiled is not None and compiled.places is not None and compiled.places.inner
 
     # -- what of it is recorded ------------------------------------------------------------------------------
 
@@ -128,6 +148,11 @@ class Work:
         made.enough = len(made.ready) >= _SAMPLINGS or not choice.draws(ready.sampling)
         return ready
 
+    def light(self, places: Places, programs: int, plain: int, blocks: int) -> Ready:
+        """The same of a launch that records no iterations: of as many programs as there is room for."""
+        sampling = Sampling(loops={-1: Every(count=0)}).within(programs, min(programs, blocks) or 1)
+        return Ready(self.kernel.target.memory, places, sampling, programs, plain)
+
     def settle(self, recorded: Recorded, allowed: float) -> None:
         """Decides how many programs of the next launches are recorded, from what recording them costs. Looked at often
         in the beginning; a stride that is about right stays, as what was prepared for it does. Launches that had to
@@ -138,7 +163,7 @@ class Work:
             return
         if recorded.dose == PLAIN:
             self.thinning.plain(recorded.duration_ns)
-        elif recorded.dose == PROBED and recorded.words is not None:
+        elif recorded.dose == PROBED and recorded.words is not None and not recorded.light:
             if self.thinning.guess_ns is None:
                 workers = self.kernel.target.workers()
                 self.thinning.guess(
@@ -184,6 +209,12 @@ class Work:
         """A launch of it is recorded."""
         self.recorded += 1
         self.dosed += dose > PROBED
+        self.lightened += dose == LIGHT
+
+    @property
+    def begins(self) -> bool:
+        """Whether none of its launches was recorded as the session asks."""
+        return self.recorded == self.dosed + self.lightened
 
     def follow(self, other: Work) -> None:
         """A launch was recorded for another session that asks for the same: what was learnt holds here, too."""
@@ -208,9 +239,9 @@ class Work:
         launch has had the same chance. Returns the bytes that are free now; 0 when one launch of each is left."""
         before, kept = self.nbytes, set()
         for sort in (True, False):
-            mine = [n for n, (_, run) in enumerate(self.runs) if run.probed == sort and run.dose <= PROBED]
+            mine = [n for n, (_, run) in enumerate(self.runs) if run.probed == sort and not run.calibrates]
             kept |= set(self._draw.sample(mine, (len(mine) + 1) // 2))
-        kept |= {n for n, (_, run) in enumerate(self.runs) if run.dose > PROBED}
+        kept |= {n for n, (_, run) in enumerate(self.runs) if run.calibrates}
         if len(kept) == len(self.runs):
             return 0
         self.unrecorded += sum(run.probed for n, (_, run) in enumerate(self.runs) if n not in kept)

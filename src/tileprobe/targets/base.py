@@ -183,7 +183,8 @@ class ClockSource(Protocol):
 
 class Target(Protocol):
     """One kind of machine. Small: everything heavy is imported by the methods. One more method it may have:
-    `roofs(machine)`, the most that it can compute and move (`ir.amounts.Roofs`), for a roofline."""
+    `roofs(machine)`, the most that it can compute and move (`ir.amounts.Roofs`), for a roofline. With `hides_records`
+    true a session learns how much of a record's cost the machine hides where the record stands."""
 
     name: str  # "cpu": what `--target` and a trace call it; a machine may follow after a colon: "cambricon:s"
     aliases: tuple[str, ...]

@@ -19,7 +19,7 @@ from tileprobe.tools.matching import Matched, code_of, match_kernels, match_regi
 from tileprobe.tools.result import Column, Finding, Result, Table
 from tileprobe.tools.signatures import labels
 from tileprobe.tools.streams import partitions
-from tileprobe.tools.times import Times, region_times, unsure
+from tileprobe.tools.times import Times, cost_doubt, region_times
 from tileprobe.trace import Kernel, Region, Trace
 from tileprobe.trace.works import with_works
 
@@ -186,9 +186,8 @@ def _rows(pair: _Pair, regions: Matched[Region], part_a: int, part_b: int, name:
 def _cost_doubt_ns(kernel: Kernel, frame: pl.DataFrame, streams: dict[int, float]) -> float:
     """By how much the time of a region in a program may be off in all launches of a run alike: each run learns anew
     what a record costs, and takes it out."""
-    raw = frame["raw_ticks"] * (1e9 / kernel.clock.hz)
-    taken_out = float((raw - frame["ns"] - frame["taken_ns"]).abs().sum())
-    return unsure(kernel) * taken_out / (sum(streams.get(n, 0.0) for n in frame["launch"]) or 1.0)
+    took = cost_doubt(kernel).learnt * float(frame["probes_ns"].sum())
+    return took / (sum(streams.get(n, 0.0) for n in frame["launch"]) or 1.0)
 
 
 def _figures(a: Samples, b: Samples, pair: _Pair, doubts: tuple[float, float]) -> dict:

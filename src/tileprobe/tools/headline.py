@@ -90,7 +90,8 @@ def made_of(trace: Trace, tree: pl.DataFrame) -> dict[str, float]:
 
 def short_regions(kernel: Kernel, tree: pl.DataFrame, name: str) -> list[Finding]:
     """Regions of which a record is a large part."""
-    cost = float(kernel.calibration.get("cost_ticks") or 0.0) * 1e9 / kernel.clock.hz
+    known = kernel.calibration
+    cost = float(known.get("dose_ticks") or known.get("cost_ticks") or 0.0) * 1e9 / kernel.clock.hz
     leaves = tree.filter(~pl.col("kind").is_in([*RANGES, "partition", "mark", "value"]))
     short = (
         leaves.filter((pl.col("p50_ns") < 4 * cost) & (pl.col("total_ns") > 0)) if cost else leaves.clear()

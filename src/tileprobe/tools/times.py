@@ -26,14 +26,14 @@ from tileprobe.tools.figures import (
 )
 from tileprobe.tools.streams import with_partition
 from tileprobe.trace import Kernel, Trace
+from tileprobe.trace.in_place import UNSURE
 from tileprobe.trace.works import standing_for, with_works
 
 Key = tuple[int, int]  # partition and region
 # Launches; the programs of one where a work was recorded once; or all that ran, counted and not sampled.
 BASES = LAUNCHES, PROGRAMS, ALL = "launches", "programs", "all"
-# Of what doses say that a record costs. Records one behind the other have nothing to hide behind; a single one has:
-# 25 ticks by dose, 18 by launches with and without records over six kernels (benchmarks.overhead, Zen 4), and 14 to 20
-# in kernels with `while` loops.
+# Of what doses say that a record costs, where nobody looked at what it costs in its place (GPUs): what other warps may
+# hide. A simulated A100 has 10 to 21 cycles a record by dose, and 6 to 11 by its stalls (docs/simgpu-time.md).
 HIDDEN = 0.45
 
 
@@ -93,14 +93,13 @@ def samples_of(trace: Trace, standing: dict[int, float], kernel: int | None = No
 
 def _launches(timed: pl.LazyFrame) -> pl.DataFrame:
     estimate = (pl.col("weight") != 1) | (pl.col("fit") != 1)
-    raw = (pl.col("stop") - pl.col("start")) * STANDS * pl.col("fit")
     grouped = timed.group_by("partition", "region", "launch").agg(
         pl.col("ns").sum(),
         STANDS.sum().alias("count"),
         pl.col("lasted").sum().alias("recorded_ns"),
         pl.len().alias("recorded_count"),
-        raw.sum().alias("raw_ticks"),
         (pl.col("taken_ns") * STANDS * pl.col("fit")).cast(pl.Float64).sum().alias("taken_ns"),
+        (pl.col("probes_ns") * STANDS * pl.col("fit")).cast(pl.Float64).sum().alias("probes_ns"),
         (pl.col("taken_ns") > 0).sum().alias("interrupted"),
         estimate.any().alias("estimate"),
     )
@@ -115,8 +114,8 @@ def _scaled(launches: pl.DataFrame, standing: dict[int, float]) -> pl.DataFrame:
     summed = rows.group_by("partition", "region", maintain_order=True).agg(
         (pl.col("ns") * each).sum().alias("total_ns"),
         (pl.col("count") * each).sum().alias("count"),
-        (pl.col("raw_ticks") * each).sum(),
         (pl.col("taken_ns") * each).sum(),
+        (pl.col("probes_ns") * each).sum(),
         pl.col("recorded_ns").sum(),
         pl.col("recorded_count").sum(),
         pl.col("interrupted").sum(),
@@ -164,15 +163,24 @@ def how_sure(trace: Trace, kernel: Kernel, times: Times, keys: Sequence[Key], to
         shares.append(spread_of_total(rest, in_order=several))
     basis = PROGRAMS if any(len(launches) == 1 for launches in works.values()) else LAUNCHES
     known = all(np.isfinite(part.variance).all() for part in parts)
-    corrected, learnt = _correction(kernel, times, keys), unsure(kernel)
-    doubt = max(learnt, HIDDEN) if learnt else 0.0
-    width = np.hypot(together(parts).half_width(), doubt * corrected)
+    cost, doubt = _column(times, keys, "probes_ns"), cost_doubt(kernel)
+    inside = np.asarray(top, bool)
+    split = doubt.split * _split(cost, cost[inside].sum())
+    width = np.hypot(np.hypot(together(parts).half_width(), doubt.all_alike * cost), split)
     if not whole:
         return Sure(width, unknown, unknown, basis if known else "")
-    moved = corrected - share * corrected[np.asarray(top, bool)].sum()
+    moved = cost - share * cost[inside].sum()
     noise = together(shares).half_width()
-    error, again = (_of(whole, np.hypot(noise, part * moved)) for part in (doubt, learnt))
-    return Sure(width, error, again, basis if known else "")
+    error = np.hypot(np.hypot(noise, doubt.all_alike * moved), split)
+    again = np.hypot(noise, doubt.learnt * moved)
+    return Sure(width, _of(whole, error), _of(whole, again), basis if known else "")
+
+
+def _split(part: np.ndarray, whole: float) -> np.ndarray:
+    """What records took of each row, less as far as it is all that they took: which of them cost how much is not known,
+    only what all of them do."""
+    rest = 1.0 - np.divide(part, whole, out=np.zeros(len(part)), where=np.asarray(whole) > 0)
+    return part * np.sqrt(rest.clip(0.0, 1.0))
 
 
 def _of(whole: float, errors: np.ndarray) -> np.ndarray:
@@ -185,7 +193,7 @@ def _all_recorded(trace: Trace, kernel: Kernel, times: Times, keys: Sequence[Key
     them for what probes cost."""
     mine = [launch for launch in trace.kernel_launches(kernel.id) if launch.probed]
     whole = all(times.standing.get(x.id) == 1.0 and not x.losses.sampled_out + x.losses.lost for x in mine)
-    exact = not _column(times, keys, "estimate").any() and not _correction(kernel, times, keys).round(3).any()
+    exact = not _column(times, keys, "estimate").any() and not _column(times, keys, "probes_ns").any()
     return whole and exact
 
 
@@ -212,17 +220,25 @@ def _column(times: Times, keys: Sequence[Key], name: str) -> np.ndarray:
     return np.array([table[key] for key in keys], float)
 
 
-def _correction(kernel: Kernel, times: Times, keys: Sequence[Key]) -> np.ndarray:
-    """What replay took out of each row, in nanoseconds."""
-    raw = _column(times, keys, "raw_ticks") * 1e9 / kernel.clock.hz
-    return np.abs(raw - _column(times, keys, "total_ns") - _column(times, keys, "taken_ns"))
+@dataclass(frozen=True)
+class CostDoubt:
+    """How far off it may be what records took, as shares of what doses say (`probes_ns`), half the widths of 95 %
+    intervals: `all_alike`, the same everywhere, so that it does not average out; of that what is `learnt` anew by each
+    run; and how it is `split` among the records."""
+
+    all_alike: float = 0.0
+    learnt: float = 0.0
+    split: float = 0.0
 
 
-def unsure(kernel: Kernel) -> float:
-    """How far off what doses say of a record's cost may be, as a share of it: the same everywhere, so it does not
-    average out. Another run learns it anew. 0 where nothing was taken out."""
+def cost_doubt(kernel: Kernel) -> CostDoubt:
     known = kernel.calibration
     cost, error = float(known.get("cost_ticks") or 0.0), float(known.get("error_ticks") or 0.0)
     if cost <= 0 or not known.get("doses"):
-        return 0.0
-    return NORMAL * min(max(error / cost, 1e-9), 1.0)
+        return CostDoubt()
+    by_dose = float(known.get("dose_ticks") or 0.0)
+    if not by_dose:
+        learnt = NORMAL * min(error / cost, 1.0)
+        return CostDoubt(max(learnt, HIDDEN), learnt)
+    noise = float(known.get("noise_ticks") or 0.0)
+    return CostDoubt(NORMAL * error / by_dose, NORMAL * noise / by_dose, NORMAL * UNSURE)

@@ -42,6 +42,7 @@ class Rows:
     # Records of iterations that are not kept are passed, and take time; so does what lies between iterations.
     passed: bool = False
     taken: np.ndarray | None = None  # as `clocks`: ticks that the operating system took before a record
+    probes: np.ndarray | None = None  # as `delays`, by dose: before any of it was given back
     _trips: dict[int, np.ndarray] = field(default_factory=dict)
     _slots: np.ndarray | None = None
 

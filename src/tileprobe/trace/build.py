@@ -26,6 +26,7 @@ _DEFAULTS: dict[str, Any] = {
     "weight": 1.0,
     "fit": 1.0,
     "taken_ns": 0.0,
+    "probes_ns": 0.0,
 }
 _EDGE_DEFAULTS: dict[str, Any] = {
     "launch": 0,

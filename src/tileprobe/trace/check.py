@@ -19,7 +19,12 @@ from tileprobe.errors import TileProbeError
 from tileprobe.ir.layout import Layout
 
 _LARGEST = 2**53  # an integer that JSON of any program keeps
-_LIMITS = {"weight": 1e12, "fit": 1e12, "taken_ns": 1e18}  # beyond them sums are no longer numbers
+_LIMITS = {
+    "weight": 1e12,
+    "fit": 1e12,
+    "taken_ns": 1e18,
+    "probes_ns": 1e18,
+}  # beyond them sums are no longer numbers
 _ROUNDED = 1e-5  # more than a float of 32 bits is off
 _IDS = {"launch": "launches", "region": "regions", "unit": "units"}
 
@@ -145,7 +150,7 @@ def _check_kernel(kernel: Any) -> None:
             Layout.from_json(kernel.layout)
         except Exception as error:  # whatever a wrong document makes of it
             raise Damaged(f"the layout of {kernel.name} cannot be read: {error}") from error
-    for name in ("cost_ticks", "error_ticks", "floor_ticks"):
+    for name in ("cost_ticks", "error_ticks", "floor_ticks", "dose_ticks", "noise_ticks"):
         value = kernel.calibration.get(name)
         if value is not None and not (_is_number(value, float) and value >= 0):
             raise Damaged(f"the {name} of {kernel.name} cannot be {value!r}")

@@ -27,6 +27,7 @@ class Pushed:
     lost: np.ndarray  # a row: how many records did not fit, or were overwritten
     delay: np.ndarray | None = None  # ticks that the probes before and at a record took
     taken: np.ndarray | None = None  # ticks that the operating system took before a record
+    probes: np.ndarray | None = None  # as `delay`, by dose: before any of it was given back
     paired: dict[Span, Pairs] = field(default_factory=dict)  # those that were asked for
 
 

@@ -22,6 +22,7 @@ from tileprobe.trace.cursor import Pushed
 from tileprobe.trace.cursor_weights import cursor_weights
 from tileprobe.trace.domains import check_wraps
 from tileprobe.trace.ends import meet
+from tileprobe.trace.hidden import give_back
 from tileprobe.trace.interrupted import Interruptions
 from tileprobe.trace.losses import count_losses, standing_programs
 from tileprobe.trace.model import KINDS, Losses
@@ -40,7 +41,7 @@ Columns = dict[str, np.ndarray]
 class Decoded:
     """Columns as `Trace.build` takes them (ids of units and regions are the buffer's own), the losses of each
     launch in the order they were given, edges from issues to the ends of their waits, and what is in doubt. `weight`,
-    `fit` and `taken` (ticks) say what an interval stands for."""
+    `fit`, `taken` and `probes` (ticks) say what an interval stands for and what is not its own."""
 
     columns: Columns
     losses: list[Losses]
@@ -69,6 +70,7 @@ class _Ends:
     weight: np.ndarray  # executions that it stands for in its stream instance
     fit: np.ndarray
     taken: np.ndarray  # ticks
+    probes: np.ndarray  # ticks
 
 
 def decode(
@@ -106,7 +108,9 @@ def decode(
     if calibration is not None:
         for rows, segment in zip(streams, pushed):
             delay_records(rows, segment, calibration)
+            rows.probes, segment.probes = _copied(rows.delays), _copied(segment.delay)
             residual += keep_order(rows, segment)
+            give_back(rows, segment, calibration)
     if interruptions is not None:
         for rows, segment in zip(streams, pushed):
             interruptions.take_out(rows, segment)
@@ -129,6 +133,10 @@ def decode(
         for one in part.ran
     ]
     return Decoded(_joined(pieces, ids), losses, _joined(edges, ids), problems, residual, ran)
+
+
+def _copied(delays: np.ndarray | None) -> np.ndarray | None:
+    return None if delays is None else delays.copy()
 
 
 def _joined(pieces: list[Columns], ids: np.ndarray) -> Columns:
@@ -188,8 +196,13 @@ def _beside(stream: _Weighed, span: Span) -> _Ends:
     taken = np.zeros(pick.size)
     if rows.taken is not None:
         taken = pick(rows.slot(last, 0, rows.taken) - rows.slot(first, 0, rows.taken))
+    probes = np.zeros(pick.size)
+    if rows.probes is not None:
+        probes = pick(rows.slot(last, 0, rows.probes) - rows.slot(first, 0, rows.probes))
     row, begin, end = pick.axis(0), pick(start), pick(stop)
-    return _Ends(rows, rows, row, row, begin, end, iteration, outer, value, delays, weight, fit, taken)
+    return _Ends(
+        rows, rows, row, row, begin, end, iteration, outer, value, delays, weight, fit, taken, probes
+    )
 
 
 class _Pick:
@@ -270,6 +283,7 @@ def _apart(stream: _Weighed, stop_rows: Rows, span: Span) -> _Ends:
         weight=weight,
         fit=fit,
         taken=taken,
+        probes=np.zeros(len(at[0])) if delays is None else delays[1] - delays[0],
     )
 
 
@@ -305,8 +319,11 @@ def _pushed(stream: _Weighed, span: Span) -> _Ends:
     taken = np.zeros(len(row))
     if pushed.taken is not None:
         taken = pushed.taken[pairs.end] - pushed.taken[pairs.begin]
+    probes = np.zeros(len(row))
+    if pushed.probes is not None:
+        probes = pushed.probes[pairs.end] - pushed.probes[pairs.begin]
     numbers = np.maximum(pairs.iteration, -1), pairs.outer  # a wait before anything was issued is of none
-    return _Ends(rows, rows, row, row, start, stop, *numbers, value, delays, weight, fit, taken)
+    return _Ends(rows, rows, row, row, start, stop, *numbers, value, delays, weight, fit, taken, probes)
 
 
 def _as_float(bits: np.ndarray, slot: Slot) -> np.ndarray:
@@ -331,6 +348,7 @@ def _columns(ends: _Ends, span: Span) -> Columns:
         "weight": ends.weight,
         "fit": ends.fit,
         "taken": ends.taken,
+        "probes": np.maximum(ends.probes, 0.0),
     }
     if ends.delays is not None:
         columns["start_corrected"] = ends.start - ends.delays[0]

@@ -54,7 +54,7 @@ TABLES = ("interval", "edge", "counter")  # in the order in which their rows com
 TABLE_DTYPE = pl.Enum(TABLES)
 DISCRIMINATOR = "table"
 # columns that older files lack, and what holds for them
-_SINCE = {"stream": 0, "weight": 1.0, "fit": 1.0, "taken_ns": 0.0}
+_SINCE = {"stream": 0, "weight": 1.0, "fit": 1.0, "taken_ns": 0.0, "probes_ns": 0.0}
 
 
 def write(path: str | os.PathLike[str], trace: Trace) -> None:

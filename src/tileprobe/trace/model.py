@@ -45,6 +45,7 @@ COLUMNS: dict[str, Any] = {
     # their loop, which is measured whole.
     "fit": pl.Float32,
     "taken_ns": pl.Float32,  # of its time, what the operating system took; figures are without it
+    "probes_ns": pl.Float32,  # what records in it cost one behind the other; how much of that shows is an estimate
 }
 
 # What an edge says: `to` could not go on before `from`.

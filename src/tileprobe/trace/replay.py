@@ -40,13 +40,17 @@ class Standstill:
 
 @dataclass(frozen=True)
 class Calibration:
-    """What a record costs in a kernel: in the mean, and at each slot where that was measured."""
+    """What a record costs in a kernel behind another one: in the mean, and at each slot where that was measured. Where
+    it stands it costs its program a `share` of that (`in_place.py`)."""
 
     cost_ticks: float = 0.0
     error_ticks: float = 0.0  # standard error of the mean cost
     slots: Mapping[int, float] = field(default_factory=dict)
     doses: tuple[int, ...] = ()
     passed: Mapping[int, float] = field(default_factory=dict)  # an iteration that is not kept, by loop
+    share: float = 1.0
+    share_error: float = 0.0  # how far off the share may be, a standard deviation
+    share_noise: float = 0.0  # from one run to the next
 
     def costs(self, layout: Layout) -> np.ndarray:
         """The cost of the record at each slot; nothing at the end of a wait."""
@@ -57,22 +61,19 @@ class Calibration:
         return costs
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "cost_ticks": self.cost_ticks,
-            "error_ticks": self.error_ticks,
-            "slots": {str(slot): cost for slot, cost in self.slots.items()},
+        """As a trace has it: what a record cost its program, how sure that is, and what doses said where it is
+        another."""
+        found: dict[str, Any] = {
+            "cost_ticks": self.share * self.cost_ticks,
+            "error_ticks": float(np.hypot(self.share * self.error_ticks, self.share_error * self.cost_ticks)),
+            "slots": {str(slot): self.share * cost for slot, cost in self.slots.items()},
             "doses": list(self.doses),
             "passed": {str(loop): cost for loop, cost in self.passed.items()},
         }
-
-    @staticmethod
-    def from_json(data: Mapping[str, Any]) -> Calibration:
-        slots, passed = (
-            {int(number): float(cost) for number, cost in data.get(name, {}).items()}
-            for name in ("slots", "passed")
-        )
-        doses = tuple(data.get("doses", ()))
-        return Calibration(data.get("cost_ticks", 0.0), data.get("error_ticks", 0.0), slots, doses, passed)
+        if (self.share, self.share_error) != (1.0, 0.0):
+            noise = np.hypot(self.share * self.error_ticks, self.share_noise * self.cost_ticks)
+            found |= {"dose_ticks": self.cost_ticks, "noise_ticks": float(noise)}
+        return found
 
 
 def delay_records(rows: Rows, pushed: Pushed, calibration: Calibration) -> None:
