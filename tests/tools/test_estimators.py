@@ -14,6 +14,7 @@ from tileprobe.tools.overhead import MANY, overhead
 from tileprobe.tools.regions import Regions, region_tree
 from tileprobe.tools.times import HIDDEN, how_sure, region_times
 from tileprobe.trace import Clock, Kernel, Launch, Losses, Region, Trace, Work
+from tileprobe.trace.in_place import UNSURE
 
 # 97.5 % points of Student's t, as every textbook prints them.
 TABLE = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 6: 2.447, 7: 2.365, 8: 2.306, 9: 2.262, 10: 2.228}
@@ -151,6 +152,22 @@ def test_what_a_core_hides_of_a_record_is_the_same_in_the_next_run():
     trace.kernels[0] = replace(trace.kernels[0], calibration=known | {"error_ticks": 10.0})
     dot = region_tree(trace, trace.kernels[0]).row(1, named=True)
     assert dot["share_noise"] == pytest.approx(NORMAL * 0.25 * 4 * 50 / 4000)
+
+
+def test_how_records_share_their_cost_is_in_doubt_and_not_what_all_of_them_cost():
+    """100 ns of records by dose in the whole, 50 of them in the dot; in place they cost 10 of it, known to 1 %. What
+    the code around them takes is known to 2 % of all times."""
+    known = {"cost_ticks": 4.0, "error_ticks": 0.4, "dose_ticks": 40.0, "noise_ticks": 0.2, "doses": [1, 3]}
+    trace = made([(1000, 400)] * 4, calibration=known | {"code_error": 0.02})
+    trace.frame = taking_out(trace, pl.when(pl.col("region") == 1).then(50.0).otherwise(100.0))
+    whole, dot = region_tree(trace, trace.kernels[0]).to_dicts()
+    alike = [NORMAL * math.hypot(0.01 * 4 * cost, 0.02 * total) for cost, total in ((100, 3600), (50, 1400))]
+    split = NORMAL * UNSURE * 4 * 50 * math.sqrt(0.5)
+    assert whole["high_ns"] - whole["total_ns"] == pytest.approx(alike[0])
+    assert dot["high_ns"] - dot["total_ns"] == pytest.approx(math.hypot(alike[1], split))
+    moved = 4 * (50 - 100 * 1400 / 3600)
+    assert dot["share_error"] == pytest.approx(math.hypot(NORMAL * 0.01 * moved, split) / 3600)
+    assert dot["share_noise"] == pytest.approx(NORMAL * 0.005 * moved / 3600)
 
 
 def test_a_doubt_that_is_everywhere_as_large_moves_no_share():

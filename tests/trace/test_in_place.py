@@ -6,10 +6,10 @@ import math
 import numpy as np
 import pytest
 
-from tileprobe.ir.layout import EPOCH, PUSHED, Body, Span, Stamp, allocate
+from tileprobe.ir.layout import EPOCH, PUSHED, UNIT, Body, Span, Stamp, allocate
 from tileprobe.ir.sampling import Every, Sampling
 from tileprobe.trace.decode import decode, read_rows
-from tileprobe.trace.in_place import BEFORE, UNSURE, InPlace, in_place
+from tileprobe.trace.in_place import BEFORE, UNSURE, InPlace, _code, _gaps, in_place
 from tileprobe.trace.replay import Calibration
 
 COST, TRIPS = 20, 10
@@ -23,8 +23,8 @@ DOSED = Calibration(float(COST), 0.0, {}, (1, 3))
 def words_of(programs, *, cost, light=False, pace=1.0, noise=None):
     """Programs of so many ticks of work each, ten iterations, in which a record takes `cost`."""
     words = np.zeros((len(programs), LOOP.block_words), np.uint64)
-    for block, work in zip(words, programs):
-        block[EPOCH], clock = 1, 1000.0
+    for number, (block, work) in enumerate(zip(words, programs)):
+        block[EPOCH], block[UNIT], clock = 1, number, 1000.0
         block[LOOP.loops[0].trip_base] = (1 << 32) | TRIPS
         block[LOOP.slots[0].base] = clock
         more = 0.0 if noise is None else noise.normal(0, 30)
@@ -96,6 +96,53 @@ def test_the_error_of_the_share_is_as_far_as_it_is_off():
     assert 0.02 < np.mean(np.array(off) > 1.96) < 0.25
 
 
+# -- the code around records --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("plain", "light", "between", "most", "code"),
+    [
+        ([1000.0] * 4, [1300.0] * 4, 0.0, 0.5, 1 / 1.3),  # nothing lies between programs: all of it is theirs
+        ([1000.0] * 4, [1300.0] * 4, 0.1, 0.5, 1.1 / 1.3 - 0.05),  # plain ones have half of it between them
+        ([1000.0] * 4, [1300.0] * 4, 0.0, 0.1, 0.9),  # no more than records in each iteration would take
+        ([1000.0] * 4, [1300.0] * 4, 0.4, 0.5, 1.0),  # it may all lie between them
+        ([1000.0] * 4, [900.0] * 4, 0.0, 0.5, 1.0),  # no code takes less than nothing
+        ([800.0, 1200.0] * 2, [1000.0, 1300.0] * 2, 0.0, 0.5, 1.0),  # launches differ by as much
+        ([1000.0], [1300.0] * 4, 0.0, 0.5, 1.0),
+    ],
+)
+def test_code_around_records_is_told_from_launches_without_any(plain, light, between, most, code):
+    assert _code(plain, light, between, most)[0] == pytest.approx(code)
+
+
+def test_what_is_in_doubt_of_the_code_is_what_lies_between_programs():
+    assert _code([1000.0] * 4, [1000.0] * 4, 0.0, 0.5) == (1.0, 0.0)
+    assert _code([1000.0] * 4, [1000.0] * 4, 0.1, 0.5)[1] == pytest.approx(UNSURE * 0.1)
+    assert _code([1000.0] * 4, [1000.0] * 4, 0.1, 0.01)[1] == pytest.approx(UNSURE * 0.01)
+    spread = np.std([900.0, 1100.0] * 2, ddof=1) / 1000 / 2 * 1.2533
+    assert _code([900.0, 1100.0] * 2, [1000.0] * 4, 0.0, 0.5)[1] == pytest.approx(spread)
+
+
+def test_durations_tell_it_beside_the_rows():
+    """Light programs of 8,500 ticks in the mean, each on a unit of its own; launches 2 % longer than plain ones."""
+    both, few = ([words_of(WORK, cost=5, light=light) for _ in range(4)] for light in (False, True))
+    durations = [1000.0] * 6, [1020.0] * 4
+    found = in_place(rows_of(both), rows_of(few, LIGHT), DOSED, durations)
+    assert found.code == pytest.approx(1 / 1.02, abs=1e-6)
+    assert found.share == pytest.approx(0.25, abs=0.01)
+
+
+def test_programs_of_one_unit_follow_each_other():
+    gaps = _gaps(
+        np.array([0, 0, 0, 0, 1]),
+        np.array([0, 1, 0, 1, 0]),
+        np.array([10, 10, 50, 70, 5]),
+        np.array([40, 60, 90, 80, 9]),
+    )
+    assert np.isnan(gaps).tolist() == [True, True, False, False, True]
+    assert gaps[2:4].tolist() == [10, 10]
+
+
 # -- given back ---------------------------------------------------------------------------------------------------
 
 
@@ -121,6 +168,15 @@ def test_a_program_is_shorter_by_the_share_of_its_records_cost(share):
     lasted, found = decoded(three(120, 30, 220), THREE, share)
     assert lasted[3] == [pytest.approx(370 - share * 60)]
     assert found["probes"].tolist() == [20, 20, 20, 60]  # what doses say, whatever was given back
+
+
+def test_code_around_records_is_taken_out_of_all_times_alike():
+    calibration = Calibration(float(COST), 0.0, {}, (1, 3), share=0.25, code=0.8)
+    plain = decoded(three(120, 30, 220), THREE, 0.25)[0]
+    found = decode(three(120, 30, 220), THREE, epochs=[1], programs=1, calibration=calibration).columns
+    lasted = found["stop_corrected"] - found["start_corrected"]
+    assert lasted.tolist() == pytest.approx([0.8 * plain[region][0] for region in range(4)])
+    assert found["start_corrected"][0] == 1000
 
 
 def test_what_was_hidden_goes_to_the_longer_work_beside_it():

@@ -344,6 +344,8 @@ def test_calibrations_and_losses():
         "doses": [1, 3],
         "dose_ticks": 3.0,
         "noise_ticks": pytest.approx(math.hypot(0.25, 0.3)),
+        "code_share": 1.0,
+        "code_error": 0.0,
     }
     assert Losses(1, 2, 3) + Losses(5, 7, 3) == Losses(6, 9, 6)
 

@@ -245,22 +245,31 @@ def _calibration(seen: Observed) -> Calibration:
     if not getattr(seen.kernel.target, "hides_records", False):
         return found
     here = _in_place(seen, once, found)
-    return replace(found, share=here.share, share_error=here.error, share_noise=here.noise)
+    return replace(
+        found,
+        share=here.share,
+        share_error=here.error,
+        share_noise=here.noise,
+        code=here.code,
+        code_error=here.code_error,
+    )
 
 
 def _in_place(seen: Observed, once: list[Recorded], found: Calibration) -> InPlace:
     """Launches that had to wait for a processor say nothing. Of several works the surest counts."""
-    works: dict[Any, tuple[list[Recorded], list[Recorded]]] = {}
-    for sort, runs in enumerate((once, seen.light)):
+    works: dict[Any, tuple[list[Recorded], ...]] = {}
+    plain = [run for run in seen.launches if not run.probed]
+    for sort, runs in enumerate((once, seen.light, plain)):
         for run in runs:
             if (run.waited_ns or 0) <= UNDISTURBED * run.duration_ns:
-                works.setdefault(work_of(run), ([], []))[sort].append(run)
+                works.setdefault(work_of(run), ([], [], []))[sort].append(run)
     clock = _clock_of(seen)
     each = []
-    for all_of_it, light in works.values():
+    for all_of_it, light, without in works.values():
         if all_of_it and light:
             both = [[rows for rows, _ in _sequences(runs, clock)] for runs in (all_of_it[-_COMPARED:], light)]
-            each.append(in_place(both[0], both[1], found))
+            durations = [run.duration_ns for run in without], [run.duration_ns for run in light]
+            each.append(in_place(both[0], both[1], found, durations))
     return min(each, key=lambda one: one.error, default=InPlace())
 
 

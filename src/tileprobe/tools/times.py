@@ -166,7 +166,8 @@ def how_sure(trace: Trace, kernel: Kernel, times: Times, keys: Sequence[Key], to
     cost, doubt = _column(times, keys, "probes_ns"), cost_doubt(kernel)
     inside = np.asarray(top, bool)
     split = doubt.split * _split(cost, cost[inside].sum())
-    width = np.hypot(np.hypot(together(parts).half_width(), doubt.all_alike * cost), split)
+    alike = np.hypot(doubt.all_alike * cost, doubt.code * total)
+    width = np.hypot(np.hypot(together(parts).half_width(), alike), split)
     if not whole:
         return Sure(width, unknown, unknown, basis if known else "")
     moved = cost - share * cost[inside].sum()
@@ -224,11 +225,12 @@ def _column(times: Times, keys: Sequence[Key], name: str) -> np.ndarray:
 class CostDoubt:
     """How far off it may be what records took, as shares of what doses say (`probes_ns`), half the widths of 95 %
     intervals: `all_alike`, the same everywhere, so that it does not average out; of that what is `learnt` anew by each
-    run; and how it is `split` among the records."""
+    run; and how it is `split` among the records. Of all times, what the `code` around records may be off by."""
 
     all_alike: float = 0.0
     learnt: float = 0.0
     split: float = 0.0
+    code: float = 0.0
 
 
 def cost_doubt(kernel: Kernel) -> CostDoubt:
@@ -241,4 +243,5 @@ def cost_doubt(kernel: Kernel) -> CostDoubt:
         learnt = NORMAL * min(error / cost, 1.0)
         return CostDoubt(max(learnt, HIDDEN), learnt)
     noise = float(known.get("noise_ticks") or 0.0)
-    return CostDoubt(NORMAL * error / by_dose, NORMAL * noise / by_dose, NORMAL * UNSURE)
+    code = float(known.get("code_error") or 0.0)
+    return CostDoubt(NORMAL * error / by_dose, NORMAL * noise / by_dose, NORMAL * UNSURE, NORMAL * code)

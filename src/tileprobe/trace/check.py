@@ -150,7 +150,7 @@ def _check_kernel(kernel: Any) -> None:
             Layout.from_json(kernel.layout)
         except Exception as error:  # whatever a wrong document makes of it
             raise Damaged(f"the layout of {kernel.name} cannot be read: {error}") from error
-    for name in ("cost_ticks", "error_ticks", "floor_ticks", "dose_ticks", "noise_ticks"):
+    for name in ("cost_ticks", "error_ticks", "floor_ticks", "dose_ticks", "noise_ticks", "code_error"):
         value = kernel.calibration.get(name)
         if value is not None and not (_is_number(value, float) and value >= 0):
             raise Damaged(f"the {name} of {kernel.name} cannot be {value!r}")

@@ -3,7 +3,8 @@
 Between two records the clock shows what a record takes, whatever the core does beside it: that much is taken out. A
 program as a whole takes no longer by what was hidden, so that part is given back, record by record, to the work before
 and behind it by how long each took: a long stage was under way while the counter was read, and not the few instructions
-on the other side. In come rows with the delays of their records, in order; the delays are changed in place.
+on the other side. What the code around records takes, everywhere alike as far as is known, is taken out of all times.
+In come rows with the delays of their records, in order; the delays are changed in place.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from tileprobe.trace.replay import Calibration
 def give_back(rows: Rows, pushed: Pushed, calibration: Calibration) -> None:
     """Leaves of each row's delays the share that records cost in place."""
     records = in_sequence(rows, pushed)
-    if calibration.share == 1.0 or not len(records.row) or rows.delays is None:
+    if (calibration.share, calibration.code) == (1.0, 1.0) or not len(records.row) or rows.delays is None:
         return
     segment = np.zeros(0) if pushed.delay is None else pushed.delay
     delays = np.r_[rows.delays[rows.recorded_words], segment][records.order]
@@ -32,6 +33,8 @@ def give_back(rows: Rows, pushed: Pushed, calibration: Calibration) -> None:
     hidden = cost * _missing(records.row, records.clock, delays, cost, calibration.share)
     more = hidden * before + np.r_[0.0, (hidden * (1.0 - before))[:-1]]
     delays = delays - _sums(np.where(first, 0.0, more), first)
+    ticks = _sums(np.where(first, 0.0, np.r_[0.0, np.diff(records.clock)]), first)
+    delays = ticks - calibration.code * (ticks - delays)
     back = np.empty(len(delays))
     back[records.order] = delays
     count = len(delays) - len(pushed.row)

@@ -1,16 +1,17 @@
-"""What a record costs where it stands: replay learns by dose what one costs behind another, and a core hides of that
-whatever it can do meanwhile.
+"""What records cost where they stand: replay learns by dose what one costs behind another, and a core hides of that
+whatever it can do meanwhile; and the code around them, which counts iterations, is there even for those left out.
 
 Launches of one work with all records, and light ones that recorded no iteration of any loop: the same programs took
 longer by the cost of the records between. What is known beforehand is that a record costs something from nothing to
 what doses say, anything alike; the more programs and launches there are to be compared, the less that matters. In come
-the rows of both sorts; out goes the share of the dose's cost that programs took longer by, and how sure it is.
+the rows of both sorts; out goes the share of the dose's cost that programs took longer by, and how sure it is. Light
+launches against plain ones tell what the code around the records takes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -26,24 +27,35 @@ FEW = 2  # launches of a sort, below which nothing is known of how they differ
 
 @dataclass(frozen=True)
 class InPlace:
-    """The share of what a record costs by dose, its standard deviation, and that from one run to the next."""
+    """The share of what a record costs by dose, its standard deviation, and that from one run to the next. Programs
+    take `code` of their time where no record is in their way, with its own deviation."""
 
     share: float = BEFORE
     error: float = UNSURE
     noise: float = 0.0
+    code: float = 1.0
+    code_error: float = 0.0
 
 
 @dataclass(frozen=True)
 class _Took:
-    """Programs of one launch: from their first record to their last, and what doses say that records took of it."""
+    """Programs of one launch: from their first record to their last, what doses say that records took of it, and how
+    long after the one before on the same unit each began (NaN for the first)."""
 
     program: np.ndarray
     ticks: np.ndarray
     delay: np.ndarray
+    gap: np.ndarray
 
 
-def in_place(probed: Sequence[Rows], light: Sequence[Rows], calibration: Calibration) -> InPlace:
-    """Rows of the one stream that programs of a CPU have, several launches of one work in each."""
+def in_place(
+    probed: Sequence[Rows],
+    light: Sequence[Rows],
+    calibration: Calibration,
+    durations: tuple[Sequence[float], Sequence[float]] = ((), ()),
+) -> InPlace:
+    """Rows of the one stream that programs of a CPU have, several launches of one work in each; `durations` are those
+    of its plain launches and of the light ones."""
     all_of_it, few = (_launches(rows, calibration) for rows in (probed, light))
     if min(len(all_of_it), len(few)) < FEW:
         return InPlace()
@@ -64,7 +76,26 @@ def in_place(probed: Sequence[Rows], light: Sequence[Rows], calibration: Calibra
     share, error, predicted = found
     pace = np.nansum(usual - middle, axis=1) / np.nansum(np.where(np.isnan(usual), np.nan, middle), axis=1)
     alike = pace.std(ddof=1) / np.sqrt(len(pace)) * middle.mean() / predicted
-    return _weighed(share, float(np.hypot(error, alike)))
+    found = _weighed(share, float(np.hypot(error, alike)))
+    gaps = np.concatenate([one.gap for one in few])
+    between = float(np.nanmedian(gaps)) if np.isfinite(gaps).any() else 0.0
+    code, off = _code(*durations, between / middle.mean(), predicted / middle.mean())
+    return replace(found, code=code, code_error=off)
+
+
+def _code(plain: Sequence[float], light: Sequence[float], between: float, most: float) -> tuple[float, float]:
+    """The share of a light program's time that a plain one takes, and its deviation. `between` is what lies between two
+    light programs, as a share of their time: that of plain ones is something from nothing to as much. Code that counts
+    iterations takes no more than records in each would, `most`. What is not beyond doubt is left as it is."""
+    if min(len(plain), len(light)) < FEW:
+        return 1.0, 0.0
+    middle = [float(np.median(one)) for one in (plain, light)]
+    errors = [1.2533 * np.std(one, ddof=1) / np.sqrt(len(one)) / m for one, m in zip((plain, light), middle)]
+    slower = middle[1] / middle[0]
+    found = (1.0 + between) / slower - between / 2
+    error = float(np.hypot(found * np.hypot(*errors), UNSURE * between))
+    off = min(error, UNSURE * most)
+    return (max(found, 1.0 - most), off) if found < 1.0 - 2 * error else (1.0, off)
 
 
 def _weighed(share: float, error: float) -> InPlace:
@@ -110,11 +141,22 @@ def _launches(streams: Sequence[Rows], calibration: Calibration) -> list[_Took]:
         first = np.flatnonzero(np.r_[True, np.diff(records.row) != 0])
         last = np.r_[first[1:], len(records.row)] - 1
         row = records.row[first]
-        ticks, delay = records.clock[last] - records.clock[first], delays[last] - delays[first]
+        begin, end = records.clock[first], records.clock[last]
+        ticks, delay = (end - begin).astype(float), delays[last] - delays[first]
+        gap = _gaps(rows.launch[row], rows.unit[row], begin, end)
         for number in np.unique(rows.launch[row]):
             mine = rows.launch[row] == number
-            found.append(_Took(rows.program[row][mine], ticks[mine].astype(float), delay[mine]))
+            found.append(_Took(rows.program[row][mine], ticks[mine], delay[mine], gap[mine]))
     return found
+
+
+def _gaps(launch: np.ndarray, unit: np.ndarray, begin: np.ndarray, end: np.ndarray) -> np.ndarray:
+    """From the end of the program before, on the same unit in the same launch."""
+    order = np.lexsort((begin, unit, launch))
+    follows = (np.diff(launch[order]) == 0) & (np.diff(unit[order]) == 0)
+    gap = np.full(len(order), np.nan)
+    gap[order[1:]] = np.where(follows, begin[order][1:] - end[order][:-1], np.nan)
+    return gap
 
 
 def _table(launches: Sequence[_Took], programs: np.ndarray, name: str) -> np.ndarray:

@@ -51,6 +51,8 @@ class Calibration:
     share: float = 1.0
     share_error: float = 0.0  # how far off the share may be, a standard deviation
     share_noise: float = 0.0  # from one run to the next
+    code: float = 1.0  # what a program takes of its time without the code around records
+    code_error: float = 0.0
 
     def costs(self, layout: Layout) -> np.ndarray:
         """The cost of the record at each slot; nothing at the end of a wait."""
@@ -73,6 +75,7 @@ class Calibration:
         if (self.share, self.share_error) != (1.0, 0.0):
             noise = np.hypot(self.share * self.error_ticks, self.share_noise * self.cost_ticks)
             found |= {"dose_ticks": self.cost_ticks, "noise_ticks": float(noise)}
+            found |= {"code_share": self.code, "code_error": self.code_error}
         return found
 
 
