@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from tileprobe.ir.sampling import Every, Sampling
 from tileprobe.session.choices import Choice
 from tileprobe.session.draws import Draw
 from tileprobe.session.recorded import Recorded, Watch
@@ -33,6 +34,7 @@ class Side:
     plan: Plan | None = None
     choice: Choice = field(default_factory=lambda: Choice("all"))
     copies: int = 1
+    light: bool = False  # no iteration of a loop is recorded
     thinning: Thinning | None = None  # as in sessions: leaves out programs until probes take an allowed share
     work: Callable[[], Any] | None = None
     draw: Draw = field(default_factory=Draw)
@@ -85,6 +87,8 @@ class Turns:
         if kernel.key not in side.variants:
             side.variants[kernel.key] = kernel.compile(side.plan.pipeline("tile", copies=side.copies))
         sampling = side.choice.sampling(int(np.prod(grid)), side.draw, side.stride)
+        if side.light:
+            sampling = Sampling(loops={-1: Every(count=0)})
         variant = side.variants[kernel.key]
         self.watch = _Timed(kernel, grid, done, variant, sampling, dose=side.copies, plain=plain)
         self.kernel = kernel

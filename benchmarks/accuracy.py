@@ -14,6 +14,7 @@ import argparse
 import json
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,9 @@ from tileprobe.ir.layout import Layout
 from tileprobe.ir.regions import Region
 from tileprobe.targets.cpu import clock_source as clock
 from tileprobe.tools.regions import Regions
+from tileprobe.trace.blocks import Rows
 from tileprobe.trace.decode import decode, read_rows
+from tileprobe.trace.in_place import in_place
 from tileprobe.trace.replay import Calibration, calibrate
 
 TIMES = (1, 2, 4)
@@ -89,15 +92,21 @@ def region_times(side: Side, calibration: Calibration | None) -> dict[int, float
     return {region: float(np.percentile(values, 10)) for region, values in totals.items()}
 
 
-def learn(once: Side, thrice: Side) -> Calibration:
-    doses = {}
-    for dose, side in ((1, once), (3, thrice)):
-        runs = side.recorded
-        layout: Layout | None = runs[0].layout
-        assert layout is not None
-        words = np.stack([run.full_words() for run in runs])
-        doses[dose], _ = read_rows(words, layout, epochs=[r.epoch for r in runs], programs=PROGRAMS)
-    return calibrate(doses)
+def rows_of(side: Side) -> list[Rows]:
+    runs = side.recorded
+    layout: Layout | None = runs[0].layout
+    assert layout is not None
+    words = np.stack([run.full_words() for run in runs])
+    epochs = [run.epoch for run in runs]
+    return read_rows(words, layout, epochs=epochs, programs=PROGRAMS, sampling=runs[0].sampling)[0]
+
+
+def learn(plain: Side, once: Side, thrice: Side, light: Side) -> Calibration:
+    """As a session does it, from sides that all do the same work."""
+    found = calibrate({1: rows_of(once), 3: rows_of(thrice)})
+    durations = plain.times_ns, light.times_ns
+    here = in_place(rows_of(once), rows_of(light), found, durations)
+    return replace(found, share=here.share, code=here.code)
 
 
 def measure(kernel: Any, block: int, seconds: float) -> dict[str, Any]:
@@ -110,8 +119,9 @@ def measure(kernel: Any, block: int, seconds: float) -> dict[str, Any]:
     plain = {n: Side(f"plain {n}", work=work(n)) for n in TIMES}
     probed = {n: Side(f"probed {n}", plan, work=work(n)) for n in TIMES}
     dosed = Side("dosed", plan, copies=3, work=work(4))
+    light = Side("light", plan, light=True, work=work(4))
     with turns(keep=KEEP) as turn:
-        alternate(turn, [*plain.values(), *probed.values(), dosed], work(1), seconds)
+        alternate(turn, [*plain.values(), *probed.values(), dosed, light], work(1), seconds)
     variant = next(iter(probed[1].variants.values()))
     regions = {region.id: region for region in variant.regions}
     planted = next(number for number, region in regions.items() if region.kind == "loop")
@@ -120,7 +130,7 @@ def measure(kernel: Any, block: int, seconds: float) -> dict[str, Any]:
     truth = {n: typical(plain[n].times_ns) / PROGRAMS for n in TIMES}
     result: dict[str, Any] = {"kernel": f"{kernel.__name__}, {block}", "launches": len(plain[1].times_ns)}
     result["planted_ns"] = _slope(truth)
-    for word, calibration in (("raw", None), ("corrected", learn(probed[4], dosed))):
+    for word, calibration in (("raw", None), ("corrected", learn(plain[4], probed[4], dosed, light))):
         found = {n: region_times(probed[n], calibration) for n in TIMES}
         slope = _slope({n: found[n][planted] for n in TIMES})
         moved = [abs(found[n][r] / found[1][r] - 1.0) for r in others for n in TIMES[1:]]
