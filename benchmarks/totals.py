@@ -2,9 +2,10 @@
 
 Each kernel is profiled with the default tool on one thread. The truth are the launches of the same session that ran
 without probes, drawn at random among the others: their duration over the number of their programs. Replay takes the
-cost of records out of the recorded ones; `raw` is the time with them in it. What a thread does between two programs
-(10 to 20 ns) is in the truth and not in the report. The goal is a mean error under 5 %, and that a total lies within
-its 95 % interval and 5 % more in nine kernels of ten. (An interval is of its own run; here truth and report are.)
+cost of records out of the recorded ones; `raw` is the time with them in it. What a program does before its first record
+and behind its last (arguments, the constants of its loops: some tens of nanoseconds) is in the truth and not in the
+report. The goal is a mean error under 5 %, and that a total lies within its 95 % interval, and 50 ns beside it, in nine
+kernels of ten.
 
 Usage: python -m benchmarks.totals [--seconds 1] [--kernel NAME]
 """
@@ -30,7 +31,7 @@ from tileprobe.tools.regions import region_tree
 from tileprobe.trace import Trace
 from tileprobe.trace.stand_ins import undisturbed
 
-MEAN, BESIDE, WITHIN = 0.05, 0.05, 0.9
+MEAN, BESIDE_NS, WITHIN = 0.05, 50.0, 0.9
 LEAST = 60  # launches
 
 
@@ -67,7 +68,7 @@ def measured(name: str, work: Callable[[], Any], seconds: float) -> dict[str, An
         "half_ns": high - found,
         "error": found / true - 1.0,
         "raw_error": raw / true - 1.0,
-        "within": abs(found - true) <= high - found + BESIDE * true,
+        "within": abs(found - true) <= high - found + BESIDE_NS,
         "dose_ticks": known.get("dose_ticks"),
         "place_ticks": known.get("cost_ticks"),
         "code_share": known.get("code_share", 1.0),
@@ -121,7 +122,7 @@ def main() -> int:
     ok = mean < MEAN and within >= WITHIN
     print(
         f"mean error {100 * mean:.1f} % (raw {100 * raw:.1f}; goal: under {100 * MEAN:g}), {100 * within:.0f} % within "
-        f"their intervals and {100 * BESIDE:g} % (goal: {100 * WITHIN:g}): {'yes' if ok else 'no'}"
+        f"their intervals and {BESIDE_NS:g} ns (goal: {100 * WITHIN:g}): {'yes' if ok else 'no'}"
     )
     save("totals", {"kernels": rows, "goals": [{"mean": mean, "raw": raw, "within": within, "ok": ok}]})
     return 0 if ok else 1
