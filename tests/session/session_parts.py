@@ -24,6 +24,7 @@ class Clock:
 
 def kernel_of(name="k", takes="record", **target):
     made = {"takes": takes, "clock": Clock(), "doses": (1, 3), "workers": lambda: 2}
+    made |= {"passes_unkept": False, "hides_records": False}
     made["units"] = lambda numbers: [Unit(n, f"core {n}") for n in numbers]
     return SimpleNamespace(
         name=name,

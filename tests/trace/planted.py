@@ -61,7 +61,7 @@ class Kernel:
         clock = SimpleNamespace(name="tsc", bits=64, timer=None, hz=lambda: hz, floor_ticks=lambda: 20.0)
         units = lambda numbers: [Unit(n, f"core {n}") for n in numbers]
         self.target = SimpleNamespace(
-            takes="record", clock=clock, units=units, doses=(1, 3), passes_unkept=False
+            takes="record", clock=clock, units=units, doses=(1, 3), passes_unkept=False, hides_records=False
         )
         self.layout = layout(room)
         self.variant = Variant("v", None, self.layout, REGIONS)

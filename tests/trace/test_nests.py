@@ -334,7 +334,7 @@ def test_what_a_circular_loop_overwrote_cost_as_much_as_what_is_left():
 
 def test_calibrations_and_losses():
     whole = Calibration(3.0, 0.5, {2: 4.0}, (1, 3))
-    said = {"cost_ticks": 3.0, "error_ticks": 0.5, "slots": {"2": 4.0}, "doses": [1, 3]}
+    said = {"cost_ticks": 3.0, "error_ticks": 0.5, "slots": {"2": 4.0}, "doses": [1, 3], "passed": {}}
     assert json.loads(json.dumps(whole.to_json())) == said
     shown = replace(whole, share=0.5, share_error=0.2, share_noise=0.1).to_json()
     assert shown == {
@@ -342,6 +342,7 @@ def test_calibrations_and_losses():
         "error_ticks": pytest.approx(math.hypot(0.25, 0.6)),
         "slots": {"2": 2.0},
         "doses": [1, 3],
+        "passed": {},
         "dose_ticks": 3.0,
         "noise_ticks": pytest.approx(math.hypot(0.25, 0.3)),
         "code_share": 1.0,

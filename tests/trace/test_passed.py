@@ -58,7 +58,7 @@ def test_what_a_passed_iteration_costs_is_learnt_apart(every):
     found = calibrate({dose: [rows_of(LAYOUT, 13, every, dose)] for dose in (1, 3)})
     assert found.cost_ticks == pytest.approx(RECORD, abs=0.3)
     assert found.passed[0] == pytest.approx(2 * RECORD, abs=0.3)
-    assert Calibration.from_json(found.to_json()) == found
+    assert found.to_json()["passed"] == {str(loop): cost for loop, cost in found.passed.items()}
 
 
 def test_and_is_taken_out_of_the_loop():

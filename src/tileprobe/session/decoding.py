@@ -242,7 +242,7 @@ def _calibration(seen: Observed) -> Calibration:
     clock = _clock_of(seen)
     rows = _passed_rows if seen.kernel.target.passes_unkept else _rows
     found = calibrate({dose: rows(runs, clock) for dose, runs in doses.items()})
-    if not getattr(seen.kernel.target, "hides_records", False):
+    if not seen.kernel.target.hides_records:
         return found
     here = _in_place(seen, once, found)
     return replace(

@@ -120,7 +120,7 @@ class Work:
     def _lightens(self) -> bool:
         """Whether a core may hide records, and there are any to be left out."""
         compiled = self.compiled.get(PROBED)
-        hides = getattr(self.kernel.target, "hides_records", False)
+        hides = self.kernel.target.hides_records
         return hides and compiled is not None and compiled.places is not None and compiled.places.inner
 
     # -- what of it is recorded ------------------------------------------------------------------------------

@@ -183,8 +183,7 @@ class ClockSource(Protocol):
 
 class Target(Protocol):
     """One kind of machine. Small: everything heavy is imported by the methods. One more method it may have:
-    `roofs(machine)`, the most that it can compute and move (`ir.amounts.Roofs`), for a roofline. With `hides_records`
-    true a session learns how much of a record's cost the machine hides where the record stands."""
+    `roofs(machine)`, the most that it can compute and move (`ir.amounts.Roofs`), for a roofline."""
 
     name: str  # "cpu": what `--target` and a trace call it; a machine may follow after a colon: "cambricon:s"
     aliases: tuple[str, ...]
@@ -195,6 +194,9 @@ class Target(Protocol):
     capabilities: Capabilities  # what its records can be
     records: Mapping[str, str | int]  # what they are unless a session says otherwise: options of assign-slots
     passes_unkept: bool  # whether records of iterations that are not kept take time as well
+    hides_records: (
+        bool  # whether it may go on with other work meanwhile: then what shows of a record's cost is learnt
+    )
     doses: tuple[int, ...]  # how often each record is written to learn its cost; () where it costs nothing
     clock: ClockSource
     memory: Memory
@@ -399,6 +401,7 @@ class CommonTarget:
     records: Mapping[str, str | int] = MappingProxyType({})
     plays_gpu: bool = False  # scripts written for CUDA find it without being told to
     passes_unkept: bool = False
+    hides_records: bool = False
 
     def machines(self) -> tuple[str, ...]:
         return ()
