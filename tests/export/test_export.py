@@ -104,7 +104,7 @@ def test_perfetto_has_the_arguments_of_a_slice(tmp_path):
                 for a in event.debug_annotations
             }
             found.append((args["program"], args["iteration"], args["source"]))
-    assert sorted(found) == [(p, i, "attention.py:35-35") for p in range(2) for i in range(6)]
+    assert sorted(found) == [(p, i, "attention.py:35") for p in range(2) for i in range(6)]
 
 
 def test_perfetto_has_edges_as_flows_and_counters(tmp_path):

@@ -232,7 +232,7 @@ def test_regions_become_a_table():
         ("load @ 2", "load", 0, 1),
         ("store @ 4", "store", 0, 1),
     ]
-    assert regions[2].source == "a.py:4-4"
+    assert regions[2].source == "a.py:4"
 
 
 def test_without_marks_nothing_changes():

@@ -168,7 +168,7 @@ def test_json_has_the_agreed_shape():
         ),
         "interval_from",
     }
-    assert (dot["kind"], dot["source"], dot["depth"]) == ("dot", "attention.py:35-35", 3)
+    assert (dot["kind"], dot["source"], dot["depth"]) == ("dot", "attention.py:35", 3)
     assert (dot["count"], dot["recorded_count"]) == (9 * 8 * 6, 5 * 8 * 6)
     assert dot["interval"][0] <= dot["total_ns"] <= dot["interval"][1]
     assert (dot["p50_ns"], dot["p95_ns"]) == (6000, 6000)

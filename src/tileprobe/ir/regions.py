@@ -47,11 +47,12 @@ class Region:
 
     @property
     def source(self) -> str:
-        """`file.py:first-last`, or the empty string when the region has no place in a source file."""
+        """`file.py:first-last`, `file.py:line`, or the empty string when the region has no place in a source file."""
         if not self.first_line:
             return ""
         last = max(self.first_line, self.last_line)
-        return f"{self.file.rsplit('/', 1)[-1]}:{self.first_line}-{last}"
+        lines = f"{self.first_line}-{last}" if last > self.first_line else f"{self.first_line}"
+        return f"{self.file.rsplit('/', 1)[-1]}:{lines}"
 
     @property
     def remark(self) -> str:
