@@ -21,6 +21,7 @@ from tileprobe.tools.signatures import labels
 from tileprobe.tools.streams import partitions
 from tileprobe.tools.times import Times, cost_doubt, region_times
 from tileprobe.trace import Kernel, Region, Trace
+from tileprobe.trace.cold import cold_launches
 from tileprobe.trace.works import with_works
 
 ENOUGH = 3  # launches on each side
@@ -67,6 +68,7 @@ class _Side:
         self.trace = with_works(trace)
         self.times: Times = region_times(self.trace)
         self.labels = labels(self.trace.kernels)
+        self.cold = cold_launches(self.trace)
         self.works = {work.id: (work.grid, work.arguments) for work in self.trace.works}
         self.table = {
             key[:2]: frame
@@ -76,7 +78,7 @@ class _Side:
     def launches(self, kernel: Kernel) -> dict[WorkKey, list[int]]:
         found: dict[WorkKey, list[int]] = {}
         for launch in self.trace.launches:
-            if launch.kernel == kernel.id and launch.probed:
+            if launch.kernel == kernel.id and launch.probed and launch.id not in self.cold:
                 found.setdefault(self.works[launch.work], []).append(launch.id)
         return found
 

@@ -7,7 +7,7 @@ the kernel: one launch that had to wait must not put a kernel first.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from math import inf, isfinite
 from statistics import fmean
@@ -22,7 +22,8 @@ from tileprobe.tools.regions import region_tree, whole_ns
 from tileprobe.tools.result import Column
 from tileprobe.tools.signatures import labels
 from tileprobe.tools.times import Times, region_times
-from tileprobe.trace import Kernel, Launch, Trace
+from tileprobe.trace import Kernel, Launch, Trace, Work
+from tileprobe.trace.cold import cold_launches
 from tileprobe.trace.stand_ins import ABOUT, undisturbed
 from tileprobe.trace.works import with_works
 
@@ -75,20 +76,50 @@ def kernel_totals(trace: Trace, times: Times | None = None) -> pl.DataFrame:
 
 @dataclass(frozen=True)
 class Known:
-    """Of a kernel: how many of its programs ran at a time, and for each recorded launch how long its longest program
-    took by itself. No launch is shorter than that."""
+    """Of a kernel: how many of its programs ran at a time; for each recorded launch how long its longest program took
+    by itself, as no launch is shorter than that; and which launches were cold."""
 
     threads: int = 1
     longest_ns: Mapping[int, float] = field(default_factory=dict)
+    cold: Set[int] = frozenset()
 
 
 def known_of(trace: Trace, kernel: Kernel) -> Known:
     runs = program_times(trace, kernel)
     if not runs.height or not kernel.clock.is_time:
         return Known()
-    return Known(
-        at_once(kernel, runs), dict(runs.group_by("launch").agg(pl.col("lasted_ns").max()).iter_rows())
-    )
+    longest = runs.group_by("launch").agg(pl.col("lasted_ns").max())
+    return Known(at_once(kernel, runs), dict(longest.iter_rows()), cold_launches(with_works(trace)))
+
+
+@dataclass(frozen=True)
+class Alike:
+    """So many launches that `ran`, and how long those of them took by themselves that were timed: each as far as is
+    known, and at the least."""
+
+    ran: int
+    bounds: list[tuple[float, float]]
+
+    @property
+    def lengths(self) -> list[float]:
+        return [own for own, _ in self.bounds]
+
+    @property
+    def total_ns(self) -> float:
+        return fmean(self.lengths) * self.ran
+
+
+def alike_launches(work: Work, launches: Sequence[Launch], known: Known) -> list[Alike]:
+    """The launches of a work, those of the kernel being given: a cold one by itself, then the others. Nothing of those
+    of which none was timed."""
+    mine = [launch for launch in launches if launch.work == work.id]
+    cold = [launch for launch in mine if launch.id in known.cold]
+    warm = [launch for launch in mine if launch.id not in known.cold]
+    parts = [
+        Alike(len(cold), own_and_least(cold, known)),
+        Alike(work.ran - len(cold), own_and_least(warm, known)),
+    ]
+    return [part for part in parts if part.bounds]
 
 
 def own_lengths(launches: Sequence[Launch], known: Known) -> list[float]:
@@ -134,16 +165,17 @@ def _row(trace: Trace, kernel: Kernel) -> dict:
     timed, doubtful = 0, 0.0
     known = known_of(trace, kernel)
     for work in works:
-        mine = [launch for launch in launches if launch.work == work.id]
-        timed += sum(launch.duration_ns is not None for launch in mine)
-        bounds = own_and_least(mine, known)
-        lengths = [own for own, _ in bounds]
-        if not lengths:
+        timed += sum(launch.duration_ns is not None for launch in launches if launch.work == work.id)
+        parts = alike_launches(work, launches, known)
+        if not parts:
             total = None if work.ran else total
-        elif total is not None:
-            total += fmean(lengths) * work.ran
-            doubtful += fmean(own - min(own, least) for own, least in bounds) * work.ran
-            spreads.append(spread_of_total(np.array([lengths]) * (work.ran / len(lengths)), in_order=True))
+            continue
+        total = None if total is None else total + sum(part.total_ns for part in parts)
+        for part in parts:
+            doubtful += fmean(own - min(own, least) for own, least in part.bounds) * part.ran
+        usual = parts[-1]  # a cold launch, before them, is all that it stands for
+        lengths = np.array([usual.lengths]) * (usual.ran / len(usual.lengths))
+        spreads.append(spread_of_total(lengths, in_order=True))
     ran = sum(work.ran for work in works)
     error = float(together(spreads).half_width()[0]) if spreads and total is not None else inf
     programs = accounted(trace, kernel)

@@ -15,6 +15,7 @@ import polars as pl
 
 from tileprobe.tools.figures import NORMAL, TIME, student
 from tileprobe.trace import Kernel, Launch, Losses, Trace
+from tileprobe.trace.cold import cold_launches
 from tileprobe.trace.stand_ins import undisturbed
 from tileprobe.trace.works import with_works
 
@@ -52,7 +53,9 @@ def overhead(trace: Trace, kernel: Kernel) -> Overhead:
     cost = None if cost_ticks is None else float(cost_ticks) * 1e9 / kernel.clock.hz
     ran = {work.id: work.ran for work in trace.works}
     counted = not kernel.clock.is_time  # a count is the same every time, so that one launch of each is enough
-    percent, low, high, why = _measured(launches, ran, 1 if counted else ENOUGH)
+    cold = cold_launches(trace)
+    warm = [launch for launch in launches if launch.id not in cold]
+    percent, low, high, why = _measured(warm, ran, 1 if counted else ENOUGH)
     estimated = _estimated(trace, kernel, launches, cost)
     doubt = float(kernel.calibration.get("error_ticks") or 0.0) / float(cost_ticks) if cost_ticks else 0.0
     error = None if estimated is None else NORMAL * min(doubt, 1.0) * estimated

@@ -11,6 +11,7 @@ from math import isfinite
 
 import polars as pl
 
+from tileprobe.tools.cold_start import cold_start
 from tileprobe.tools.doubt import doubtful_ns
 from tileprobe.tools.headline import headline, short_regions
 from tileprobe.tools.plan import Plan
@@ -54,6 +55,7 @@ class Regions:
             columns = COLUMNS if frame["moved"].is_null().all() else [*COLUMNS[:2], _MOVED, *COLUMNS[2:]]
             result.tables.append(Table(names[kernel.id], frame, columns, kernel.id))
             result.findings += headline(trace, kernel, frame, names[kernel.id])
+            result.findings += cold_start(trace, kernel, times, names[kernel.id])
             result.findings += short_regions(kernel, frame, names[kernel.id])
         return result
 

@@ -26,6 +26,7 @@ from tileprobe.tools.figures import (
 )
 from tileprobe.tools.streams import with_partition
 from tileprobe.trace import Kernel, Trace
+from tileprobe.trace.cold import cold_launches
 from tileprobe.trace.in_place import UNSURE
 from tileprobe.trace.works import standing_for, with_works
 
@@ -83,11 +84,18 @@ def region_times(trace: Trace) -> Times:
 
 
 def samples_of(trace: Trace, standing: dict[int, float], kernel: int | None = None) -> dict[int, list[int]]:
-    """For each work its probed launches that stand for something, in order."""
+    """For each work its probed launches that stand for something, in order. A cold one is no sample of the others: it
+    is by itself, under a number of its own, where only a part of it was recorded, and sure where all of it was."""
     works: dict[int, list[int]] = {}
-    for launch in with_works(trace).launches:
-        if standing.get(launch.id) and kernel in (None, launch.kernel):
+    trace = with_works(trace)
+    cold = cold_launches(trace)
+    for launch in trace.launches:
+        if not standing.get(launch.id) or kernel not in (None, launch.kernel):
+            continue
+        if launch.id not in cold:
             works.setdefault(launch.work, []).append(launch.id)
+        elif launch.losses.sampled_out + launch.losses.lost:
+            works[-1 - launch.work] = [launch.id]
     return works
 
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from tileprobe.trace.cold import cold_launches
 from tileprobe.trace.model import Launch, Work
 from tileprobe.trace.stand_ins import stand_ins
 
@@ -56,20 +57,29 @@ def of_launches(works: Sequence[Work], launches: Sequence[Launch]) -> list[Work]
 
 def standing_for(trace: Trace) -> dict[int, float]:
     """For each probed launch how many launches of its work it stands for: all that ran over those recorded, and its
-    part of those that are left out. Launches that are left out stand for none."""
+    part of those that are left out. Launches that are left out stand for none, a cold one for itself alone."""
     trace = with_works(trace)
     recorded = [launch for launch in trace.launches if launch.probed]
+    gone = stand_ins(trace)
+    cold = cold_launches(trace) - set(gone)
     counts = Counter(launch.work for launch in recorded)
     ran = {work.id: max(work.ran, counts[work.id]) for work in trace.works}
-    each = {launch.id: ran[launch.work] / counts[launch.work] for launch in recorded}
-    found = dict(each)
-    for gone, kept in stand_ins(trace).items():
-        found[gone] = 0.0
+    for launch in recorded:
+        if launch.id in cold:
+            counts[launch.work] -= 1
+            ran[launch.work] -= 1
+    found = {x.id: 1.0 if x.id in cold else ran[x.work] / counts[x.work] for x in recorded}
+    each = dict(found)
+    for one, kept in gone.items():
+        kept = [launch for launch in kept if launch not in cold] or kept
+        found[one] = 0.0
         for launch in kept:
-            found[launch] += each[gone] / len(kept)
+            found[launch] += each[one] / len(kept)
     return found
 
 
 def left_out(trace: Trace) -> set[int]:
-    """Probed launches that others of their work stand for."""
-    return set(stand_ins(with_works(trace)))
+    """Launches of which nothing is said about launches in general: others of their work stand for them, or they were
+    cold."""
+    trace = with_works(trace)
+    return set(stand_ins(trace)) | cold_launches(trace)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from statistics import fmean
-
 from tileprobe.tools.accounting import Interrupted, accounted, interrupted
-from tileprobe.tools.kernels import Known, known_of, own_lengths
+from tileprobe.tools.kernels import Known, alike_launches, known_of
 from tileprobe.tools.overhead import overhead
 from tileprobe.tools.signatures import labels
 from tileprobe.tools.times import Times
@@ -75,15 +73,12 @@ def _launches(launches: list[Launch], works: list[Work], known: Known) -> str:
 def _each(launches: list[Launch], works: list[Work], known: Known) -> list[str]:
     """How long a launch took in the mean, as in the table of kernels, and from where to where most are if they
     differ."""
-    mine = {
-        work.id: own_lengths([launch for launch in launches if launch.work == work.id], known)
-        for work in works
-    }
-    ran = sum(work.ran for work in works if mine[work.id])
+    parts = [part for work in works for part in alike_launches(work, launches, known)]
+    ran = sum(part.ran for part in parts)
     if not ran:
         return []
-    mean = sum(fmean(mine[work.id]) * work.ran for work in works if mine[work.id]) / ran
-    lengths = sorted(length for each in mine.values() for length in each)
+    mean = sum(part.total_ns for part in parts) / ran
+    lengths = sorted(length for part in parts for length in part.lengths)
     low, high = (lengths[round(share * (len(lengths) - 1))] for share in (0.1, 0.9))
     most = f" (most {text.duration(low)} to {text.duration(high)})" if high > 2 * low else ""
     return [f"{text.duration(mean)} each{most}"]

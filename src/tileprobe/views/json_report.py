@@ -10,6 +10,7 @@ from statistics import fmean, median
 from typing import Any
 
 from tileprobe.tools.accounting import accounted, interrupted
+from tileprobe.tools.kernels import kernel_totals
 from tileprobe.tools.overhead import overhead
 from tileprobe.tools.regions import region_tree
 from tileprobe.tools.signatures import labels
@@ -30,6 +31,7 @@ def trace_to_json(trace: Trace) -> dict[str, Any]:
     """The report as plain data."""
     trace = with_works(trace)
     times, names = region_times(trace), labels(trace.kernels)
+    totals = {row["kernel"]: row for row in kernel_totals(trace, times).iter_rows(named=True)}
     targets = sorted({kernel.target for kernel in trace.kernels})
     budget = trace.meta.get("budget") or {}
     return {
@@ -39,11 +41,13 @@ def trace_to_json(trace: Trace) -> dict[str, Any]:
         "remarks": [text.NO_TIME] if not all(kernel.clock.is_time for kernel in trace.kernels) else [],
         "budget": {"spent": bool(budget.get("spent")), "not_recorded": budget.get("not_recorded", [])},
         "problems": list((trace.meta.get("problems") or {}).values()),
-        "kernels": [_kernel(trace, kernel, times, names[kernel.id]) for kernel in trace.kernels],
+        "kernels": [
+            _kernel(trace, kernel, times, names[kernel.id], totals[kernel.id]) for kernel in trace.kernels
+        ],
     }
 
 
-def _kernel(trace: Trace, kernel: Kernel, times: Times, label: str) -> dict[str, Any]:
+def _kernel(trace: Trace, kernel: Kernel, times: Times, label: str, total: dict[str, Any]) -> dict[str, Any]:
     launches = trace.kernel_launches(kernel.id)
     works = [work for work in trace.works if work.kernel == kernel.id]
     probed = [launch for launch in launches if launch.probed]
@@ -58,6 +62,9 @@ def _kernel(trace: Trace, kernel: Kernel, times: Times, label: str) -> dict[str,
         "launches": sum(work.ran for work in works),
         "probed": len(probed),
         "grid": list(probed[0].grid) if probed else [],
+        "total_ns": total["total_ns"],
+        "share": total["share"],
+        "each_ns": total["each_ns"],
         "duration_ns": median(lengths) if lengths else None,
         **_simulated(kernel, median(lengths) if lengths else None),
         **_verified(trace, kernel),

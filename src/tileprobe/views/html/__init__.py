@@ -12,16 +12,17 @@ import hashlib
 import html
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from importlib import resources
 from typing import Any
 
 from tileprobe.files import write_file
+from tileprobe.tools.kernels import kernel_totals
 from tileprobe.tools.regions import region_times
 from tileprobe.tools.signatures import labels
 from tileprobe.trace import Kernel, Trace
-from tileprobe.trace.works import with_works
+from tileprobe.trace.works import left_out, with_works
 from tileprobe.views import text
 from tileprobe.views.encodable import encodable
 from tileprobe.views.html import figures
@@ -66,7 +67,7 @@ def page(trace: Trace, *, source: bool = True, ir: bool = True, limit: int = LIM
         "data": embedded(data),
         "numbers": base64.b64encode(drawn.packed).decode("ascii"),
     }
-    return assemble(_title(trace), blocks)
+    return assemble(data["title"], blocks)
 
 
 def assemble(
@@ -118,6 +119,8 @@ def _finite(data: Any) -> Any:
 
 def _data(trace: Trace) -> dict[str, Any]:
     times = region_times(trace)
+    totals = {row["kernel"]: row for row in kernel_totals(trace, times).iter_rows(named=True)}
+    gone = left_out(trace)
     room = ROOM
     named = labels(trace.kernels)
     kernels, regions = [], []
@@ -126,24 +129,24 @@ def _data(trace: Trace) -> dict[str, Any]:
         shown = listings(trace, kernel, times, places)
         ir = levels(kernel, places, room)
         room -= sum(len(text) for text in kernel.ir.values())
-        rows, whole = figures.tree(trace, kernel, times)
         mine = [region for region in trace.regions if region.kernel == kernel.id]
         regions += [figures.region(region, places.of(region, kernel)) for region in mine]
         kernels.append(
             {
                 **_about(kernel, named[kernel.id]),
-                "facts": figures.facts(trace, kernel),
+                "facts": figures.facts(trace, kernel, totals[kernel.id]),
                 "notes": figures.notes(trace, kernel, times),
-                "tree": rows,
-                "total_ns": whole,
+                "tree": figures.tree(trace, kernel, times),
+                "total_ns": totals[kernel.id]["total_ns"],
+                "share": totals[kernel.id]["share"],
                 "listings": shown,
                 "ir": ir,
-                "distributions": distributions(trace, kernel),
+                "distributions": distributions(trace, kernel, gone),
                 "roofline": figures.roofline(trace, kernel, times),
             }
         )
     return {
-        "title": _title(trace),
+        "title": _title(trace, totals),
         "unit": "instructions" if text.counts(trace) else "ns",
         "kernels": kernels,
         "regions": regions,
@@ -166,8 +169,10 @@ def _about(kernel: Kernel, label: str) -> dict[str, Any]:
     }
 
 
-def _title(trace: Trace) -> str:
-    names = list(dict.fromkeys(kernel.name for kernel in trace.kernels))
+def _title(trace: Trace, by_time: Iterable[int]) -> str:
+    """The kernels with the most time, and where they ran."""
+    kernels = {kernel.id: kernel.name for kernel in trace.kernels}
+    names = list(dict.fromkeys(kernels[kernel] for kernel in by_time))
     targets = sorted({kernel.target for kernel in trace.kernels})
     more = f" and {len(names) - 2} more" if len(names) > 2 else ""
     return f"{', '.join(names[:2]) or 'nothing'}{more} on {', '.join(targets) or 'no target'}"

@@ -1,14 +1,15 @@
 """How the time of each region is distributed: over its executions, over a loop's iterations, over the grid.
 
 In come a trace and a kernel; out go, for each region, a histogram with the quantiles of an execution, p5 to p95 by
-iteration, and the mean time in each program of the grid. Interruptions by the operating system are left out, and an
-execution counts as often as it stands for, as in every figure.
+iteration, and the mean time in each program of the grid. Interruptions by the operating system are left out, and so
+are launches that others stand for or that were cold; an execution counts as often as it stands for, as in every figure.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -27,12 +28,14 @@ ALIKE = 1e-4  # executions that differ by less all take the same time
 WIDE = 60.0  # a spread beyond which a histogram has a logarithmic axis
 
 
-def distributions(trace: Trace, kernel: Kernel) -> dict[int, dict[str, Any]]:
-    """By region. The more kernels a trace has, the fewer regions of each, and the coarser."""
+def distributions(trace: Trace, kernel: Kernel, gone: Collection[int] = ()) -> dict[int, dict[str, Any]]:
+    """By region, without the launches that are `gone`. The more kernels a trace has, the fewer regions of each, and the
+    coarser."""
     regions = [region.id for region in trace.regions if region.kernel == kernel.id]
     count = min(max(FEWEST, REGIONS // max(len(trace.kernels), 1)), len(regions))
     cells = min(CELLS, max(COARSE, NUMBERS // max(count * len(trace.kernels), 1)))
     timed = trace.scan().filter(pl.col("region").is_in(regions) & pl.col("kind").is_in(["region", "wait"]))
+    timed = timed.filter(~pl.col("launch").is_in(list(gone))) if gone else timed
     frame = timed.select(
         *("region", "launch", "program", "iteration"),
         LASTED.alias("ns"),

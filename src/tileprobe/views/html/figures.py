@@ -6,7 +6,6 @@ In comes a trace; out goes plain data for the page. Every figure is made by a to
 from __future__ import annotations
 
 from dataclasses import asdict
-from statistics import median
 from typing import Any
 
 import polars as pl
@@ -17,7 +16,7 @@ from tileprobe.tools.iterations import Iterations
 from tileprobe.tools.kernels import known_of
 from tileprobe.tools.overhead import overhead
 from tileprobe.tools.programs import Programs
-from tileprobe.tools.regions import Regions, region_tree, whole_ns
+from tileprobe.tools.regions import Regions, region_tree
 from tileprobe.tools.result import Finding
 from tileprobe.tools.times import Times
 from tileprobe.tools.units import Units
@@ -43,10 +42,9 @@ def findings(trace: Trace, times: Times) -> list[dict[str, Any]]:
     return [{"text": f.text, "level": f.level, "kernel": f.kernel} for f in warnings_last]
 
 
-def tree(trace: Trace, kernel: Kernel, times: Times) -> tuple[list[dict[str, Any]], float]:
-    """The rows of the region tree, and the time of the whole kernel."""
-    frame = region_tree(trace, kernel, times)
-    return frame.select(TREE).to_dicts(), whole_ns(frame)
+def tree(trace: Trace, kernel: Kernel, times: Times) -> list[dict[str, Any]]:
+    """The rows of the region tree."""
+    return region_tree(trace, kernel, times).select(TREE).to_dicts()
 
 
 def roofline(trace: Trace, kernel: Kernel, times: Times) -> dict[str, Any] | None:
@@ -58,20 +56,16 @@ def roofline(trace: Trace, kernel: Kernel, times: Times) -> dict[str, Any] | Non
     return {"unit": found.unit, "roofs": roofs, "points": [asdict(point) for point in found.points]}
 
 
-def facts(trace: Trace, kernel: Kernel) -> list[dict[str, Any]]:
-    """What ran, how long, what the probes cost and what was sampled or lost: a name, a value, and a note each. The
-    launches of the trace have their works."""
+def facts(trace: Trace, kernel: Kernel, total: dict[str, Any]) -> list[dict[str, Any]]:
+    """What ran, how long, what the probes cost and what was sampled or lost: a name, a value, and a note each. `total`
+    is the kernel's row in the table of kernels, so that they say the same."""
     launches = trace.kernel_launches(kernel.id)
-    probed = [launch for launch in launches if launch.probed]
-    works = [work for work in trace.works if work.kernel == kernel.id]
-    ran = sum(max(work.ran, 1) for work in works) if works else len(launches)
-    lengths = [launch.duration_ns for launch in probed if launch.duration_ns]
-    grids = sorted({launch.grid for launch in probed})
+    recorded, ran = total["recorded"], max(total["launches"], total["recorded"])
+    grids = sorted({launch.grid for launch in launches if launch.probed})
     found = [
-        _fact(
-            "launches", text.count(ran), f"{len(probed):,} recorded" if len(probed) != ran else "all recorded"
-        ),
-        _fact("a launch", text.duration(median(lengths)) if lengths else "", "median"),
+        _fact("launches", text.count(ran), f"{recorded:,} recorded" if recorded != ran else "all recorded"),
+        _total(total),
+        _fact("a launch", text.duration(total["each_ns"]) if total["each_ns"] else "", "mean"),
         _fact(
             "grid",
             text.grid(grids[0]) if len(grids) == 1 else f"{len(grids)} grids" if grids else "",
@@ -81,6 +75,15 @@ def facts(trace: Trace, kernel: Kernel) -> list[dict[str, Any]]:
         _records(kernel, launches),
     ]
     return [fact for fact in found if fact["value"]]
+
+
+def _total(total: dict[str, Any]) -> dict[str, Any]:
+    """Of all launches, as far as they were timed; else programs stand for them, and the tree says it."""
+    if total["each_ns"] is None:
+        return _fact("total", "")
+    about = "~" if total["estimate"] else ""
+    sure = text.within(total["total_ns"], total["low_ns"], total["high_ns"])
+    return _fact("total", about + text.duration(total["total_ns"]), f"of all launches {sure}".strip())
 
 
 def _fact(name: str, value: str, note: str = "", warning: bool = False) -> dict[str, Any]:

@@ -67,14 +67,13 @@ function inTurns() {
 
 function kernelButtons() {
   const whole = Math.max(...data.kernels.map((kernel) => kernel.total_ns), 1);
-  const sum = data.kernels.reduce((all, kernel) => all + kernel.total_ns, 0);
   const all = ranked();
   const shown = all.slice(0, 11);
   const buttons = shown.map((kernel) => {
     const pressed = kernel.id === selected.kernel;
     const meter = el("i", { style: { width: `${(100 * kernel.total_ns) / whole}%` } });
     return el("button", { type: "button", "aria-pressed": String(pressed), title: plain([kernel.label, kernel.signature || kernel.place].filter(Boolean).join(" · ")), onclick: () => selectKernel(kernel.id) },
-      el("span", { class: "what" }, kernel.label), el("span", { class: "dim" }, [duration(kernel.total_ns), inTurns() ? percent(sum ? kernel.total_ns / sum : 0) : "", kernel.target].filter(Boolean).join(" · ")), meter);
+      el("span", { class: "what" }, kernel.label), el("span", { class: "dim" }, [duration(kernel.total_ns), inTurns() ? percent(kernel.share) : "", kernel.target].filter(Boolean).join(" · ")), meter);
   });
   if (all.length > shown.length) {
     const rest = el("select", { "aria-label": "more kernels", onchange: (event) => event.target.value && selectKernel(Number(event.target.value)) },
