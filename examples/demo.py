@@ -21,6 +21,7 @@ from examples.kernels import attention, matmul
 from tileprobe.views.html import write_html
 
 OUT = ROOT / "out"
+LAUNCHES = 200  # about a second: enough that shares can be trusted beside a process or two
 
 
 def best_of(run: Callable[[], Any], rounds: int = 7) -> float:
@@ -73,7 +74,7 @@ def main() -> None:
 
     console.rule("inside the attention kernel")
     with tileprobe.profile() as session:
-        for _ in range(12):
+        for _ in range(LAUNCHES):
             run_attention()
     session.report()
     OUT.mkdir(exist_ok=True)

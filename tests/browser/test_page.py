@@ -9,8 +9,10 @@ import pytest
 from made import FILE, attention
 from made_streams import warp_specialised
 
+from tileprobe.tools.kernels import kernel_totals
 from tileprobe.tools.regions import region_tree
 from tileprobe.trace import Clock, Kernel, Launch, Region, Trace, Unit
+from tileprobe.views import text
 
 TILE = f"""builtin.module {{
   tile.nest (%1) in [64] does "load" from "{FILE}:33" {{
@@ -59,6 +61,38 @@ def test_the_tree_shows_the_figures_of_the_tool(page):
     share = rows.filter(pl.col("name") == "dot @ 35")["share"].item()
     assert f"{100 * share:.0f} %" in dot.inner_text()
     assert "is in dot @ 35" in page.locator(".findings").inner_text()
+
+
+def test_kernels_have_the_time_of_their_launches_as_in_every_report(open_page):
+    """Programs run side by side, so that their sum is longer: it is the tree's, under the kernel's name."""
+    trace = Trace.merge(attention(name="long"), attention(name="short", iterations=2))
+    trace = replace(trace, works=[replace(work, ran=3 * work.ran) for work in trace.works])
+    totals = kernel_totals(trace)
+    page = open_page(trace)
+    assert page.locator("#title").inner_text() == "long, short on cpu"
+    for n, row in enumerate(totals.iter_rows(named=True)):
+        button = page.locator(".kernels button").nth(n)
+        assert button.inner_text().split() == [
+            row["name"], *text.duration(row["total_ns"]).split(), "·", *text.percent(row["share"]).split(), "·", "cpu"
+        ]  # fmt: skip
+        button.click()
+        facts = {
+            f.locator("dt").inner_text(): f.locator("dd").inner_text() for f in page.locator(".fact").all()
+        }
+        assert facts["total"].startswith(f"~{text.duration(row['total_ns'])}")
+        assert facts["a launch"].startswith(text.duration(row["each_ns"]))
+        assert facts["launches"].startswith("15")
+    programs = region_tree(trace, trace.kernels[0])["total_ns"][0]
+    assert programs > 1.5 * totals["total_ns"][0]
+
+
+def test_nothing_is_no_estimate(open_page):
+    trace = attention(launches=1)
+    page = open_page(
+        replace(trace, frame=trace.intervals.with_columns(pl.lit(4.0, pl.Float32).alias("weight")))
+    )
+    cells = page.locator("#regions tbody td.self").all_inner_texts()
+    assert "0" in cells and "~0" not in cells and any(cell.startswith("~") for cell in cells)
 
 
 def test_columns_sort_and_go_back_to_the_tree(page):
@@ -241,6 +275,49 @@ def test_light_dark_and_print(open_page):
     assert light.locator("#regions").is_visible() and light.locator("#canvas").is_visible()
     body = light.locator("#code .body")
     assert body.evaluate("e => e.scrollHeight - e.clientHeight") <= 1  # nothing is cut off on paper
+
+
+def test_paper_shows_the_whole_width_of_the_timeline_in_light_colours(open_page):
+    """Whatever the window's width and theme; and then the window is as it was."""
+    drawn = {}
+    for width in (1600, 420):
+        page = open_page(attention(), width=width, theme="dark")
+        kept = shown(page), page.evaluate("document.getElementById('canvas').width")
+        page.evaluate("dispatchEvent(new Event('beforeprint'))")
+        page.emulate_media(media="print")
+        drawn[width] = page.evaluate("document.getElementById('canvas').toDataURL()")
+        wide = page.evaluate("document.getElementById('canvas').width")
+        assert wide / page.evaluate("document.getElementById('canvas').height") == pytest.approx(
+            page.evaluate(
+                "(b => b.width / b.height)(document.getElementById('canvas').getBoundingClientRect())"
+            ),
+            rel=0.02,
+        )
+        assert (
+            page.locator("#canvas").bounding_box()["width"]
+            <= page.locator("#scroller").bounding_box()["width"]
+        )
+        assert page.evaluate("document.documentElement.dataset.theme") == "light"
+        assert page.locator(
+            "#regions th.wide"
+        ).first.is_visible()  # p50 and p95, however narrow the window is
+        chart = page.locator("#details canvas").first
+        assert (
+            chart.evaluate("c => c.width") == chart.bounding_box()["width"]
+        )  # neither stretched nor squeezed
+        page.evaluate("dispatchEvent(new Event('afterprint'))")
+        page.emulate_media(media="screen")
+        assert (shown(page), page.evaluate("document.getElementById('canvas').width")) == kept
+        assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+    assert drawn[1600] == drawn[420]
+
+
+def test_charts_follow_the_width_of_the_window(open_page):
+    page = open_page(attention(), width=1600)
+    page.set_viewport_size({"width": 1000, "height": 800})
+    page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    chart = page.locator("#details canvas").first
+    assert chart.evaluate("c => c.width") == pytest.approx(chart.bounding_box()["width"], abs=1)
 
 
 def test_a_narrow_window_needs_no_sideways_scrolling(open_page):

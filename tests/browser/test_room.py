@@ -8,6 +8,7 @@ from made import attention
 
 from tileprobe.ir.machine import INSTRUCTIONS, Clock
 from tileprobe.views.html import write_html
+from tileprobe.views.text import duration
 
 LONG = "a_kernel_with_a_very_long_name_" * 4
 
@@ -77,9 +78,23 @@ def test_the_launch_chooser_says_how_long(open_page):
     page = open_page(attention(name=LONG))
     chosen = page.locator("#launch option:checked").inner_text()
     assert chosen.startswith("launch 2 · ") and " µs · " in chosen[:30]
+    lasted = [replace(launch, duration_ns=3 * launch.duration_ns) for launch in attention().launches]
+    longer = open_page(replace(attention(), launches=lasted))  # with what lies before and behind its programs
+    want = duration(lasted[2].duration_ns)
+    assert longer.locator("#launch option:checked").inner_text() == f"launch 2 · {want} · attention"
     for width in (1440, 420):
         page.set_viewport_size({"width": width, "height": 800})
         assert page.locator("#launch").bounding_box()["width"] > 150  # room for launch and time
+
+
+def test_launches_beyond_the_list_are_counted(open_page):
+    page = open_page(attention(launches=2003, programs=1, iterations=1))
+    options = page.locator("#launch option")
+    assert options.count() == 2002
+    assert options.last.inner_text() == "+ 3 more: search launch N" and options.last.is_disabled()
+    page.locator("#search").fill("launch 2002")
+    page.locator("#search").press("Enter")
+    assert page.locator("#hits").inner_text().startswith("1")
 
 
 def test_all_levels_of_ir_can_be_chosen(open_page):

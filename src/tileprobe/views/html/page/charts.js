@@ -14,8 +14,12 @@ function drawDetails() {
   }
   const below = el("button", { type: "button", id: "below", hidden: true, onclick: () => $("details").scrollBy({ top: $("details").clientHeight - 60 }) }, "▾ more below");
   $("details").replaceChildren(el("div", { class: "parts" }, grouped(parts)), below);
-  for (const canvas of $("details").querySelectorAll("canvas")) canvas.draw();
+  drawCharts();
   sayBelow();
+}
+
+function drawCharts() {
+  for (const canvas of $("details").querySelectorAll("canvas")) canvas.draw();
 }
 
 // A picture stays with its title where the details are set in two columns.
@@ -37,7 +41,7 @@ function figuresOf(region, row) {
   const pairs = region.source ? [["source", region.source]] : [];
   if (row) {
     const about = roughly(row);
-    pairs.push(["share", percent(row.share)], ["total", about + duration(row.total_ns)], ["self", about + duration(row.self_ns)], ["executions", about + count(row.count)], ["mean", duration(row.mean_ns)], ["p50 · p95", `${duration(row.p50_ns)} · ${duration(row.p95_ns)}`]);
+    pairs.push(["share", percent(row.share)], ["total", marked(about, duration(row.total_ns))], ["self", marked(about, duration(row.self_ns))], ["executions", marked(about, count(row.count))], ["mean", duration(row.mean_ns)], ["p50 · p95", `${duration(row.p50_ns)} · ${duration(row.p95_ns)}`]);
     if (row.moved) pairs.push(["moved", `${percent(row.moved)} of its instructions, out of its records, by the compiler`]);
     if (row.recorded < 0.9995) pairs.push(["recorded", `${percent(row.recorded)}: the rest is estimated`]);
   }
@@ -49,7 +53,7 @@ function chart(height, label, draw) {
   const canvas = el("canvas", { role: "img", "aria-label": plain(label), style: { height: `${height}px` } });
   canvas.draw = () => {
     const ratio = window.devicePixelRatio || 1;
-    const width = canvas.clientWidth || 280;
+    const width = onPaper ? 318 : canvas.clientWidth || 280; // on paper as the style sheet has it
     canvas.width = width * ratio;
     canvas.height = height * ratio;
     const pen = canvas.getContext("2d");

@@ -19,7 +19,7 @@ function regionRow(row, most) {
   return el("tr", { class: row.verdict.split(" ")[0] },
     el("td", { title: was }, el("div", { class: "name", style: { paddingLeft: `${14 * row.depth}px` } }, el("span", {}, row.name))),
     el("td", { class: "pair" }, el("div", {}, parts)),
-    el("td", { class: "num" }, about + duration(row.a_ns)), el("td", { class: "num" }, about + duration(row.b_ns)),
+    el("td", { class: "num" }, marked(about, duration(row.a_ns))), el("td", { class: "num" }, marked(about, duration(row.b_ns))),
     el("td", { class: "num change" }, signed(row.change)),
     el("td", { class: "num dim" }, row.noise === null ? "" : `±${(100 * row.noise).toFixed(1)} %`),
     el("td", { class: "verdict" }, `${SIGNS[row.verdict] || ""} ${row.verdict}`));

@@ -24,7 +24,7 @@ function drawSource() {
   $("code").replaceChildren(head, el("div", { class: "body" }, timesWide(el("div", { class: "code" }, blocks.filter(Boolean)), longest)));
 }
 
-const lineTime = (line) => (line.ns === null ? "" : (line.estimate ? "~" : "") + duration(line.ns));
+const lineTime = (line) => (line.ns === null ? "" : marked(line.estimate ? "~" : "", duration(line.ns)));
 
 function sourceRow(line, hottestLine) {
   const timed = line.ns !== null;

@@ -52,10 +52,22 @@ function listenPage() {
   asked.addEventListener("change", () => { chooseTheme(asked.matches ? "dark" : "light"); redrawAll(); });
   new ResizeObserver(() => { redraw(); }).observe($("scroller"));
   new ResizeObserver(fitTree).observe($("regions"));
-  new ResizeObserver(sayBelow).observe($("details"));
+  new ResizeObserver(() => { drawCharts(); sayBelow(); }).observe($("details"));
   $("details").addEventListener("scroll", sayBelow);
-  window.addEventListener("beforeprint", drawTimeline);
+  window.addEventListener("beforeprint", () => print(true));
+  window.addEventListener("afterprint", () => print(false));
   listenSplitter();
+}
+
+// Paper is light, and as wide as it is.
+let before = null;
+function print(begins) {
+  if (begins) before = document.documentElement.dataset.theme;
+  chooseTheme(begins ? "light" : before);
+  onPaper = begins;
+  roomForNames();
+  redrawAll();
+  drawTimeline();
 }
 
 function listenSplitter() {

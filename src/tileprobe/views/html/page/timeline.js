@@ -1,6 +1,6 @@
 // The timeline: tracks with rows of nested slices, a ruler, an overview, and what mouse and keys do with them.
 
-const RULER = 22, GAP = 5;
+const RULER = 22, GAP = 5, CHOICES = 2000; // launches in the list of launches
 let LABELS = 132; // room for the names of tracks, more where they are long
 const view = { from: 0, to: 1, low: 0, high: 1 }; // what is shown, and how far one can go; ns from the first interval
 const range = { from: null, to: null };
@@ -13,6 +13,9 @@ const tops = { of: [], whole: 0, rows: 0 }; // where tracks begin, and how many 
 const rowHeight = () => (tops.rows > 60 ? 13 : tops.rows > 24 ? 15 : 19);
 const trackHeight = (track) => (track.there ? track.rows * rowHeight() + GAP : 0);
 const plotWidth = () => Math.max(50, $("scroller").clientWidth - LABELS);
+const PAPER = { width: 718, tallest: 880 }; // A4 between its margins, and most of its height
+let onPaper = false; // there is no scrolling there, and its width is not the window's
+const scrolled = () => (onPaper ? 0 : $("scroller").scrollTop);
 
 let waiting = false;
 function redraw() {
@@ -24,7 +27,8 @@ function redraw() {
 function drawTimeline() {
   const began = performance.now();
   const canvas = $("canvas"), box = $("scroller"), ratio = window.devicePixelRatio || 1;
-  const width = box.clientWidth, height = box.clientHeight;
+  const width = onPaper ? PAPER.width : box.clientWidth, all = RULER + tops.whole + 8;
+  const height = onPaper ? Math.min(all, PAPER.tallest) : box.clientHeight;
   if (!width || !height) return;
   if (canvas.width !== Math.round(width * ratio) || canvas.height !== Math.round(height * ratio)) {
     canvas.width = Math.round(width * ratio);
@@ -33,7 +37,7 @@ function drawTimeline() {
     canvas.style.height = `${height}px`;
     canvas.style.marginBottom = `${-height}px`;
   }
-  $("tall").style.height = `${RULER + tops.whole + 8}px`;
+  $("tall").style.height = `${all}px`;
   const pen = canvas.getContext("2d", { alpha: false });
   pen.setTransform(1, 0, 0, 1, 0, 0);
   pen.fillStyle = css("--panel");
@@ -46,7 +50,7 @@ function drawTimeline() {
   pen.beginPath();
   pen.rect(LABELS, RULER, width - LABELS, height);
   pen.clip();
-  const hidden = drawArcs(pen, t, view, x, (n) => (data.tracks[n].there ? RULER + tops.of[n] - box.scrollTop + rowHeight() * data.tracks[n].rows - 5 : null));
+  const hidden = drawArcs(pen, t, view, x, (n) => (data.tracks[n].there ? RULER + tops.of[n] - scrolled() + rowHeight() * data.tracks[n].rows - 5 : null));
   pen.restore();
   drawFocus(pen, x, width);
   drawRuler(pen, x, width, height);
@@ -59,13 +63,13 @@ function drawTimeline() {
 }
 
 function paintTracks(pen, ratio, width, height) {
-  const box = $("scroller"), rows = rowHeight();
+  const rows = rowHeight();
   const wide = Math.round((width - LABELS) * ratio), tall = Math.max(1, Math.round((rows - 1) * ratio));
   const scratch = { cover: new Float32Array(wide), best: new Float32Array(wide), tint: new Int32Array(wide), lit: new Float32Array(wide), back: pixel(rgbOf("--track")) };
   const line = new Int32Array(wide), odd = new Int32Array(wide);
   slices.words = [];
   slices.screen = [];
-  let top = RULER - box.scrollTop;
+  let top = RULER - scrolled();
   data.tracks.forEach((track, n) => {
     if (track.there && top + trackHeight(track) > 0 && top < height) {
       slices.screen.push({ track: n, top });
@@ -161,7 +165,7 @@ function fitText(pen, text, x, y, room) {
 
 function roomForNames() {
   const longest = data.tracks.reduce((most, track) => Math.max(most, track.name.length), 0);
-  LABELS = $("scroller").clientWidth < 600 ? 84 : clamp(20 + 6.3 * longest, 90, 200);
+  LABELS = !onPaper && $("scroller").clientWidth < 600 ? 84 : clamp(20 + 6.3 * longest, 90, 200);
 }
 
 function niceStep(least) {
@@ -184,7 +188,7 @@ function drawFocus(pen, x, width) {
 
 // The whole trace on one line: launches as blocks, and what is shown as a window.
 function drawOverview() {
-  const canvas = $("overview"), ratio = window.devicePixelRatio || 1, width = canvas.clientWidth, height = 20;
+  const canvas = $("overview"), ratio = window.devicePixelRatio || 1, width = onPaper ? PAPER.width : canvas.clientWidth, height = 20;
   canvas.width = width * ratio;
   canvas.height = height * ratio;
   const pen = canvas.getContext("2d");
@@ -207,6 +211,8 @@ function saidAbout(hidden) {
   if (about.merged) said.push(`${count(about.merged)} of ${count(about.intervals)} intervals are shorter than ${duration(about.shorter_than_ns)} and drawn together; tables count each`);
   if (about.edges > about.edges_drawn) said.push(`the first ${count(about.edges_drawn)} of ${count(about.edges)} arcs`);
   if (hidden) said.push(`zoom in to see ${count(hidden)} arcs`);
+  const below = onPaper ? data.tracks.filter((track, n) => track.there && RULER + tops.of[n] > PAPER.tallest).length : 0;
+  if (below) said.push(`${count(below)} tracks more than fit on a page`);
   return said.join(" · ");
 }
 
@@ -285,10 +291,12 @@ function placeTracks() {
 function launchChoice() {
   const mine = data.launches;
   const options = [el("option", { value: "all" }, `all ${count(mine.length)} recorded launches`)];
-  for (const launch of mine.slice(0, 2000)) {
+  for (const launch of mine.slice(0, CHOICES)) {
     const kernel = kernelOf.get(launch.kernel);
-    options.push(el("option", { value: launch.id }, `launch ${launch.id} · ${duration(launch.stop_ns - launch.start_ns)} · ${kernel ? kernel.name : "?"}`));
+    const lasted = launch.duration_ns ?? launch.stop_ns - launch.start_ns;
+    options.push(el("option", { value: launch.id }, `launch ${launch.id} · ${duration(lasted)} · ${kernel ? kernel.label : "?"}`));
   }
+  if (mine.length > CHOICES) options.push(el("option", { disabled: true }, `+ ${count(mine.length - CHOICES)} more: search launch N`));
   $("launch").replaceChildren(...options);
 }
 

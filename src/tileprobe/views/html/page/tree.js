@@ -65,9 +65,9 @@ function treeRow(row) {
   const cells = [
     el("td", {}, name),
     el("td", { class: "share" }, meter(row)),
-    el("td", { class: "num", title: interval(row) }, about + duration(row.total_ns)),
-    el("td", { class: "num self" }, row.region === null ? "" : about + duration(row.self_ns)),
-    el("td", { class: "num count", title: recorded(row) }, about + count(row.count)),
+    el("td", { class: "num", title: interval(row) }, marked(about, duration(row.total_ns))),
+    el("td", { class: "num self" }, row.region === null ? "" : marked(about, duration(row.self_ns))),
+    el("td", { class: "num count", title: recorded(row) }, marked(about, count(row.count))),
     el("td", { class: "num mean" }, duration(row.mean_ns)),
     el("td", { class: "num wide" }, duration(row.p50_ns)),
     el("td", { class: "num wide" }, duration(row.p95_ns)),

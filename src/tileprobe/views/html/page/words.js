@@ -7,7 +7,7 @@ const units = () => (data.unit === "instructions"
 
 function duration(ns) {
   if (ns === null || ns === undefined || Number.isNaN(ns)) return "";
-  if (ns === 0) return "0";
+  if (Math.abs(ns) < 0.005) return "0";
   const [size, unit] = units().find(([s]) => Math.abs(ns) >= 0.9995 * s) || units()[3];
   const value = ns / size;
   const digits = Math.abs(value) >= 99.95 ? 0 : Math.abs(value) >= 9.995 ? 1 : 2;
@@ -19,6 +19,9 @@ function percent(share) {
   const value = 100 * share;
   return value >= 9.95 ? `${value.toFixed(0)} %` : value > 0 && value < 0.05 ? "<0.1 %" : `${value.toFixed(1)} %`;
 }
+
+// A figure that is an estimate has its mark; nothing is nothing.
+const marked = (about, text) => (text === "0" || text === "" ? text : about + text);
 
 const count = (number) => (number === null || number === undefined ? "" : Math.round(number).toLocaleString("en-US"));
 
