@@ -120,10 +120,23 @@ def either_way(x, out, n, which, BLOCK: tl.constexpr):
     tl.store(out + i, total)
 
 
+@triton.jit
+def two_turns(x, y, out, k):
+    """A loop of two iterations, wherever it begins: AMD's pipelines take both out of it, one to each side."""
+    i = tl.arange(0, 32)
+    first = tl.program_id(0) * 64
+    total = tl.zeros([32, 32], tl.float32)
+    for step in range(first, (tl.program_id(0) + 1) * 64, 32):
+        left = tl.load(x + i[:, None] * k + step + i[None, :])
+        total = tl.dot(left, tl.load(y + (step + i[:, None]) * 32 + i[None, :]), total)
+    tl.store(out + i[:, None] * 32 + i[None, :], total)
+
+
 _TILES = "*fp16 *fp16 *fp16 i32 i32 i32"
 CASES = [
     Case(copied_ahead, "*fp32 *fp32 *fp32 i32", targets=("sm80",)),
     Case(two_products, "*fp16 *fp16 *fp16 *fp32 i32", targets=("gfx942",)),
+    Case(two_turns, "*fp16 *fp16 *fp32 i32", options={"num_stages": 3}, targets=("sm80", "gfx942")),
     Case(nested_loops, "*fp32 *fp32 i32 i32", {"BLOCK": 128}),
     Case(row_of_products, "*fp16 *fp16 *fp32 i32 i32", targets=("sm80", "sm90", "sm100")),
     Case(left_early, "*fp16 *fp16 *fp32 *i32 i32 i32", targets=("sm80", "sm90")),

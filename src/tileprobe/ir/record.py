@@ -298,6 +298,15 @@ class FlushOp(IRDLOperation):
     assembly_format = "$block (`at` $cursor^)? attr-dict"
 
 
+def slot_of(op: Operation) -> int | None:
+    """The slot of the record that an op writes."""
+    if isinstance(op, PushOp):
+        return op.slot.data
+    if isinstance(op, StoreOp) and isinstance(op.place.owner, SlotOp):
+        return op.place.owner.slot.data
+    return None
+
+
 def next_value(op: Operation) -> OpResult | None:
     """The cursor that an op gives on."""
     return op.moved if isinstance(op, PushOp) else None

@@ -51,6 +51,7 @@ class Probed:
     records: tuple[int, ...] = ()  # the slot of each record in the code
     sites: tuple[Site, ...] = ()
     share: float = 0.0  # of a loop's time that its records take, of the loop that suffers most (`worth.py`)
+    idle: tuple[frozenset[int], ...] = ()  # records of each loop that never runs (`idle.py`)
 
 
 def gpu_target(name: str, machine: str) -> Any:
@@ -103,6 +104,7 @@ def add_probes(plain: Any, pipeline: str) -> Probed | None:
         made.records,
         made.sites,
         made.share,
+        made.idle,
     )
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from tileprobe.errors import TileProbeError
 from tileprobe.targets.gpu.bank_conflicts import MATRICES, bank_conflicts
 from tileprobe.targets.gpu.compile import Probed, Site, bridged
+from tileprobe.targets.gpu.idle import gone_with_their_loops
 from tileprobe.targets.gpu.machine_code import Code, a_record_in_a_loop, lost_records
 from tileprobe.targets.gpu.occupancy import amd_occupancy, occupancy
 from tileprobe.targets.gpu.placed import Placed, placed
@@ -124,13 +125,13 @@ def _probed(made: Probed, before: Side) -> Side:
     code = read_code(made.kernel)
     looped = {slot.id for slot in made.layout.slots if slot.loops}
     found = side(made.kernel)
-    moved = [each for each in placed(code, made.sites) if each.moved > 0]
+    moved = [each for each in _where_they_are(code, made) if each.moved > 0]
     return found | {
         "records": len(made.records),
         "own_instructions": len(code.own),
         "added_instructions": found["instructions"] - before["instructions"],
         "instructions_a_record_in_a_loop": a_record_in_a_loop(code, looped),
-        "lost_records": lost_records(code, made.records),
+        "lost_records": lost_records(code, made.records, made.idle),
         "moved": [dict(row) for row in dict.fromkeys(_row(each) for each in moved)],
     }
 
@@ -165,11 +166,11 @@ def remarks(made: Probed) -> list[str]:
     """What the machine code of a kernel with probes says against its times, in sentences."""
     code = read_code(made.kernel)
     found = []
-    lost = lost_records(code, made.records)
+    lost = lost_records(code, made.records, made.idle)
     if lost:
         found.append(f"the compiler took out {len(lost)} of {len(made.records)} records")
     shares: dict[tuple[str, int], float] = {}  # of several ops on a line that of which most was moved
-    for at in placed(code, made.sites):
+    for at in _where_they_are(code, made):
         if at.moved > 0:
             op, line = at.site.op, at.site.line
             shares[op, line] = max(at.moved, shares.get((op, line), 0.0))
@@ -180,11 +181,17 @@ def remarks(made: Probed) -> list[str]:
     return found
 
 
+def _where_they_are(code: Code, made: Probed) -> list[Placed]:
+    """The ops that are measured, but for those of loops that never run and are not in the machine code."""
+    gone = gone_with_their_loops(made.idle, {op.slot for op in code.own if op.reads_clock})
+    return placed(code, [site for site in made.sites if site.before not in gone])
+
+
 def moved_regions(made: Probed) -> dict[int, float]:
     """By region the share of its instructions that the compiler put outside of its records. An op that is no region of
     its own only has remarks."""
     counted: dict[int, tuple[float, float]] = {}
-    for at in placed(read_code(made.kernel), made.sites):
+    for at in _where_they_are(read_code(made.kernel), made):
         for region in _regions_at(made, at.site):
             inside, expected = counted.get(region, (0.0, 0.0))
             counted[region] = inside + min(at.inside, at.expected), expected + at.expected

@@ -15,12 +15,13 @@ from xdsl.ir import Block, Operation
 from tileprobe.ir.accessors import op_name
 from tileprobe.ir.layout import Layout
 from tileprobe.ir.locations import call_chain
-from tileprobe.ir.record import OpenOp, PushOp, SlotOp, StoreOp
+from tileprobe.ir.record import OpenOp, slot_of
 from tileprobe.ir.regions import Region, regions_of
 from tileprobe.ir.registry import context
 from tileprobe.ir.writer import attribute_text
 from tileprobe.passes import pipeline as passes_of
 from tileprobe.targets.gpu.compile import Site
+from tileprobe.targets.gpu.idle import idle_loops
 from tileprobe.targets.gpu.machine_ops import EXCHANGES, OPCODES
 from tileprobe.targets.gpu.passes.record_to_ttgir import RecordToTtgirPass
 from tileprobe.targets.gpu.structure import TtgirStructure
@@ -39,6 +40,7 @@ class Instrumented:
     records: tuple[int, ...]
     sites: tuple[Site, ...]
     share: float  # of a loop's time that its records take, of the loop that suffers most
+    idle: tuple[frozenset[int], ...]  # records of each loop that never runs
 
 
 def instrument(module: ModuleOp, pipeline: str) -> Instrumented | None:
@@ -61,22 +63,15 @@ def instrument(module: ModuleOp, pipeline: str) -> Instrumented | None:
         tuple(regions_of(kernel)),
         levels,
         tuple(note.data for note in whole.unpaired or ()),
-        tuple(slot for op in module.walk() if (slot := _slot(op)) is not None),
+        tuple(slot for op in module.walk() if (slot := slot_of(op)) is not None),
         tuple(
             site for op in module.walk() for region in op.regions for b in region.blocks for site in _sites(b)
         ),
         heaviest(module),
+        idle_loops(module),
     )
     RecordToTtgirPass().apply(ctx, module)
     return made
-
-
-def _slot(op: Operation) -> int | None:
-    if isinstance(op, PushOp):
-        return op.slot.data
-    if isinstance(op, StoreOp) and isinstance(op.place.owner, SlotOp):
-        return op.place.owner.slot.data
-    return None
 
 
 def _sites(block: Block) -> list[Site]:
@@ -86,7 +81,7 @@ def _sites(block: Block) -> list[Site]:
     made: list[Site] = []
     before = -1
     for op in block.ops:
-        slot = _slot(op)
+        slot = slot_of(op)
         if slot is not None or op_name(op).startswith(("scf.", "ttg.warp_specialize")):
             made += [site for inner, first in found if (site := _site(inner, first, slot)) is not None]
             found, before = [], -1 if slot is None else slot

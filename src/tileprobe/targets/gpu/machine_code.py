@@ -11,6 +11,7 @@ from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from tileprobe.targets.gpu.idle import gone_with_their_loops
 from tileprobe.targets.gpu.lowering import (
     FLUSH_FILE,
     OTHER_FILE,
@@ -109,10 +110,14 @@ class Code:
         return [op for op in self.work if op.ours]
 
 
-def lost_records(code: Code, records: Sequence[int]) -> list[int]:
-    """The slots of records that the compiler took out: `records` has each as often as it was written."""
+def lost_records(code: Code, records: Sequence[int], idle: Sequence[frozenset[int]] = ()) -> list[int]:
+    """The slots of records that the compiler took out: `records` has each as often as it was written. What went with a
+    loop that never runs (`idle` has the records of each) is not lost."""
     there = Counter(op.slot for op in code.instructions if op.slot >= 0 and op.reads_clock)
-    return sorted(slot for slot, count in Counter(records).items() if there[slot] < count)
+    gone = gone_with_their_loops(idle, there)
+    return sorted(
+        slot for slot, count in Counter(records).items() if there[slot] < count and slot not in gone
+    )
 
 
 def record_cost(code: Code) -> dict[int, int]:
