@@ -43,11 +43,11 @@ def test_the_segment_has_room_for_the_records_of_a_while_loop_and_takes_half_a_b
     """256 iterations of two records; records beside the loop have places. A record of the segment takes two words."""
     body = Body(0, 256, (Stamp(1), Stamp(2)), counted=False)
     streams = [StreamItems((Stamp(0), body, Stamp(3)))]
-    layout = AssignSlotsPass(cursor_capacity=0)._fitting(streams, [], most)
+    layout = AssignSlotsPass(cursor_capacity=0)._fitting(streams, most)
     assert layout.streams[0].cursor_capacity == room
     shared = AssignSlotsPass(buffer="shared", shared_words=400)
     streams = [replace(streams[0], instances=2), replace(streams[0], items=(Stamp(4),))]
-    assert shared._fitting(streams, [], 300).streams[0].cursor_capacity == 300 // (2 * 2 * 3)
+    assert shared._fitting(streams, 300).streams[0].cursor_capacity == 300 // (2 * 2 * 3)
 
 
 def test_a_loop_may_have_room_for_one_iteration():

@@ -5,6 +5,7 @@ import triton.language as tl
 import triton.profiler.language as pl
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
+from triton.experimental.gluon.language.nvidia.ampere import async_copy
 from triton.experimental.gluon.language.nvidia.hopper import mbarrier
 
 import tileprobe.language as tp
@@ -113,6 +114,26 @@ def gluon_hand_offs(x, out, tiles, rows, N: gl.constexpr, LAYOUT: gl.constexpr, 
             [1],
             [64],
         )
+
+
+@gluon.jit
+def gluon_copied_until(x, out, count, LAYOUT: gl.constexpr):
+    """A copy before a `while` loop, and one in each of its iterations but the last."""
+    i = gl.arange(0, 128, layout=LAYOUT)
+    shared: gl.constexpr = gl.SwizzledSharedLayout(vec=1, per_phase=1, max_phase=1, order=[0])
+    buffers = gl.allocate_shared_memory(gl.float32, [2, 128], shared)
+    async_copy.async_load(buffers.index(0), x + i)
+    async_copy.commit_group()
+    total = gl.full([128], 0.0, gl.float32, LAYOUT)
+    step = 0
+    while step < count:
+        if step + 1 < count:
+            async_copy.async_load(buffers.index((step + 1) % 2), x + (step + 1) * 128 + i)
+        async_copy.commit_group()
+        async_copy.wait_group(1)
+        total += buffers.index(step % 2).load(LAYOUT)
+        step += 1
+    gl.store(out + i, total)
 
 
 def blocked(warps):

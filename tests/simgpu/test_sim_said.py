@@ -3,7 +3,15 @@ simulated one."""
 
 import numpy as np
 import pytest
-from kernels_said import blocked, gluon_hand_off, gluon_hand_offs, gluon_scan, proton_scoped, talking
+from kernels_said import (
+    blocked,
+    gluon_copied_until,
+    gluon_hand_off,
+    gluon_hand_offs,
+    gluon_scan,
+    proton_scoped,
+    talking,
+)
 
 import tileprobe
 from tileprobe.session.session import Session
@@ -152,3 +160,20 @@ def test_partitions_that_are_started_in_a_loop(granularity, iterations, kept, tm
         assert set(found) == {(program, *place) for program in (0, 1) for place in wanted}
         assert len(found) % (2 * len(wanted)) == 0
         assert len(found) >= 2 * len(wanted) * instances
+
+
+@pytest.mark.parametrize("strategy", ["exact", "circular"])
+def test_a_copy_before_a_while_loop_is_joined_with_no_wait_inside(strategy):
+    """It has a place and they have tags, which is said; copies of the loop's own are joined."""
+    x = np.arange(5 * 128, dtype=np.float32).reshape(5, 128)
+    with tileprobe.use("sim:a100"):
+        held = [tileprobe.array(each) for each in (x, np.zeros(128, np.float32))]
+    trace = session(
+        "sim:a100",
+        lambda: gluon_copied_until[(1,)](*held, 5, LAYOUT=blocked(4), num_warps=4),
+        records={"strategy": strategy},
+    )
+    assert np.array_equal(held[1].numpy(), x.sum(0))
+    (copy,) = [region.name for region in trace.regions if region.kind == "async"]
+    assert sorted(rows_of(trace, copy, "async")["kind"]) == ["async"] * 4 + ["wait"] * 5
+    assert any(f'"{copy}": what is issued or awaited in a `while`' in note for note in trace.meta["notes"])

@@ -72,12 +72,21 @@ class AssignSlotsPass(ModulePass):
         walker.strand(how.streams(kernel)[0])
         _drop_unreachable(kernel)
         spans, notes = walker.all_spans(kernel)
-        layout = self._layout(walker.streams, spans)
+        layout = self._layout(walker.streams)
+        meeting = [span for span in spans if span.kind != "async" or _meets(span, layout)]
+        names = _names(kernel)
+        notes += [
+            f"{names.get(span.region, span.region)}: what is issued or awaited in a `while` loop, or in a branch with "
+            "strategy=circular, is joined with nothing outside of it; such waits stand for themselves"
+            for span in spans
+            if span not in meeting
+        ]
+        layout = replace(layout, spans=tuple(meeting))
         kernel.attributes[LAYOUT] = StringAttr(json.dumps(layout.to_json(), separators=(",", ":")))
         if notes:
-            kernel.attributes[UNPAIRED] = ArrayAttr([StringAttr(note) for note in notes])
+            kernel.attributes[UNPAIRED] = ArrayAttr([StringAttr(note) for note in dict.fromkeys(notes)])
 
-    def _layout(self, streams: list[StreamItems], spans: list[Span]) -> Layout:
+    def _layout(self, streams: list[StreamItems]) -> Layout:
         shared, flushed = self.buffer == "shared", self.strategy == "flush"
         if (shared or self.strategy == "circular") and any(
             isinstance(item, Body) and item.again for part in streams for item in part.items
@@ -90,10 +99,10 @@ class AssignSlotsPass(ModulePass):
                 f"records with strategy flush collect in shared memory: they take buffer=shared, not {self.buffer}"
             )
         most = min(self.max_words, self.shared_words) if shared and not flushed else self.max_words
-        layout = self._fitting(streams, spans, most)
+        layout = self._fitting(streams, most)
         return with_windows(layout, self.shared_words) if flushed else layout
 
-    def _fitting(self, streams: list[StreamItems], spans: list[Span], most_words: int) -> Layout:
+    def _fitting(self, streams: list[StreamItems], most_words: int) -> Layout:
         pushed = self.cursor_capacity or max(
             _pushed(part.items, part.all_cursor, self.capacity if part.all_cursor else 1) for part in streams
         )
@@ -106,7 +115,6 @@ class AssignSlotsPass(ModulePass):
                 )  # laying out hundreds of millions of words would take a while
             layout = allocate(
                 streams,
-                spans=spans,
                 clock_bits=self.clock_bits,
                 cursor_capacity=min(pushed, most_words // (2 * CURSOR_WORDS * parts)),
                 granularity=self.granularity,
@@ -372,7 +380,7 @@ class _Walker:
             for kind, start, stop in self.spans
         ]
         notes: list[str] = []
-        names = {op.region.data: f'"{op.label.data}"' for op in kernel.walk() if isinstance(op, RegionOp)}
+        names = _names(kernel)
         for region in sorted({*self.issues, *self.waits}):
             name = names.get(region, f"region {region}")
             issues = [self._end(record) for record in self.issues.get(region, [])]
@@ -381,6 +389,17 @@ class _Walker:
             found += spans
             notes += lonely
         return list(dict.fromkeys(found)), notes
+
+
+def _names(kernel: Operation) -> dict[int, str]:
+    """What regions are called, in quotes."""
+    return {op.region.data: f'"{op.label.data}"' for op in kernel.walk() if isinstance(op, RegionOp)}
+
+
+def _meets(span: Span, layout: Layout) -> bool:
+    """Whether the ends of an asynchronous operation can be joined: both in places, or both in one cursor's segment."""
+    issue, stop = layout.slots[span.start], layout.slots[span.stop]
+    return issue.cursor == stop.cursor and (not issue.cursor or issue.stream == stop.stream)
 
 
 def _drop_unreachable(kernel: Operation) -> None:

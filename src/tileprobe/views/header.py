@@ -200,7 +200,9 @@ def notes(trace: Trace, kernel: Kernel, disturbed: Interrupted) -> list[str]:
             said.append(f"programs account for {share}{rest}")
     names = trace.stream_names(kernel.id)
     if len(names) > 1:
-        shown = ", ".join(names[:STREAMS]) + (", ..." if len(names) > STREAMS else "")
+        shown = ", ".join(name or "default" for name in names[:STREAMS]) + (
+            ", ..." if len(names) > STREAMS else ""
+        )
         said.append(f"{len(names)} streams a program: {shown}")
     error = trace.clock_error_ns
     if error is not None:

@@ -174,3 +174,18 @@ func.func @k(%c: i1) {
   probe.done 0
   func.return
 }
+// -----
+// PASSES: select{kinds=none loops=false iterations=false kernel=false},instrument,assign-slots{strategy=circular}
+// What a branch of a loop records has tags under `circular`, and its wait has a place: they are not joined, and it is said once.
+// CHECK: \22spans\22:[{\22region\22:0,\22start\22:1,\22stop\22:2,\22kind\22:\22wait\22}]
+// CHECK-SAME: record.unpaired = ["\22A @ 2\22: what is issued or awaited in a `while` loop, or in a branch with strategy=circular, is joined with nothing outside of it; such waits stand for themselves"]
+func.func @k(%n: i32, %one: i32, %c: i1) {
+  scf.for %i = %one to %n step %one : i32 {
+    scf.if %c {
+      "my.copy"() {issues = "A", lines = "a.py:2"} : () -> ()
+      scf.yield
+    }
+    "my.wait"() {waits = "A"} : () -> ()
+  }
+  func.return
+}
