@@ -58,9 +58,8 @@ class Reference:
                     "end": 0.0,
                 }
                 self.requests.append(row)
-                for q, parts in pages.items():
+                for q, (plane, parts) in pages.items():
                     core = self.cores[q]
-                    plane = len(core.order) % const["planes"]
                     core.order.append(plane)
                     core.planes[plane].pages.append(Page(g, number, parts))
             for key, use in stream:

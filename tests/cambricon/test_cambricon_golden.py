@@ -29,11 +29,11 @@ RUNS = {
     ),
 }
 DIGESTS = {
-    "s, split": "ac0d0523b4dbe04b",
-    "s, flash only": "e4f105f190e0a4ee",
-    "m, npu only": "7c4e3ec37243294e",
-    "m, no slices": "ec898ec690d08892",
-    "s, best tiles": "c3f2f27b12a4c085",
+    "s, split": "526366f513c7962e",
+    "s, flash only": "463bb6d187bd1f36",
+    "m, npu only": "e461b680394aaa74",
+    "m, no slices": "019d2acda34fda84",
+    "s, best tiles": "e86b91bfb90cd2aa",
 }
 
 

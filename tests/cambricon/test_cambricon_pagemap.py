@@ -26,11 +26,11 @@ def machines(draw):
 def placed(draw):
     mode = draw(st.sampled_from([SPLIT, FLASH_ONLY, NPU_ONLY]))
     geometry = geometry_of(draw(machines()), mode)
-    maps = []
+    maps, striped = [], draw(st.booleans())
     for _ in range(draw(st.integers(1, 3))):
         rows, cols = draw(st.integers(1, 50)), draw(st.integers(1, 50))
         block_rows, block_cols = draw(st.integers(1, 9)), draw(st.integers(1, 9))
-        chunks = -(-rows // block_rows)
+        chunks, first = -(-rows // block_rows), draw(st.sampled_from([0, 3]))
         flash = {FLASH_ONLY: chunks, NPU_ONLY: 0}.get(mode)
         maps.append(
             PageMap(
@@ -40,6 +40,8 @@ def placed(draw):
                 block_rows,
                 block_cols,
                 draw(st.integers(0, chunks)) if flash is None else flash,
+                striped=striped,
+                first_block=first,
             )
         )
     return stack(maps)
@@ -51,6 +53,7 @@ def test_both_directions_agree_and_pages_never_collide(maps):
     pages = set()
     for m in maps:
         row, col = np.mgrid[0 : m.rows, 0 : m.cols]
+        col += m.first_block * m.block_cols
         where = m.locate(row, col)
         block = m.blocks(*where[:5])
         assert np.all((block.row <= row) & (row < block.row + block.rows))
@@ -59,7 +62,9 @@ def test_both_directions_agree_and_pages_never_collide(maps):
         table, blocks = m.table()
         assert (blocks.rows * blocks.cols).sum() == m.rows * m.cols
         assert np.array_equal(blocks.in_flash, table.plane < m.geometry.compute_planes)
-        assert table.page.max() < max(m.compute_base + m.compute_pages, m.stream_base + m.stream_pages)
+        turns = m.stream_first // m.lanes + m.stream_rounds
+        last = -(-turns // max(m.geometry.stream_planes, 1))
+        assert table.page.max() < max(m.compute_base + m.compute_pages, last)
         here = set(zip(*(x.tolist() for x in table[:5])))
         assert len(here) == m.pages
         assert not here & pages
@@ -68,7 +73,7 @@ def test_both_directions_agree_and_pages_never_collide(maps):
 
 def test_pages_of_nothing_hold_nothing():
     geometry = geometry_of(load_machine("cambricon:s"))
-    m = PageMap(geometry, 64, 64, 8, 8, 4, compute_base=5, stream_base=5)
+    m = PageMap(geometry, 64, 64, 8, 8, 4, compute_base=5, stream_first=5 * 32)
     assert m.blocks(0, 0, 0, 0, 0).rows == 0  # before the matrix
     assert m.blocks(0, 0, 0, 0, 99).rows == 0  # behind it
 
@@ -78,6 +83,17 @@ def test_columns_over_channels_and_rows_over_cores():
     assert m.locate(0, np.arange(0, 64, 8)).channel.tolist() == list(range(8))
     where = m.locate(np.arange(0, 64, 8), 0)
     assert (where.chip * 2 + where.die).tolist() == [0, 1, 2, 3, 0, 1, 2, 3]
+
+
+def test_the_share_of_the_npu_goes_over_all_channels():
+    """Three block columns on eight channels: flash uses three, the stream all of them, as even as can be."""
+    geometry = geometry_of(load_machine("cambricon:s"))
+    m = PageMap(geometry, 64, 24, 8, 8, 2)
+    table, blocks = m.table()
+    assert set(table.channel[blocks.in_flash].tolist()) == {0, 1, 2}
+    assert np.bincount(table.channel[~blocks.in_flash]).tolist() == [3, 3, 2, 2, 2, 2, 2, 2]
+    pinned, _ = PageMap(geometry, 64, 24, 8, 8, 2, striped=False).table()
+    assert set(pinned.channel.tolist()) == {0, 1, 2}
 
 
 def test_impossible_maps():

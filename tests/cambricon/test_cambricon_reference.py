@@ -3,22 +3,22 @@
 All constants are multiples of 1/64 us, so that floating point is exact and ties are ties in both.
 """
 
-import numpy as np
 import pytest
 from cambricon_reference import Reference
+from cambricon_tiny import program_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tileprobe.targets.cambricon.engine import program as p
 from tileprobe.targets.cambricon.engine import state as s
 from tileprobe.targets.cambricon.engine.launch import launch
 from tileprobe.targets.cambricon.machine import load_machine
 from tileprobe.targets.cambricon.pagemap import FLASH_ONLY, NPU_ONLY, SPLIT, PageMap, geometry_of
+from tileprobe.targets.cambricon.tiling import Buffers
 
 BYTE_US = 0.125
 EXACT = {
     "channels": 1, "chips_per_channel": 1, "page_bytes": 64, "channel_gb_per_s": 0.008, "link_gb_per_s": 1.0,
-    "command_us": 0.25, "slice_command_us": 0.125, "link_latency_us": 0.0,
+    "command_us": 0.25, "slice_command_us": 0.125, "link_latency_us": 0.0, "spare_travels": True,
 }  # fmt: skip
 
 
@@ -65,47 +65,51 @@ def grouped(matrices):
     return groups
 
 
+def placed(machine, mode, matrices):
+    """The page map of each matrix, as if compiled: pages one behind the other."""
+    g = geometry_of(machine, mode)
+    maps, base, turn = [], 0, 0
+    for m in matrices:
+        one = PageMap(
+            g, m["rows"], m["cols"], 8, 8, m["flash"], first_core=m["first"] % g.cores, compute_base=base,
+            stream_first=turn,
+        )  # fmt: skip
+        maps.append(one)
+        base, turn = base + one.compute_pages, turn + one.stream_count
+    return maps
+
+
 def with_engine(machine, mode, matrices, use, sliced):
-    geometry = geometry_of(machine, mode)
-    rows = np.zeros((len(matrices), p.N_MATRIX_COLUMNS), np.int64)
-    for row, m in zip(rows, matrices):
-        row[p.ROWS], row[p.COLS], row[p.BLOCK_ROWS], row[p.BLOCK_COLS] = m["rows"], m["cols"], 8, 8
-        row[p.FLASH_CHUNKS], row[p.FIRST_CORE], row[p.FIRST_DIE] = m["flash"], m["first"] % geometry.cores, 0
-        row[p.INPUT_BYTES], row[p.SUM_BYTES], row[p.PART_ROWS] = 8, 3, m["part"]
-        row[p.INPUT_SLOTS], row[p.KEEP_INPUT], row[p.VALUES_PER_PAGE] = m["slots"], m["keep"], 64
-    groups = grouped(matrices)
-    operators = np.full((len(groups), p.N_OPERATOR_COLUMNS), -1, np.int64)
-    ends = np.cumsum([len(g) for g in groups])
-    operators[:, p.KIND], operators[:, p.END_MATRIX] = p.WEIGHTS, ends
-    operators[:, p.FIRST_MATRIX] = ends - [len(g) for g in groups]
-    operators[:, p.DEP_0] = np.arange(len(groups)) - 1
-    names = [str(n) for n in range(len(groups))]
-    costs = np.zeros((len(groups), p.N_COST_COLUMNS))
-    uses = np.full(len(matrices), use)
-    program = p.Program(names, names, operators, costs, rows, names, uses, sliced)
-    return launch(program, machine, geometry)
+    maps = placed(machine, mode, matrices)
+    buffers = [Buffers(m["slots"], m["part"], m["keep"]) for m in matrices]
+    program = program_of(maps, buffers, machine, [len(g) for g in grouped(matrices)], use, sliced)
+    return launch(program, machine, maps[0].geometry)
 
 
 def with_reference(machine, mode, matrices, use, sliced):
     g = geometry_of(machine, mode)
-    groups = []
+    groups, maps = [], iter(placed(machine, mode, matrices))
     for group in grouped(matrices):
         requests, stream = [], []
-        for m in group:
-            place = PageMap(g, m["rows"], m["cols"], 8, 8, m["flash"], first_core=m["first"] % g.cores)
+        for m, place in zip(group, maps):
             for j in range(place.col_requests):
                 cols = min(8, m["cols"] - 8 * j)
                 for i in range(place.row_requests):
                     pages = {}
                     for r in range(i * g.cores, min((i + 1) * g.cores, m["flash"])):
                         height = min(8, m["rows"] - 8 * r)
-                        parts = [min(m["part"], height - k) for k in range(0, height, m["part"])]
+                        # one part a transfer, all but the last of one size
+                        size = -(-8 // -(-8 // m["part"]))
+                        parts = [min(size, height - k) for k in range(0, height, size)]
                         time = machine.core.page_us * cols / 64
-                        pages[(r + m["first"] % g.cores) % g.cores] = [(time * n, 3 * n) for n in parts]
+                        plane = int(place.locate(8 * r, 8 * j).plane) % max(g.planes_per_core, 1)
+                        core = (r + m["first"] % g.cores) % g.cores
+                        pages[core] = plane, [(time * n, 3 * n) for n in parts]
                     requests.append((0 if m["keep"] and i else cols, m["slots"], pages))
-                for n in range(place.stream_chunks):
-                    local = j * place.stream_rounds + n // g.dies_per_channel
-                    stream.append(((n % g.dies_per_channel, local % g.stream_planes), use))
+            for r in range(m["flash"], place.row_chunks):
+                for j in range(place.col_blocks):
+                    at = place.locate(8 * r, 8 * j)
+                    stream.append(((int(at.chip * g.dies + at.die), int(at.plane) - g.compute_planes), use))
         groups.append((requests, stream))
     const = {
         "planes": max(g.planes_per_core, 1), "read": machine.flash.read_us,

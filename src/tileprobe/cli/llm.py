@@ -4,6 +4,7 @@ examples:
   tileprobe llm --model opt-6.7b --device cambricon:l
   tileprobe llm --model path/to/config.json --device my-device.toml --context 4000 --json result.json
   tileprobe llm --model llama2-70b --mha --device cambricon:s --no-slicing
+  tileprobe llm --model opt-6.7b --ir > step.mlir && tileprobe llm --from-ir step.mlir
   tileprobe llm sweep --model opt-6.7b --device cambricon:s --vary chips_per_channel=1,2,4,8 --out chips
 """
 
@@ -91,6 +92,10 @@ def _add_output_arguments(parser: argparse.ArgumentParser) -> None:
         "--ir", nargs="?", const="mapped", choices=("built", "mapped"),
         help="print the IR instead of running it: as built, for `tileprobe opt`, or mapped (default)",
     )  # fmt: skip
+    out.add_argument(
+        "--from-ir", metavar="FILE",
+        help="run the mapped IR of a file (- for standard input) as --ir prints it, edited or not",
+    )  # fmt: skip
     out.add_argument("--what-if", action="store_true", help="also simulate machines that differ in one thing")
     out.add_argument("--baselines", action="store_true", help="also offloading to a host, and the NPU alone")
 
@@ -133,6 +138,8 @@ def _run_one(args: argparse.Namespace) -> int:
     from tileprobe.errors import TileProbeError
     from tileprobe.targets.cambricon.command import settings_of
 
+    if args.from_ir:
+        return _run_ir(args)
     if args.model is None:
         raise TileProbeError(
             "say which model: --model opt-6.7b, another built-in name, or the path of a config.json"
@@ -157,6 +164,22 @@ def _run_one(args: argparse.Namespace) -> int:
         _write_json(args.json, result.to_json())
     if args.json != "-":
         _print(args, model, machine, options, result)
+    return 0
+
+
+def _run_ir(args: argparse.Namespace) -> int:
+    """A mapped step from a file: its commands as they stand there, and the machine that it names."""
+    from tileprobe.cli.opt import read_module
+    from tileprobe.targets.cambricon.dialect import find_machine
+    from tileprobe.targets.cambricon.report import print_report
+    from tileprobe.targets.cambricon.simulate import simulate_module
+
+    module = read_module(args.from_ir)
+    result = simulate_module(module)
+    if args.json:
+        _write_json(args.json, result.to_json())
+    if args.json != "-":
+        print_report(result, find_machine(module))
     return 0
 
 

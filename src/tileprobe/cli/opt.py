@@ -48,9 +48,7 @@ def run(args: argparse.Namespace) -> int:
     with _explained(f"cannot read the passes {args.passes!r}"):
         steps = _steps(args)
     ctx = context()
-    with _explained(f"{args.file}: cannot be read as IR"):
-        module = _module(ctx, _source(args.file), args.file)
-        module.verify()
+    module = read_module(args.file, ctx)
     for step in steps:
         if args.between:
             print(f"// before {step.name}\n{_text(module, args.generic)}")
@@ -70,6 +68,16 @@ def run(args: argparse.Namespace) -> int:
             f"the terminal cannot show {result[error.start]!r}; write to a file with -o"
         ) from error
     return 0
+
+
+def read_module(file: str, ctx: Any = None) -> Any:
+    """The module of a file of IR (- for the standard input), verified."""
+    from tileprobe.ir.registry import context
+
+    with _explained(f"{file}: cannot be read as IR"):
+        module = _module(ctx or context(), _source(file), file)
+        module.verify()
+    return module
 
 
 @contextlib.contextmanager

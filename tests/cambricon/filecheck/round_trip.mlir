@@ -11,8 +11,8 @@ cam.step @tiny decode tokens 1 context 10 weights "w8a8" mode "split" {
     %n = cam.special "layernorm"(%h) passes 3 reads 256 : (!cam.vector<64>) -> !cam.vector<64>
     // CHECK: cam.gemv "q"(%{{.*}}) 64 x 64 bias
     %q = cam.gemv "q"(%n) 64 x 64 bias
-    // CHECK: cam.gemv "k"(%{{.*}}) 64 x 64 tile <rows 256, cols 2048> split <flash 1, all 1> buffers <inputs 1, rows 64, keep 0>
-    %k = cam.gemv "k"(%n) 64 x 64 tile <rows 256, cols 2048> split <flash 1, all 1> buffers <inputs 1, rows 64, keep 0>
+    // CHECK: cam.gemv "k"(%{{.*}}) 64 x 64 tile <rows 256, cols 2048> split <flash 1, edge 1, all 1> buffers <inputs 1, rows 64, keep 0>
+    %k = cam.gemv "k"(%n) 64 x 64 tile <rows 256, cols 2048> split <flash 1, edge 1, all 1> buffers <inputs 1, rows 64, keep 0>
     %v = cam.gemv "v"(%n) 64 x 64
     // CHECK: cam.attention(%{{.*}}) heads 4 kv 4 dim 16
     %a = cam.attention(%q, %k, %v) heads 4 kv 4 dim 16 : (!cam.vector<64>, !cam.vector<64>, !cam.vector<64>) -> !cam.vector<64>
@@ -32,18 +32,18 @@ cam.step @tiny decode tokens 1 context 10 weights "w8a8" mode "split" {
 }
 // -----
 // PASSES:
-// ERROR: tiled, split, buffered and placed in this order
+// ERROR: tiled, split and buffered in this order
 cam.step @tiny decode tokens 1 context 10 weights "w8a8" mode "split" {
 ^bb0(%x : !cam.vector<64>):
-  %q = cam.gemv "q"(%x) 64 x 64 split <flash 1, all 1>
+  %q = cam.gemv "q"(%x) 64 x 64 split <flash 1, edge 1, all 1>
   cam.return
 }
 // -----
 // PASSES:
-// ERROR: 5 of 4 block rows in flash is no split
+// ERROR: 5 and 5 of 4 block rows in flash is no split
 cam.step @tiny decode tokens 1 context 10 weights "w8a8" mode "split" {
 ^bb0(%x : !cam.vector<64>):
-  %q = cam.gemv "q"(%x) 64 x 64 tile <rows 8, cols 8> split <flash 5, all 4>
+  %q = cam.gemv "q"(%x) 64 x 64 tile <rows 8, cols 8> split <flash 5, edge 5, all 4>
   cam.return
 }
 // -----

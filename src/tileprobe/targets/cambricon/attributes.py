@@ -1,8 +1,8 @@
 """Types and attributes of the `cam` dialect: a vector of activations, and what each pass decides about a
 matrix.
 
-`#cam.tile<256 x 2048>` is the shape of a request, `#cam.split<48 of 64>` the block rows computed in flash,
-`#cam.buffers<...>` how a core's buffer is cut, `#cam.place<...>` where the pages begin.
+`#cam.tile` is the shape of a request, `#cam.split` the block rows computed in flash, `#cam.buffers` how a core's
+buffer is cut. Where the pages lie stands in the commands.
 """
 
 from __future__ import annotations
@@ -96,16 +96,20 @@ class TileAttr(_Numbers):
 
 @irdl_attr_definition
 class SplitAttr(_Numbers):
-    """Block rows computed in flash, of all: the rest streams to the NPU. `#cam.split<flash 48, all 64>`."""
+    """Block rows computed in flash, of all: the rest streams to the NPU. `edge` are those of the last columns, which do
+    not fill a request on all channels. `#cam.split<flash 48, edge 0, all 64>`.
+    """
 
     name = "cam.split"
     flash: IntAttr
+    edge: IntAttr
     all: IntAttr
-    WORDS: ClassVar[tuple[str, ...]] = ("flash", "all")
+    WORDS: ClassVar[tuple[str, ...]] = ("flash", "edge", "all")
 
     def verify(self) -> None:
-        if not 0 <= self.flash.data <= self.all.data:
-            raise VerifyException(f"{self.flash.data} of {self.all.data} block rows in flash is no split")
+        flash, edge, whole = self.numbers
+        if not 0 <= min(flash, edge) <= max(flash, edge) <= whole:
+            raise VerifyException(f"{flash} and {edge} of {whole} block rows in flash is no split")
 
 
 @irdl_attr_definition
@@ -124,19 +128,3 @@ class BuffersAttr(_Numbers):
     def verify(self) -> None:
         if self.inputs.data < 1 or self.rows.data < 1 or self.keep.data not in (0, 1):
             raise VerifyException(f"buffers need an input slot, a row, and keep 0 or 1, found {self.numbers}")
-
-
-@irdl_attr_definition
-class PlaceAttr(_Numbers):
-    """Where a matrix begins: first core and die in the rotation, first page on planes that compute and
-    that stream, and how far apart the pages of successive layers are.
-    """
-
-    name = "cam.place"
-    core: IntAttr
-    die: IntAttr
-    compute: IntAttr
-    compute_stride: IntAttr
-    stream: IntAttr
-    stream_stride: IntAttr
-    WORDS: ClassVar[tuple[str, ...]] = ("core", "die", "compute", "compute_stride", "stream", "stream_stride")

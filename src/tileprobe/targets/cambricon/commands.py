@@ -3,12 +3,11 @@
     cam.loop %j = 2 {
       cam.loop %i = 12 {
         cam.broadcast bytes 256
-        cam.read_compute (%j, %i) page affine_map<(j, i)[channel, core] -> (...)> sums 64 x 3 parts 1
+        cam.read_compute (%j, %i) page affine_map<...> block affine_map<...> first 0 end 48 rows 64 cols 256 ...
       }
     }
 
-A map gives (channel, chip, die, plane, page) for every channel and core; pages past the matrix's edge are
-not commanded.
+The engine runs what stands here and knows no other layout (`expand.py`).
 """
 
 from __future__ import annotations
@@ -85,31 +84,43 @@ class BroadcastOp(IRDLOperation):
 
 
 class _PageOp(IRDLOperation):
-    """A command that reads one page on every channel and core (or die): where is an affine map of the
-    loops.
+    """A command that reads one page on every channel and core (or die). Two affine maps of the loops say which: `page`
+    the place of it, `block` the block of the matrix that lies there. Blocks outside of the matrix, or of the block
+    rows `first` to `end`, are not commanded.
     """
 
     WORDS: ClassVar[tuple[str, ...]] = ()
     indices = var_operand_def(IndexType)
     page = prop_def(AffineMapAttr)
+    block = prop_def(AffineMapAttr)
 
     @classmethod
-    def make(cls, indices: Sequence[SSAValue], page: AffineMap, *numbers: int):
+    def make(cls, indices: Sequence[SSAValue], page: AffineMap, block: AffineMap, *numbers: int):
         properties: dict[str, Attribute] = {word: IntAttr(n) for word, n in zip(cls.WORDS, numbers)}
-        return cls(operands=[indices], properties={"page": AffineMapAttr(page), **properties})
+        maps = {"page": AffineMapAttr(page), "block": AffineMapAttr(block)}
+        return cls(operands=[indices], properties={**maps, **properties})
 
     def verify_(self) -> None:
-        shape = self.page.data
-        if shape.num_dims != len(self.indices) or shape.num_symbols != 2 or len(shape.results) != 5:
+        page, block, loops = self.page.data, self.block.data, len(self.indices)
+        if (page.num_dims, page.num_symbols, len(page.results)) != (loops, 3, 5):
             raise VerifyException(
-                "a page map takes the loops' indices and [channel, core] to (channel, chip, die, plane, page)"
+                f"a page map takes {loops} loops and [channel, unit, layer] to (channel, chip, die, plane, page)"
             )
+        if (block.num_dims, block.num_symbols, len(block.results)) != (loops, 2, 2):
+            raise VerifyException(
+                f"a block map takes {loops} loops and [channel, unit] to (block row, block column)"
+            )
+        for word in self.WORDS:
+            if self.properties[word].data < (0 if word in ("first", "end") else 1):  # pyright: ignore
+                raise VerifyException(f"{self.name}: {word} is {self.properties[word].data}")  # pyright: ignore
 
     def print(self, printer: Printer) -> None:
         printer.print_string(" (")
         printer.print_list(self.indices, printer.print_ssa_value)
-        printer.print_string(") ")
+        printer.print_string(") page ")
         printer.print_attribute(self.page)
+        printer.print_string(" block ")
+        printer.print_attribute(self.block)
         for word in self.WORDS:
             printer.print_string(f" {word} {self.properties[word].data}")  # pyright: ignore
 
@@ -117,37 +128,48 @@ class _PageOp(IRDLOperation):
     def parse(cls, parser: Parser):
         operands = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_unresolved_operand)
         indices = [parser.resolve_operand(operand, IndexType()) for operand in operands]
-        page = parser.parse_attribute()
-        if not isinstance(page, AffineMapAttr):
-            parser.raise_error(f"expected an affine_map, found {page}")
+        maps = []
+        for word in ("page", "block"):
+            parser.parse_keyword(word)
+            found = parser.parse_attribute()
+            if not isinstance(found, AffineMapAttr):
+                parser.raise_error(f"expected an affine_map, found {found}")
+            maps.append(found.data)
         numbers = []
         for word in cls.WORDS:
             parser.parse_keyword(word)
             numbers.append(parser.parse_integer())
-        return cls.make(indices, page.data, *numbers)
+        return cls.make(indices, *maps, *numbers)
 
 
 @irdl_op_definition
 class ReadComputeOp(_PageOp):
-    """Read a page, multiply it where it lies, return `rows` partial sums of `width` bytes in `parts`
-    transfers.
+    """Read a page of `rows` x `cols` weights, multiply it where it lies, return partial sums of `width` bytes in
+    `parts` transfers. One execution is one request: a page on each channel and core.
     """
 
     name = "cam.read_compute"
+    first = prop_def(IntAttr)
+    end = prop_def(IntAttr)
     rows = prop_def(IntAttr)
+    cols = prop_def(IntAttr)
     width = prop_def(IntAttr)
     parts = prop_def(IntAttr)
-    WORDS: ClassVar[tuple[str, ...]] = ("rows", "width", "parts")
+    WORDS: ClassVar[tuple[str, ...]] = ("first", "end", "rows", "cols", "width", "parts")
 
 
 @irdl_op_definition
 class PageReadOp(_PageOp):
-    """Read a page and send it to the NPU, in `slices` (1: whole) of at most `bytes`."""
+    """Read a page of `rows` x `cols` weights and send its `bytes` to the NPU, in slices of `slice` bytes."""
 
     name = "cam.page_read"
-    slices = prop_def(IntAttr)
+    first = prop_def(IntAttr)
+    end = prop_def(IntAttr)
+    rows = prop_def(IntAttr)
+    cols = prop_def(IntAttr)
     bytes = prop_def(IntAttr)
-    WORDS: ClassVar[tuple[str, ...]] = ("slices", "bytes")
+    slice = prop_def(IntAttr)
+    WORDS: ClassVar[tuple[str, ...]] = ("first", "end", "rows", "cols", "bytes", "slice")
 
 
 COMMANDS = (LoopOp, BroadcastOp, ReadComputeOp, PageReadOp)

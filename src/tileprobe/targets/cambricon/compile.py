@@ -37,6 +37,10 @@ class Options:
     slicing: bool = True
     lm_head: bool = False
     prefill: bool = False
+    # readings of the paper's text about the split, to be compared with what would be else
+    striped: bool = True  # the NPU's share over all channels, not over those of its columns
+    counted: bool = True  # the balance of real requests and pages, not the formula rounded up
+    edges: bool = False  # the NPU's share first from columns that do not fill a request
 
 
 def stages(options: Options) -> list:
@@ -45,9 +49,13 @@ def stages(options: Options) -> list:
     buffers = CamDoubleBufferPass(inputs=MOST_INPUT_SLOTS, keep=True) if best else CamDoubleBufferPass()
     passes = [
         CamTilePass(rule=options.tiling, tile=options.tile),
-        CamSplitPass(rule=options.tiling),
+        CamSplitPass(
+            rule="best" if best else "paper" if options.counted else "alpha",
+            edges=options.edges,
+            striped=options.striped,
+        ),
         buffers,
-        CamMapPagesPass(),
+        CamMapPagesPass(striped=options.striped),
     ]
     return [*passes, CamSlicePass()] if options.slicing else passes
 

@@ -13,7 +13,7 @@
       cam.return
     }
 
-Passes add `tile`, `split`, `buffers` and `place` to a gemv and finally a body of command loops
+Passes add `tile`, `split` and `buffers` to a gemv and finally a body of command loops
 (`commands.py`).
 """
 
@@ -52,7 +52,7 @@ from xdsl.printer import Printer
 from xdsl.traits import HasParent, IsTerminator, NoTerminator
 from xdsl.utils.exceptions import VerifyException
 
-from tileprobe.targets.cambricon.attributes import BuffersAttr, PlaceAttr, SplitAttr, TileAttr, VectorType
+from tileprobe.targets.cambricon.attributes import BuffersAttr, SplitAttr, TileAttr, VectorType
 from tileprobe.targets.cambricon.commands import COMMANDS
 from tileprobe.targets.cambricon.machine import Machine, load_machine
 from tileprobe.targets.cambricon.pagemap import FLASH_ONLY, NPU_ONLY, SPLIT
@@ -335,7 +335,6 @@ class GemvOp(IRDLOperation):
     tile = opt_prop_def(TileAttr)
     split = opt_prop_def(SplitAttr)
     buffers = opt_prop_def(BuffersAttr)
-    place = opt_prop_def(PlaceAttr)
     vector = operand_def(VectorType)
     out = result_def(VectorType)
     body = opt_region_def()
@@ -361,11 +360,9 @@ class GemvOp(IRDLOperation):
                 f"{_length(self.vector)} "
                 f"to one of {_length(self.out)}"
             )
-        stages = [self.tile, self.split, self.buffers, self.place]
+        stages = [self.tile, self.split, self.buffers]
         if any(b is not None for a, b in pairwise(stages) if a is None):
-            raise VerifyException(
-                f"{self.label.data}: a gemv is tiled, split, buffered and placed in this order"
-            )
+            raise VerifyException(f"{self.label.data}: a gemv is tiled, split and buffered in this order")
 
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")
@@ -374,7 +371,7 @@ class GemvOp(IRDLOperation):
         printer.print_ssa_value(self.vector)
         printer.print_string(f") {self.rows.data} x {self.cols.data}")
         printer.print_string(" bias" if self.bias is not None else "")
-        for stage in (self.tile, self.split, self.buffers, self.place):
+        for stage in (self.tile, self.split, self.buffers):
             if stage is not None:
                 printer.print_string(f" {stage.name.removeprefix('cam.')} ")
                 stage.print_parameters(printer)
@@ -394,7 +391,7 @@ class GemvOp(IRDLOperation):
         cols = parser.parse_integer()
         bias = parser.parse_optional_keyword("bias") is not None
         op = GemvOp.of(label, parser.resolve_operand(operand, VectorType.of(cols)), rows, cols, bias)
-        for stage in (TileAttr, SplitAttr, BuffersAttr, PlaceAttr):
+        for stage in (TileAttr, SplitAttr, BuffersAttr):
             word = stage.name.removeprefix("cam.")
             if parser.parse_optional_keyword(word):
                 op.properties[word] = stage.read(parser)
@@ -457,5 +454,5 @@ def groups(block: Block) -> list[list[GemvOp]]:
 Cam = Dialect(
     "cam",
     [MachineOp, StepOp, LayersOp, YieldOp, ReturnOp, SpecialOp, AttentionOp, GemvOp, *COMMANDS],
-    [VectorType, TileAttr, SplitAttr, BuffersAttr, PlaceAttr],
+    [VectorType, TileAttr, SplitAttr, BuffersAttr],
 )

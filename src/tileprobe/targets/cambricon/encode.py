@@ -1,8 +1,8 @@
 """From mapped IR to the engine's tables: the loop over layers is unrolled into operators, matrices stay
 one row each.
 
-Also the way back for readers of the IR: `page_maps` gives the page map of every matrix of every layer,
-which is what stored values are laid out by.
+Also the way back for readers of the IR: `page_tables` gives the commands of every matrix of every layer, which is what
+stored values are laid out by.
 """
 
 from __future__ import annotations
@@ -25,10 +25,11 @@ from tileprobe.targets.cambricon.dialect import (
     find_machine,
 )
 from tileprobe.targets.cambricon.engine import program as p
+from tileprobe.targets.cambricon.expand import Expanded
 from tileprobe.targets.cambricon.machine import Machine
-from tileprobe.targets.cambricon.pagemap import Geometry, PageMap, geometry_of
+from tileprobe.targets.cambricon.pagemap import Geometry, geometry_of
 from tileprobe.targets.cambricon.precision import Precision, precision_of
-from tileprobe.targets.cambricon.walk import page_map_of
+from tileprobe.targets.cambricon.walk import expanded
 
 SOFTMAX_PASSES = 3  # maximum, exponentials and their sum, division
 
@@ -40,18 +41,18 @@ def the_step(module: ModuleOp) -> StepOp:
     raise TileProbeError("the module has no cam.step")
 
 
-def page_maps(module: ModuleOp) -> Iterator[tuple[int | None, str, PageMap]]:
-    """(layer, matrix, page map) of a mapped module; the layer is None outside of the layers."""
+def page_tables(module: ModuleOp) -> Iterator[tuple[int | None, str, Expanded]]:
+    """(layer, matrix, its commands) of a mapped module; the layer is None outside of the layers."""
     machine, step = find_machine(module), the_step(module)
     geometry = geometry_of(machine, step.mode.data)
     for op in step.body.block.ops:
         if isinstance(op, GemvOp):
-            yield None, op.label.data, page_map_of(op, machine, geometry, 0)
+            yield None, op.label.data, expanded(op, geometry)
         if isinstance(op, LayersOp):
-            gemvs = [inner for inner in op.body.block.ops if isinstance(inner, GemvOp)]
+            bodies = [expanded(inner, geometry) for inner in op.body.block.ops if isinstance(inner, GemvOp)]
             for layer in range(op.count.data):
-                for gemv in gemvs:
-                    yield layer, gemv.label.data, page_map_of(gemv, machine, geometry, layer)
+                for body in bodies:
+                    yield layer, body.name, body
 
 
 def encode(module: ModuleOp) -> p.Program:
@@ -71,6 +72,8 @@ class _Encoder:
         self.costs: list[list[float]] = []
         self.matrices: list[list[int]] = []
         self.matrix_names: list[str] = []
+        self.bodies: list[p.Bodies] = []
+        self.expanded: dict[GemvOp, tuple[int, Expanded]] = {}  # place in `bodies`, commands
         self.uses: list[float] = []
         # start or stop, region, the operator after it, products of that operator before it, layer
         self.probes: list[tuple[str, int, int, int, int | None]] = []
@@ -85,10 +88,15 @@ class _Encoder:
             operators=np.array(self.operators, np.int64).reshape(-1, p.N_OPERATOR_COLUMNS),
             costs=np.array(self.costs, np.float64).reshape(-1, p.N_COST_COLUMNS),
             matrices=np.array(self.matrices, np.int64).reshape(-1, p.N_MATRIX_COLUMNS),
+            bodies=p.Bodies.join(self.bodies, self.geometry.channels, self.geometry.cores),
             matrix_names=self.matrix_names,
             use_per_page_us=np.array(self.uses, np.float64),
             sliced=self.step.sliced is not None,
-            meta={"probes": self.probes, "npu_macs": self.npu_macs},
+            meta={
+                "probes": self.probes,
+                "npu_macs": self.npu_macs,
+                "missing": {e.name: n for _, e in self.expanded.values() if (n := e.missing())},
+            },
         )
 
     def _block(self, block: Block, layer: int | None) -> None:
@@ -168,6 +176,7 @@ class _Encoder:
         cost[p.K_DRAM_US] = cost[p.V_DRAM_US] = stored / dram
         cost[p.QK_ARRAY_US] = cost[p.PV_ARRAY_US] = array_us
         cost[p.SOFTMAX_US] = self._sfu_us(SOFTMAX_PASSES * queries * seen)
+        cost[p.AHEAD_US] = npu.sram_bytes / 2 / dram if npu.kv_ahead else 0.0  # the other half is for weights
         written = 2 * self.tokens * kv_heads * dim * self.precision.kv_bytes
         cost[p.DRAM_US] = self.machine.dram.latency_us + written / dram
 
@@ -184,22 +193,24 @@ class _Encoder:
         cost[p.TAIL_US] = self._sfu_us(self.tokens * max(gemv.rows.data for gemv in group))
         cost[p.ARRAY_US] = streamed
 
+    def _commands(self, gemv: GemvOp) -> tuple[int, Expanded]:
+        """What the matrix's loops command: expanded once for all layers."""
+        if gemv not in self.expanded:
+            found = expanded(gemv, self.geometry)
+            self.expanded[gemv] = len(self.bodies), found
+            self.bodies.append(found.body())
+        return self.expanded[gemv]
+
     def _matrix(self, gemv: GemvOp, layer: int | None) -> float:
-        assert gemv.buffers is not None
-        m = page_map_of(gemv, self.machine, self.geometry, layer or 0)
-        values = self.precision.values_per_page(self.machine)
+        if gemv.buffers is None:
+            raise TileProbeError(f"{gemv.label.data} has no buffers; run cam-double-buffer before")
+        body, found = self._commands(gemv)
+        values, planes = self.precision.values_per_page(self.machine), self.geometry.planes
+        compute, stream = found.strides
         row = [0] * p.N_MATRIX_COLUMNS
-        row[p.ROWS], row[p.COLS], row[p.BLOCK_ROWS], row[p.BLOCK_COLS] = (
-            m.rows,
-            m.cols,
-            m.block_rows,
-            m.block_cols,
-        )
-        row[p.FLASH_CHUNKS], row[p.FIRST_CORE], row[p.FIRST_DIE] = m.flash_chunks, m.first_core, m.first_die
-        row[p.INPUT_BYTES] = m.block_cols * self.precision.activation_bytes
-        row[p.SUM_BYTES] = self.precision.partial_sum_bytes(self.machine)
-        row[p.INPUT_SLOTS], row[p.PART_ROWS], row[p.KEEP_INPUT] = gemv.buffers.numbers
-        row[p.VALUES_PER_PAGE] = values
+        row[p.ROWS], row[p.COLS], row[p.BODY] = gemv.rows.data, gemv.cols.data, body
+        row[p.INPUT_SLOTS], row[p.VALUES_PER_PAGE] = gemv.buffers.inputs.data, values
+        row[p.COMPUTE_OFFSET], row[p.STREAM_OFFSET] = (planes * (layer or 0) * s for s in (compute, stream))
         self.matrices.append(row)
         self.matrix_names.append(gemv.label.data if layer is None else f"layer {layer} / {gemv.label.data}")
         # a streamed page on the array: loaded once, multiplied by every token; channels share the array
@@ -208,6 +219,7 @@ class _Encoder:
         page_us = max(
             self.machine.flash.page_bytes / (npu.edge_gb_per_s * 1e3), values * self.tokens / npu.macs_per_us
         )
-        self.npu_macs += max(m.rows - m.flash_chunks * m.block_rows, 0) * m.cols * self.tokens
+        blocks = found.stream.blocks
+        self.npu_macs += float((blocks.rows * blocks.cols).sum()) * self.tokens
         self.uses.append(page_us * self.geometry.channels)
-        return m.stream_chunks * m.col_blocks * page_us
+        return len(blocks.row) * page_us

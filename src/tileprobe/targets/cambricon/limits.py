@@ -49,7 +49,7 @@ def roofline(result: Result, machine: Machine) -> Roofline:
     npu = 2 * machine.npu.macs_per_us / 1e3
     return Roofline(
         ops_per_weight_byte=intensity,
-        ops_per_channel_byte=2.0 * result.macs / (result.channel_gb * 1e9),
+        ops_per_channel_byte=2.0 * result.macs / max(result.channel_gb * 1e9, 1.0),
         flash_gb_per_s=in_flash,
         channel_gb_per_s=wire,
         roof_gops=min(roof, npu) if result.options.prefill else roof,

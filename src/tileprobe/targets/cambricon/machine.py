@@ -59,6 +59,7 @@ class Npu:
     macs_per_pe: int
     clock_ghz: float
     sram_bytes: int
+    kv_ahead: bool
     sfu_lanes: int
 
     @property

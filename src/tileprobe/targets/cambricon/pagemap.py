@@ -1,14 +1,17 @@
-"""Where every weight lies: one map of a matrix onto channel, chip, die, plane and page, for time and for
-values alike.
+"""Where every weight lies: one map of a matrix onto channel, chip, die, plane and page. `cam-map-pages` writes it into
+the IR as affine maps, which is where the engine and the functional model read it (`expand.py`).
 
 A weight matrix (`rows` x `cols`, row = output, column = input) is cut into blocks of `block_rows` x
 `block_cols` values; a block is one page, stored row-major (`offset = row_in_block * block_cols +
-col_in_block`, in values; edge blocks keep the stride and leave the rest of the page unused). Columns go
-over the channels and rows over the cores of a channel, so block (r, k) lies on channel `k % channels`.
-The first `flash_chunks` block rows are computed in flash, block row r by core `(r + first_core) % cores`
-on the planes that compute; the others stream to the NPU from die `(r - flash_chunks + first_die) % dies`
-on the planes that serve reads. With more than one plane for a role, successive pages alternate between
-them. All functions take and return NumPy arrays, both ways:
+col_in_block`, in values; edge blocks keep the stride and leave the rest of the page unused). A map holds the block
+columns from `first_block` on: a matrix whose last columns do not fill a request has a second map for them.
+
+The first `flash_chunks` block rows are computed in flash: columns over the channels, so block (r, k) lies on channel
+`k % channels`, and rows over the cores of a channel, block row r on core `(r + first_core) % cores`, on the planes that
+compute. The other blocks stream to the NPU, to which it does not matter where they come from: page n of them, counted
+from `stream_first` in a layer, lies on channel `n % channels` and die `n / channels % dies`, on the planes that serve
+reads (`striped`). Without `striped` they stay on the channels of their columns. With more than one plane for a role,
+successive pages alternate between them. All functions take and return NumPy arrays, both ways:
 
     map.locate(row, col)                         -> Location(channel, chip, die, plane, page, offset)
     map.blocks(channel, chip, die, plane, page)  -> Blocks(row, col, rows, cols, in_flash); rows 0: nothing
@@ -100,20 +103,21 @@ def _ceil(a: int, b: int) -> int:
 
 @dataclass(frozen=True)
 class PageMap:
-    """The place of one matrix. `compute_base` and `stream_base` are the first pages it owns on each plane
-    of that role.
+    """The place of one matrix, or of some block columns of it. `compute_base` is the first page it owns on each plane
+    that computes; `stream_first` counts the streamed pages before it (on every channel, when not `striped`).
     """
 
     geometry: Geometry
     rows: int
-    cols: int
+    cols: int  # of this map
     block_rows: int
     block_cols: int
     flash_chunks: int
     first_core: int = 0
-    first_die: int = 0
     compute_base: int = 0
-    stream_base: int = 0
+    stream_first: int = 0
+    first_block: int = 0
+    striped: bool = True
 
     def __post_init__(self) -> None:
         if min(self.rows, self.cols, self.block_rows, self.block_cols) < 1:
@@ -143,7 +147,7 @@ class PageMap:
 
     @property
     def pages(self) -> int:
-        """Pages of the matrix, which is the number of commands that read it."""
+        """Pages of the map, which is the number of commands that read it."""
         return self.row_chunks * self.col_blocks
 
     @property
@@ -157,19 +161,24 @@ class PageMap:
         return _ceil(self.flash_chunks, self.geometry.cores)
 
     @property
-    def stream_rounds(self) -> int:
-        """Block rows that the fullest die streams."""
-        return _ceil(self.stream_chunks, self.geometry.dies_per_channel)
-
-    @property
     def compute_pages(self) -> int:
         """Pages to reserve on each plane that computes, the same on all so that a base is one number."""
         return _ceil(self.row_requests * self.col_requests, max(self.geometry.planes_per_core, 1))
 
     @property
-    def stream_pages(self) -> int:
-        """Pages to reserve on each plane that serves reads."""
-        return _ceil(self.stream_rounds * self.col_requests, max(self.geometry.stream_planes, 1))
+    def lanes(self) -> int:
+        """Streamed pages of one round: one from every die that a count goes over."""
+        return self.geometry.dies_per_channel * (self.geometry.channels if self.striped else 1)
+
+    @property
+    def stream_count(self) -> int:
+        """How far `stream_first` of the next map is."""
+        return self.stream_chunks * (self.col_blocks if self.striped else self.col_requests)
+
+    @property
+    def stream_rounds(self) -> int:
+        """Rounds of pages to the NPU that this map takes part in."""
+        return _ceil(self.stream_first % self.lanes + self.stream_count, self.lanes)
 
     # -- both directions
 
@@ -178,7 +187,7 @@ class PageMap:
         together).
         """
         row, col = np.broadcast_arrays(np.asarray(row, np.int64), np.asarray(col, np.int64))
-        chunk, block = row // self.block_rows, col // self.block_cols
+        chunk, block = row // self.block_rows, col // self.block_cols - self.first_block
         offset = row % self.block_rows * self.block_cols + col % self.block_cols
         return self._place(chunk, block)._replace(offset=offset)
 
@@ -196,31 +205,34 @@ class PageMap:
         local = (page - self.compute_base) * per_core + plane % per_core
         column, step = np.divmod(local, max(self.row_requests, 1))
         chunk_flash = step * g.cores + (core - self.first_core) % g.cores
+        block_flash = column * g.channels + channel
         ok_flash = computes & (page >= self.compute_base) & (chunk_flash < self.flash_chunks)
 
-        local_s = (page - self.stream_base) * streams + (plane - g.compute_planes)
-        column_s, step_s = np.divmod(local_s, max(self.stream_rounds, 1))
-        chunk_stream = (
-            self.flash_chunks
-            + step_s * g.dies_per_channel
-            + (die_on_channel - self.first_die) % g.dies_per_channel
-        )
-        ok_stream = ~computes & (page >= self.stream_base) & (chunk_stream < self.row_chunks)
+        turn = (page * streams + plane - g.compute_planes) * g.dies_per_channel + die_on_channel
+        if self.striped:
+            step, block_stream = np.divmod(turn * g.channels + channel - self.stream_first, self.col_blocks)
+        else:
+            column, step = np.divmod(turn - self.stream_first, max(self.stream_chunks, 1))
+            block_stream = column * g.channels + channel
+        chunk_stream = self.flash_chunks + step
+        ok_stream = ~computes & (step >= 0) & (block_stream >= 0) & (chunk_stream < self.row_chunks)
 
-        chunk = np.where(computes, chunk_flash, chunk_stream)
-        block = np.where(computes, column, column_s) * g.channels + channel
+        chunk, block = (
+            np.where(computes, chunk_flash, chunk_stream),
+            np.where(computes, block_flash, block_stream),
+        )
         valid = (ok_flash | ok_stream) & (block < self.col_blocks) & (channel < g.channels)
         return self._extent(np.where(valid, chunk, 0), np.where(valid, block, 0), valid, computes)
 
     def table(self) -> tuple[Location, Blocks]:
-        """Every page of the matrix, block row by block row."""
+        """Every page of the map, block row by block row."""
         chunk, block = np.divmod(np.arange(self.pages, dtype=np.int64), self.col_blocks)
         everywhere = np.ones(self.pages, bool)
         return self._place(chunk, block), self._extent(chunk, block, everywhere, chunk < self.flash_chunks)
 
     def _place(self, chunk: np.ndarray, block: np.ndarray) -> Location:
         g = self.geometry
-        column, channel = np.divmod(block, g.channels)
+        column, channel_f = np.divmod(block, g.channels)
         in_flash = chunk < self.flash_chunks
         per_core, streams = max(g.planes_per_core, 1), max(g.stream_planes, 1)
 
@@ -230,15 +242,17 @@ class PageMap:
         page_f = self.compute_base + local // per_core
 
         streamed = chunk - self.flash_chunks
-        die_s = (streamed + self.first_die) % g.dies_per_channel
-        local_s = column * self.stream_rounds + streamed // g.dies_per_channel
-        plane_s = g.compute_planes + local_s % streams
-        page_s = self.stream_base + local_s // streams
+        if self.striped:
+            turn, channel_s = np.divmod(self.stream_first + streamed * self.col_blocks + block, g.channels)
+        else:
+            turn, channel_s = self.stream_first + column * self.stream_chunks + streamed, channel_f
+        turn, die_s = np.divmod(turn, g.dies_per_channel)
+        plane_s, page_s = g.compute_planes + turn % streams, turn // streams
 
-        die_on_channel = np.where(in_flash, core // g.cores_per_die, die_s)
-        chip, die = np.divmod(die_on_channel, g.dies)
+        chip, die = np.divmod(np.where(in_flash, core // g.cores_per_die, die_s), g.dies)
         plane = np.where(in_flash, plane_f, plane_s)
         page = np.where(in_flash, page_f, page_s)
+        channel = np.where(in_flash, channel_f, channel_s)
         return Location(channel, chip, die, plane, page, np.zeros_like(page))
 
     def _extent(
@@ -247,18 +261,17 @@ class PageMap:
         row, col = chunk * self.block_rows, block * self.block_cols
         rows = np.where(valid, np.minimum(self.block_rows, self.rows - row), 0)
         cols = np.where(valid, np.minimum(self.block_cols, self.cols - col), 0)
-        return Blocks(row, col, rows, cols, in_flash & valid)
+        return Blocks(row, col + self.first_block * self.block_cols, rows, cols, in_flash & valid)
 
 
 def stack(maps: list[PageMap]) -> list[PageMap]:
     """Place matrices one behind the other: bases and first cores follow from the matrices before."""
     from dataclasses import replace
 
-    placed, compute, stream, core, die = [], 0, 0, 0, 0
+    placed, compute, stream, core = [], 0, 0, 0
     for one in maps:
-        g = one.geometry
-        one = replace(one, compute_base=compute, stream_base=stream, first_core=core, first_die=die)
+        one = replace(one, compute_base=compute, stream_first=stream, first_core=core)
         placed.append(one)
-        compute, stream = compute + one.compute_pages, stream + one.stream_pages
-        core, die = (core + one.flash_chunks) % g.cores, (die + one.stream_chunks) % g.dies_per_channel
+        compute, stream = compute + one.compute_pages, stream + one.stream_count
+        core = (core + one.flash_chunks) % one.geometry.cores
     return placed

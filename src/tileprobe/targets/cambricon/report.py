@@ -76,6 +76,8 @@ def _head(console: Console, r: Result, machine: Machine) -> None:
         f"{r.read_compute_commands:,} read-compute + {r.page_reads:,} page reads in {r.slices:,} slices",
     )  # fmt: skip
     console.print(table, highlight=False)
+    for name, count in r.missing.items():
+        console.print(f"[yellow]{name}: {count:,} weights have no command, or several[/]", highlight=False)
 
 
 def _parts(r: Result) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from tileprobe.targets.cambricon.compile import Options
@@ -63,6 +63,9 @@ class Result:
     kv_gb: float
     closed_form_ms: float
     core_area_mm2: float
+    missing: dict[str, int] = field(
+        default_factory=dict
+    )  # weights of a matrix without a command, or with several
 
     @property
     def tokens_per_s(self) -> float:
@@ -101,5 +104,6 @@ class Result:
             "tokens": self.tokens,
             "closed_form_ms": self.closed_form_ms,
             "core_area_mm2": self.core_area_mm2,
+            "not_commanded": self.missing,
             "options": asdict(self.options),
         }

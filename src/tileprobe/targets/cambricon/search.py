@@ -11,13 +11,24 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from xdsl.dialects.builtin import IntAttr
 
+from tileprobe.targets.cambricon.commands import PageReadOp
 from tileprobe.targets.cambricon.engine import program as p
 from tileprobe.targets.cambricon.engine.launch import launch
+from tileprobe.targets.cambricon.expand import expand
 from tileprobe.targets.cambricon.machine import Machine
-from tileprobe.targets.cambricon.pagemap import FLASH_ONLY, NPU_ONLY, SPLIT, geometry_of
+from tileprobe.targets.cambricon.pagemap import FLASH_ONLY, NPU_ONLY, SPLIT, geometry_of, stack
 from tileprobe.targets.cambricon.precision import Precision
-from tileprobe.targets.cambricon.tiling import MOST_INPUT_SLOTS, Tile, balance, cut_buffers, whole_requests
+from tileprobe.targets.cambricon.tiling import (
+    MOST_INPUT_SLOTS,
+    Tile,
+    balance,
+    cut_buffers,
+    split_requests,
+    whole_requests,
+)
+from tileprobe.targets.cambricon.walk import cut_columns
 
 WARM_US = 1000.0  # the group starts when the first pages have been read, as in the middle of a model
 SHAPES_TRIED = 10  # of those that a count of rounds ranks best
@@ -27,6 +38,7 @@ SHAPES_TRIED = 10  # of those that a count of rounds ranks best
 class Choice:
     tile: Tile
     flash: list[int]  # block rows in flash, a matrix each
+    edge: list[int]  # the same of the columns that do not fill a request
     time_us: float
 
 
@@ -90,19 +102,22 @@ def _best(
     block_rows, _ = tile.block(machine)
     chunks = [-(-rows // block_rows) for rows, _ in shapes]
     if mode == FLASH_ONLY:
-        splits = [chunks]
+        splits = [(chunks, chunks)]
     elif mode == NPU_ONLY:
-        splits = [[0] * len(chunks)]
+        splits = [([0] * len(chunks), [0] * len(chunks))]
     else:
         rounds = sum(chunks) / cores
         middle = balance(machine, precision, tile, buffers)
         shares = {min(1.0, max(0.0, middle + step / rounds)) for step in (-2, -1, -0.5, 0, 0.5, 1, 2)} | {1.0}
-        splits = [whole_requests(share, chunks, cores) for share in sorted(shares)]
-        splits += [_even(share, chunks) for share in sorted(shares)]
-    unique = {tuple(s) for s in splits}
+        splits = [(s, s) for s in (whole_requests(share, chunks, cores) for share in sorted(shares))]
+        splits += [(s, s) for s in (_even(share, chunks) for share in sorted(shares))]
+        splits.append(split_requests(machine, precision, tile, buffers, shapes))
+    unique = {(tuple(flash), tuple(edge)) for flash, edge in splits}
     timed = [
-        Choice(tile, list(s), _time(machine, precision, mode, shapes, tile, list(s), buffers))
-        for s in sorted(unique)
+        Choice(
+            tile, list(flash), list(edge), _time(machine, precision, mode, shapes, tile, flash, edge, buffers)
+        )
+        for flash, edge in sorted(unique)
     ]
     return min(timed, key=lambda c: (round(c.time_us, 3), -sum(c.flash)))
 
@@ -111,29 +126,32 @@ def _even(share: float, chunks: list[int]) -> list[int]:
     return [min(chunk, round(share * chunk)) for chunk in chunks]
 
 
-def _time(machine, precision, mode, shapes, tile, flash, buffers) -> float:
+def _time(machine, precision, mode, shapes, tile, flash, edge, buffers) -> float:
     """Microseconds of the group on the engine, from the moment its input exists."""
+    from tileprobe.targets.cambricon.passes.cam_map_pages import commands
+
     geometry = geometry_of(machine, mode)
-    block_rows, block_cols = tile.block(machine)
     matrices = np.zeros((len(shapes), p.N_MATRIX_COLUMNS), np.int64)
-    core, die = 0, 0
-    for n, ((rows, cols), in_flash) in enumerate(zip(shapes, flash)):
+    maps = [
+        cut_columns(tile, rows, cols, f, e, machine, geometry, True)
+        for (rows, cols), f, e in zip(shapes, flash, edge)
+    ]
+    placed, bodies = iter(stack([one for matrix in maps for one in matrix])), []
+    for n, ((rows, cols), matrix) in enumerate(zip(shapes, maps)):
         m = matrices[n]
-        m[p.ROWS], m[p.COLS], m[p.BLOCK_ROWS], m[p.BLOCK_COLS] = rows, cols, block_rows, block_cols
-        m[p.FLASH_CHUNKS], m[p.FIRST_CORE], m[p.FIRST_DIE] = in_flash, core, die
-        m[p.INPUT_BYTES] = block_cols * precision.activation_bytes
-        m[p.SUM_BYTES] = precision.partial_sum_bytes(machine)
-        m[p.INPUT_SLOTS], m[p.PART_ROWS], m[p.KEEP_INPUT] = buffers.inputs, buffers.rows, buffers.keep
+        m[p.ROWS], m[p.COLS], m[p.BODY], m[p.INPUT_SLOTS] = rows, cols, n, buffers.inputs
         m[p.VALUES_PER_PAGE] = precision.values_per_page(machine)
-        core = (core + in_flash) % geometry.cores
-        die = (die - (-rows // block_rows) - in_flash) % geometry.dies_per_channel
+        block = commands([next(placed) for _ in matrix], buffers, machine, precision)
+        for read in (op for op in block.walk() if isinstance(op, PageReadOp)):
+            read.slice = IntAttr(min(machine.flash.slice_bytes, read.bytes.data))
+        bodies.append(expand("group", rows, cols, block, geometry).body())
     operators = np.full((2, p.N_OPERATOR_COLUMNS), -1, np.int64)
     operators[0, p.KIND], operators[1, p.KIND] = p.VECTOR, p.WEIGHTS
     operators[1, p.FIRST_MATRIX], operators[1, p.END_MATRIX], operators[1, p.DEP_0] = 0, len(shapes), 0
     costs = np.zeros((2, p.N_COST_COLUMNS))
     costs[0, p.SFU_US] = WARM_US
     use = machine.flash.page_bytes / (machine.npu.edge_gb_per_s * 1e3) * geometry.channels
-    program = p.Program(
-        ["warm", "group"], ["warm", "group"], operators, costs, matrices, [], np.full(len(shapes), use), True
-    )
+    body = p.Bodies.join(bodies, geometry.channels, geometry.cores)
+    names = ["warm", "group"]
+    program = p.Program(names, names, operators, costs, matrices, body, [], np.full(len(shapes), use), True)
     return launch(program, machine, geometry).total_us - WARM_US

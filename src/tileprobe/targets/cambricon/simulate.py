@@ -8,11 +8,13 @@ result.tokens_per_s
 from __future__ import annotations
 
 import numpy as np
+from xdsl.dialects.builtin import ModuleOp
 
 from tileprobe.errors import TileProbeError
 from tileprobe.targets.base import Watch, launches
 from tileprobe.targets.cambricon.closed_form import closed_form_us
-from tileprobe.targets.cambricon.compile import Options, compile_step, kv_cache_bytes
+from tileprobe.targets.cambricon.compile import Options, compile_step
+from tileprobe.targets.cambricon.dialect import AttentionOp, GemvOp, LayersOp, StepOp, find_machine
 from tileprobe.targets.cambricon.encode import encode, the_step
 from tileprobe.targets.cambricon.energy import energy_of
 from tileprobe.targets.cambricon.engine import program as p
@@ -35,21 +37,42 @@ def simulate(model: Model, machine: Machine, options: Options = Options()) -> Re
     if watch is None:
         return _plain(model, machine, options)
     watch.start()
-    result = (
-        _plain(model, machine, options) if watch.variant is None else _traced(watch, model, machine, options)
-    )
+    result = _plain(model, machine, options) if watch.variant is None else _traced(watch, machine, options)
     watch.stop()
     return result
 
 
+def simulate_module(module: ModuleOp) -> Result:
+    """Run a mapped module as it stands, wherever it comes from: what its loops command is what happens."""
+    step = the_step(module)
+    if any(gemv.tile is None or gemv.body is None or not gemv.body.blocks for gemv in gemvs_of(step)):
+        raise TileProbeError(
+            f"{step.sym_name.data} is not mapped to commands: run cam-tile,cam-split,cam-double-buffer,cam-map-pages"
+        )
+    options = Options(
+        context=step.context.data, weights=step.weights.data, tiling="given", mode=step.mode.data,
+        slicing=step.sliced is not None, prefill=step.kind.data == "prefill",
+        lm_head=any(isinstance(op, GemvOp) for op in step.body.block.ops),
+    )  # fmt: skip
+    return _run(find_machine(module), options, module)
+
+
 def _plain(model: Model, machine: Machine, options: Options) -> Result:
-    module = compile_step(model, machine, options)
+    result = _run(machine, options, compile_step(model, machine, options))
+    if result.missing:
+        raise TileProbeError(
+            f"commands of {', '.join(result.missing)} are not the pages of these matrices: please report it"
+        )
+    return result
+
+
+def _run(machine: Machine, options: Options, module: ModuleOp) -> Result:
     program = encode(module)
     run = launch(program, machine, geometry_of(machine, the_step(module).mode.data))
-    return account(model, machine, options, module, program, run)
+    return account(machine, options, module, program, run)
 
 
-def _traced(watch: Watch, model: Model, machine: Machine, options: Options) -> Result:
+def _traced(watch: Watch, machine: Machine, options: Options) -> Result:
     """The same with every interval kept, as many as there is room for."""
     from tileprobe.targets.cambricon.tracing import parts_of, sampled
 
@@ -58,12 +81,12 @@ def _traced(watch: Watch, model: Model, machine: Machine, options: Options) -> R
     program = encode(module)
     geometry = geometry_of(machine, the_step(module).mode.data)
     run = launch(program, machine, geometry, sampled(program, watch.room), watch.room)
-    result = account(model, machine, options, module, program, run)
+    result = account(machine, options, module, program, run)
     watch.exact(parts_of(result, machine, watch.variant.regions, program, geometry, run))
     return result
 
 
-def account(model: Model, machine: Machine, options: Options, module, program: p.Program, run: Run) -> Result:
+def account(machine: Machine, options: Options, module: ModuleOp, program: p.Program, run: Run) -> Result:
     """Turn the engine's counters into a result, and check that nothing was lost on the way."""
     from tileprobe.targets.cambricon.engine import state as s
 
@@ -75,8 +98,9 @@ def account(model: Model, machine: Machine, options: Options, module, program: p
         raise TileProbeError(
             f"the engine issued {computed + streamed} page commands for {pages} pages: please report it"
         )
-    tiles = [tile_of(gemv) for gemv in gemvs_of(the_step(module))]
-    tokens = the_step(module).tokens.data
+    step = the_step(module)
+    tiles = [tile_of(gemv) for gemv in gemvs_of(step)]
+    tokens = step.tokens.data
     traffic = {
         "input": stats[s.BYTES_INPUT] / 1e9,
         "result": stats[s.BYTES_RESULT] / 1e9,
@@ -84,10 +108,9 @@ def account(model: Model, machine: Machine, options: Options, module, program: p
         "spare": stats[s.BYTES_SPARE] / 1e9,
     }
     busy = stats[: s.BUSY_COMMAND + 1] / (total * machine.flash.channels)
-    kv_bytes = kv_cache_bytes(model, options) if not options.prefill else 0
     units = _units(machine, run, stats, busy, total, computed, streamed)
     return Result(
-        model=model.name,
+        model=step.sym_name.data,
         device=machine.name,
         options=options,
         tokens=tokens,
@@ -96,11 +119,9 @@ def account(model: Model, machine: Machine, options: Options, module, program: p
         channel_gb=float(sum(traffic.values())),
         traffic_gb={k: float(v) for k, v in traffic.items()},
         energy_j=energy_of(machine, program, run, sum(traffic.values()) * 1e9, pages),
-        alpha=computed / pages,
+        alpha=computed / max(pages, 1),
         tile=(tiles[0].rows, tiles[0].cols),
-        tiles={
-            gemv.label.data: [tile.rows, tile.cols] for gemv, tile in zip(gemvs_of(the_step(module)), tiles)
-        },
+        tiles={gemv.label.data: [tile.rows, tile.cols] for gemv, tile in zip(gemvs_of(step), tiles)},
         page_commands=pages,
         read_compute_commands=computed,
         page_reads=streamed,
@@ -109,15 +130,27 @@ def account(model: Model, machine: Machine, options: Options, module, program: p
         operators=_operators(program, run),
         weight_bytes=_weights(program) * precision_of(options.weights).weight_bits // 8,
         macs=_weights(program) * tokens,
-        kv_gb=kv_bytes / 1e9,
-        closed_form_ms=closed_form_us(program, machine, options) / 1e3,
+        kv_gb=0.0 if options.prefill else _cached_bytes(step) / 1e9,
+        closed_form_ms=closed_form_us(step, program, machine) / 1e3,
         core_area_mm2=machine.core_area_mm2,
+        missing=program.meta["missing"],
     )
 
 
+def _cached_bytes(step: StepOp) -> int:
+    """Keys and values of all layers."""
+    total = 0
+    for op in (o for o in step.walk() if isinstance(o, AttentionOp)):
+        layers = op.parent_op()
+        count = layers.count.data if isinstance(layers, LayersOp) else 1
+        total += 2 * count * op.kv_heads.data * op.head_dim.data
+    return total * step.context.data * precision_of(step.weights.data).kv_bytes
+
+
 def pages_of(program: p.Program) -> np.ndarray:
-    m = program.matrices
-    return -(-m[:, p.ROWS] // m[:, p.BLOCK_ROWS]) * -(-m[:, p.COLS] // m[:, p.BLOCK_COLS])
+    """Page commands of each matrix."""
+    bodies = program.bodies
+    return (bodies.computed + bodies.streamed)[program.matrices[:, p.BODY]]
 
 
 def _weights(program: p.Program) -> int:

@@ -1,13 +1,15 @@
 """What the passes reason with: shapes of requests, what a transfer costs, and the balance of flash and NPU.
 
-`paper_tile` and `balance` are the paper's rules with the machine's own costs put in; `check_tile` says
-whether a core can hold a tile. These are decisions of a compiler: the engine knows none of them.
+`paper_tile`, `balance` and `split_requests` are the paper's rules with the machine's own costs put in;
+`check_tile` says whether a core can hold a tile. These are decisions of a compiler: the engine knows none of them.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+
+import numpy as np
 
 from tileprobe.errors import TileProbeError
 from tileprobe.targets.cambricon.machine import Machine
@@ -116,36 +118,90 @@ def check_tile(machine: Machine, precision: Precision, tile: Tile) -> None:
         )
 
 
-def balance(machine: Machine, precision: Precision, tile: Tile, buffers: Buffers) -> float:
-    """The share alpha of the work at which flash and NPU end together: cores * t_r / (cores * t_r + t_rc).
+@dataclass(frozen=True)
+class Service:
+    """What requests and pages take on a channel of this machine, with all their bytes and commands."""
 
-    t_rc is the time of a request, t_r that of a page through what read-compute leaves of its channel;
-    both with all bytes and commands that this machine sends.
-    """
+    request_us: float  # from one request of the cores to the next
+    busy_us: float  # of the channel, by the input and the sums of a request
+    page_us: float  # of the channel, by a page to the NPU
+
+
+def service(machine: Machine, precision: Precision, tile: Tile, buffers: Buffers) -> Service:
     flash, cores = machine.flash, machine.cores_per_channel
     bytes_per_us = 1e3 * min(flash.channel_gb_per_s, machine.link.gb_per_s / flash.channels)
     rows, cols = tile.block(machine)
     input_us = flash.command_us + cols * precision.activation_bytes / bytes_per_us
     parts = -(-rows // buffers.rows)
     sums_us = cores * (parts * flash.command_us + rows * precision.partial_sum_bytes(machine) / bytes_per_us)
-    slot_us = max(flash.read_us, machine.core.page_us)
-    t_rc = slot_us + (input_us if buffers.inputs == 1 else 0.0)
-    free = 1.0 - (input_us + sums_us) / t_rc
+    # with one input slice in a core the next one follows the page; the array reads meanwhile
+    core_us = machine.core.page_us + (input_us if buffers.inputs == 1 else 0.0)
+    sent = flash.page_bytes + (flash.spare_bytes if flash.spare_travels else 0)
+    return Service(max(flash.read_us, core_us), input_us + sums_us, flash.command_us + sent / bytes_per_us)
+
+
+def balance(machine: Machine, precision: Precision, tile: Tile, buffers: Buffers) -> float:
+    """The share alpha of the work at which flash and NPU end together: cores * t_r / (cores * t_r + t_rc).
+
+    t_rc is the time of a request, t_r that of a page through what read-compute leaves of its channel. A rule for
+    matrices of any size: `split_requests` puts the real counts of one in its place.
+    """
+    s, cores = service(machine, precision, tile, buffers), machine.cores_per_channel
+    free = 1.0 - s.busy_us / s.request_us
     if free <= 0:
         return 1.0
-    sent = flash.page_bytes + (flash.spare_bytes if flash.spare_travels else 0)
-    t_r = (flash.command_us + sent / bytes_per_us) / free
-    return cores * t_r / (cores * t_r + t_rc)
+    t_r = s.page_us / free
+    return cores * t_r / (cores * t_r + s.request_us)
 
 
-def whole_requests(alpha: float, chunks: list[int], cores: int) -> list[int]:
-    """Block rows in flash for the matrices of a group: whole requests, as many as alpha asks for, rounded up.
-
-    A request takes its time whether all cores have a page or one, so a part of one would be paid in full.
+def split_requests(
+    machine: Machine,
+    precision: Precision,
+    tile: Tile,
+    buffers: Buffers,
+    shapes: list[tuple[int, int]],
+    edges: bool = True,
+    striped: bool = True,
+) -> tuple[list[int], list[int]]:
+    """Block rows in flash for a group of products by one vector: of whole columns of requests, and of the last columns
+    that do not fill a request on all channels. The two sides end together as nearly as whole requests allow: the total
+    time of the fullest channel's requests against that of all pages which pass a channel. The NPU's share is taken
+    from the edge first (`edges`): a request costs the same whether it fills the cores or not.
     """
-    total = sum(chunks)
-    requests = math.ceil(alpha * total / cores - 1e-9)
-    taken, found, before = 0, [], 0
+    s, channels, cores = (
+        service(machine, precision, tile, buffers),
+        machine.flash.channels,
+        machine.cores_per_channel,
+    )
+    block_rows, block_cols = tile.block(machine)
+    cols = shapes[0][1]
+    chunks = [-(-rows // block_rows) for rows, _ in shapes]
+    whole = cols // tile.cols
+    rest = -(-(cols - whole * tile.cols) // block_cols)  # block columns of the edge
+    if not whole:
+        whole, rest = 0, -(-cols // block_cols)
+    most = -(-sum(chunks) // cores) + len(chunks)
+    splits = [_spread(n, chunks, cores) for n in range(most + 1)]
+    requests = np.array([sum(-(-f // cores) for f in split) for split in splits], float)
+    left = np.array([sum(chunks) - sum(split) for split in splits], float)
+    full, edge = np.meshgrid(np.arange(len(splits)), np.arange(len(splits)), indexing="ij")
+    if not (edges and whole and rest):
+        full, edge = np.arange(len(splits)), np.arange(len(splits))
+    count = whole * requests[full] + (rest > 0) * requests[edge]
+    if striped:
+        pages = (whole * channels * left[full] + rest * left[edge]) / channels
+    else:
+        pages = whole * left[full] + (rest > 0) * left[edge]
+    end = np.maximum(count * s.request_us, count * s.busy_us + pages * s.page_us)
+    # of splits that end together the one with the most in flash, whose bytes stay where they are
+    best = np.lexsort((pages.ravel(), np.round(end.ravel(), 6)))[0]
+    chosen = splits[full.ravel()[best]], splits[edge.ravel()[best]]
+    return (chosen[1], chosen[1]) if not whole else (chosen[0], chosen[1] if rest else chosen[0])
+
+
+def _spread(requests: int, chunks: list[int], cores: int) -> list[int]:
+    """So many whole requests over the matrices of a group, evenly by their rows."""
+    total, taken, found, before = sum(chunks), 0, [], 0
     for chunk in chunks:
         before += chunk
         upto = min(requests, math.ceil(requests * before / total - 1e-9))
@@ -153,3 +209,11 @@ def whole_requests(alpha: float, chunks: list[int], cores: int) -> list[int]:
         taken += -(-in_flash // cores)
         found.append(in_flash)
     return found
+
+
+def whole_requests(alpha: float, chunks: list[int], cores: int) -> list[int]:
+    """Block rows in flash for the matrices of a group: whole requests, as many as alpha asks for, rounded up.
+
+    A request takes its time whether all cores have a page or one, so a part of one would be paid in full.
+    """
+    return _spread(math.ceil(alpha * sum(chunks) / cores - 1e-9), chunks, cores)

@@ -7,6 +7,7 @@ from xdsl.ir import Block
 from tileprobe.errors import TileProbeError
 from tileprobe.targets.cambricon.attributes import VectorType
 from tileprobe.targets.cambricon.dialect import GemvOp, LayersOp, StepOp
+from tileprobe.targets.cambricon.expand import Expanded, expand
 from tileprobe.targets.cambricon.machine import Machine
 from tileprobe.targets.cambricon.pagemap import Geometry, PageMap
 from tileprobe.targets.cambricon.tiling import Tile
@@ -34,21 +35,38 @@ def tile_of(gemv: GemvOp) -> Tile:
     return Tile(*gemv.tile.numbers)
 
 
-def page_map_of(gemv: GemvOp, machine: Machine, geometry: Geometry, layer: int) -> PageMap:
-    """The page map of a placed matrix in one layer."""
-    if gemv.split is None or gemv.place is None:
-        raise TileProbeError(f"{gemv.label.data} has no pages yet; run cam-map-pages before")
-    block_rows, block_cols = tile_of(gemv).block(machine)
-    core, die, compute, compute_stride, stream, stream_stride = gemv.place.numbers
-    return PageMap(
-        geometry=geometry,
-        rows=gemv.rows.data,
-        cols=gemv.cols.data,
-        block_rows=block_rows,
-        block_cols=block_cols,
-        flash_chunks=gemv.split.flash.data,
-        first_core=core,
-        first_die=die,
-        compute_base=compute + layer * compute_stride,
-        stream_base=stream + layer * stream_stride,
-    )
+def page_maps_of(gemv: GemvOp, machine: Machine, geometry: Geometry, striped: bool = True) -> list[PageMap]:
+    """The page maps of a split matrix, not placed yet: one, or two where columns do not fill a request."""
+    if gemv.split is None:
+        raise TileProbeError(f"{gemv.label.data} is not split yet; run cam-split before")
+    flash, edge, _ = gemv.split.numbers
+    return cut_columns(tile_of(gemv), gemv.rows.data, gemv.cols.data, flash, edge, machine, geometry, striped)
+
+
+def cut_columns(
+    tile: Tile,
+    rows: int,
+    cols: int,
+    flash: int,
+    edge: int,
+    machine: Machine,
+    geometry: Geometry,
+    striped: bool,
+) -> list[PageMap]:
+    block_rows, block_cols = tile.block(machine)
+    whole = cols // tile.cols * tile.cols
+    if flash == edge or whole in (0, cols):
+        return [PageMap(geometry, rows, cols, block_rows, block_cols, flash, striped=striped)]
+    return [
+        PageMap(geometry, rows, whole, block_rows, block_cols, flash, striped=striped),
+        PageMap(
+            geometry, rows, cols - whole, block_rows, block_cols, edge, first_block=whole // block_cols,
+            striped=striped,
+        ),
+    ]  # fmt: skip
+
+
+def expanded(gemv: GemvOp, geometry: Geometry) -> Expanded:
+    """What the loops of a mapped matrix command."""
+    body = gemv.body.block if gemv.body is not None and gemv.body.blocks else None
+    return expand(gemv.label.data, gemv.rows.data, gemv.cols.data, body, geometry)

@@ -1,7 +1,7 @@
-"""Which block of which matrix comes next on a channel, for requests and for the stream of pages to the NPU.
+"""Which command comes next on a channel, for requests and for the stream of pages to the NPU.
 
-Matrices are rows of `Program.matrices`. A channel has every `channels`-th block column of each; a request is one of
-these and as many block rows as there are cores, and the block rows that no core computes are streamed.
+Matrices are rows of `Program.matrices`; their commands stand in tables that the loops of the IR were expanded to, in
+the order of each channel.
 """
 
 from __future__ import annotations
@@ -12,73 +12,61 @@ from tileprobe.targets.jit import inline
 
 
 @inline
-def col_requests(mats, m, c, channels):
-    """Block columns of matrix m on channel c."""
-    blocks = (mats[m, p.COLS] + mats[m, p.BLOCK_COLS] - 1) // mats[m, p.BLOCK_COLS]
-    return (blocks - c + channels - 1) // channels if blocks > c else 0
+def requests_of(tables, m, c):
+    """Requests of matrix m on channel c."""
+    return tables.counts[tables.matrices[m, p.BODY], c, 0]
 
 
 @inline
-def row_requests(mats, m, cores):
-    """Requests for each block column of matrix m."""
-    return (mats[m, p.FLASH_CHUNKS] + cores - 1) // cores
+def streamed_of(tables, m, c):
+    """Pages of matrix m that stream over channel c."""
+    return tables.counts[tables.matrices[m, p.BODY], c, 1]
 
 
 @inline
-def stream_chunks(mats, m):
-    """Block rows of matrix m that are streamed."""
-    return (mats[m, p.ROWS] + mats[m, p.BLOCK_ROWS] - 1) // mats[m, p.BLOCK_ROWS] - mats[m, p.FLASH_CHUNKS]
-
-
-@inline
-def count_work(c, mats, first, end, k):
+def count_work(c, tables, first, end):
     """Requests and streamed pages of matrices first..end on channel c."""
     requests, pages = 0, 0
     for m in range(first, end):
-        columns = col_requests(mats, m, c, k.channels)
-        requests += columns * row_requests(mats, m, k.cores)
-        pages += columns * stream_chunks(mats, m)
+        requests += requests_of(tables, m, c)
+        pages += streamed_of(tables, m, c)
     return requests, pages
 
 
 @inline
-def open_page(ch, mats, k, s):
+def open_page(ch, tables, k, s):
     """The next page of the stream, when the last one is over and the NPU has room for it."""
     room = ch.arrived < k.window or ch.used > ch.arrived - k.window
     if ch.page_left != 0.0 or not ch.stream_more or not room:
         return
-    c, m, col, chunk = ch.number, ch.stream_mat, ch.stream_col, ch.stream_chunk
-    while m < mats.shape[0] and (col >= col_requests(mats, m, c, k.channels) or stream_chunks(mats, m) <= 0):
+    c, m, at = ch.number, ch.stream_mat, ch.stream_at
+    while m < tables.matrices.shape[0] and at >= streamed_of(tables, m, c):
         m += 1
-        col = 0
-    if m == mats.shape[0]:
+        at = 0
+    if m == tables.matrices.shape[0]:
         ch.stream_more = False
     else:
-        chunks = stream_chunks(mats, m)
-        rounds = (chunks + k.dies - 1) // k.dies
-        die = (chunk + mats[m, p.FIRST_DIE]) % k.dies
-        plane = (col * rounds + chunk // k.dies) % k.stream_planes
-        ch.page_mat, ch.page_die, ch.page_plane = m, die, plane
-        ch.page_ready = s.stream_planes[c, die, plane].moved
+        page = tables.stream[tables.first[tables.matrices[m, p.BODY], 1] + at, c]
+        ch.page_mat, ch.page_die, ch.page_plane, ch.page_bytes = m, page.die, page.plane, page.bytes
+        ch.page_slice_us = page.slice * k.byte_us
+        ch.page_number = page.number + tables.matrices[m, p.STREAM_OFFSET]
+        ch.page_ready = s.stream_planes[c, page.die, page.plane].moved
         if ch.arrived >= k.window:
             ch.page_ready = max(ch.page_ready, s.pages[c, ch.arrived % k.window].used)
-        ch.page_left = k.stream_us + k.spare_us
+        ch.page_left = page.bytes * k.byte_us
         ch.page_fresh = True
-        chunk += 1
-        if chunk == chunks:
-            chunk = 0
-            col += 1
-    ch.stream_mat, ch.stream_col, ch.stream_chunk = m, col, chunk
+        at += 1
+    ch.stream_mat, ch.stream_at = m, at
 
 
 @inline
-def open_input(ch, mats, k, s):
+def open_input(ch, tables, s):
     """The next request, and when its input may be sent: as soon as an input slot is free."""
     if not ch.in_open and ch.delivered < ch.requests:
-        look_up_request(ch, mats, k, s)
+        look_up_request(ch, tables, s)
     if ch.in_open and ch.in_ready == INF:
         # a slot is free when all cores are done with the request that used it
-        slots = mats[ch.mat, p.INPUT_SLOTS]
+        slots = tables.matrices[ch.mat, p.INPUT_SLOTS]
         if (
             ch.in_bytes == 0
         ):  # the slice is there: only the ring of open requests bounds how far it runs ahead
@@ -90,19 +78,15 @@ def open_input(ch, mats, k, s):
 
 
 @inline
-def look_up_request(ch, mats, k, s):
+def look_up_request(ch, tables, s):
     """Fill the ring's next place from the channel's place in the matrices."""
     c, m = ch.number, ch.mat
-    while ch.col >= col_requests(mats, m, c, k.channels) or row_requests(mats, m, k.cores) <= 0:
+    while ch.at >= requests_of(tables, m, c):
         m += 1
-        ch.col = 0
+        ch.at = 0
     ch.mat = m
-    cols = min(mats[m, p.BLOCK_COLS], mats[m, p.COLS] - (ch.col * k.channels + c) * mats[m, p.BLOCK_COLS])
+    command = tables.requests[tables.first[tables.matrices[m, p.BODY], 0] + ch.at, c]
     request = s.requests[c, ch.delivered & RING]
-    request.mat, request.first, request.cols = m, ch.row * k.cores, cols
-    request.left = min(mats[m, p.FLASH_CHUNKS] - request.first, k.cores)
-    request.end = 0.0
-    ch.in_bytes = (mats[m, p.INPUT_BYTES] * cols) // mats[m, p.BLOCK_COLS]
-    if mats[m, p.KEEP_INPUT] and ch.row > 0:
-        ch.in_bytes = 0
+    request.mat, request.row, request.left, request.end = m, command.row, command.pages, 0.0
+    ch.in_bytes = command.bytes
     ch.in_open, ch.in_ready = True, INF

@@ -15,7 +15,7 @@ import numpy as np
 
 from tileprobe.targets.cambricon.engine import program as p
 from tileprobe.targets.cambricon.engine import state as st
-from tileprobe.targets.cambricon.engine.blocks import count_work, open_input, open_page, row_requests
+from tileprobe.targets.cambricon.engine.blocks import count_work, open_input, open_page
 from tileprobe.targets.cambricon.engine.cores import INF, RING, start_pages
 from tileprobe.targets.cambricon.engine.state import record
 from tileprobe.targets.jit import borrowing, inline
@@ -41,14 +41,14 @@ def begin_group(ch, op, t_in, tables, k, s, tr):
     """Set the channel to the first request of an operator. Pages that came ahead of their input are used."""
     c = ch.number
     first, end = tables.operators[op, p.FIRST_MATRIX], tables.operators[op, p.END_MATRIX]
-    requests, pages = count_work(c, tables.matrices, first, end, k)
+    requests, pages = count_work(c, tables, first, end)
     ch.op, ch.t_in, ch.t_last, ch.requests = op, t_in, t_in, requests
     ch.wanted += pages
     while ch.used < min(ch.arrived, ch.wanted):
         page = s.pages[c, ch.used % k.window]
         used = use_page(ch, page, page.arrived, page.use_us)
         record(tr, st.T_USE, c, 0, op, used - page.use_us, used, 1)
-    ch.mat, ch.col, ch.row = first, 0, 0
+    ch.mat, ch.at = first, 0
     ch.delivered, ch.finished, ch.started, ch.returned = 0, 0, 0, 0
     ch.head, ch.queued = 0, 0
     ch.in_open, ch.in_bytes, ch.in_ready = False, 0, INF
@@ -76,7 +76,7 @@ def transfer(ch, ready, size, counters, k, s):
 
 
 @inline
-def send_input(ch, mats, k, s, tr):
+def send_input(ch, k, s, tr):
     """Broadcast an input slice to all cores of the channel."""
     c, ready = ch.number, ch.in_ready
     end = ready
@@ -86,10 +86,7 @@ def send_input(ch, mats, k, s, tr):
     s.requests[c, ch.delivered & RING].arrival = end
     ch.delivered += 1
     ch.in_open, ch.in_ready = False, INF
-    ch.row += 1
-    if ch.row == row_requests(mats, ch.mat, k.cores):
-        ch.row = 0
-        ch.col += 1
+    ch.at += 1
     ch.first_core, ch.end_core = 0, k.cores
 
 
@@ -128,10 +125,10 @@ def send_slices(ch, t_rc, use_us, k, s, tr):
     left = ch.page_left
     count, take = 1, left
     if k.sliced:
-        count = int(np.ceil(left / k.slice_us - DUST_US))
+        count = int(np.ceil(left / ch.page_slice_us - DUST_US))
         if t_rc < first_end + left:
-            count = min(max(int(np.ceil((t_rc - first_end) / k.slice_us - DUST_US)), 1), count)
-        take = min(count * k.slice_us, left)
+            count = min(max(int(np.ceil((t_rc - first_end) / ch.page_slice_us - DUST_US)), 1), count)
+        take = min(count * ch.page_slice_us, left)
     end = first_end + take
     s.stats[ch.number, st.BUSY_COMMAND] += over
     s.stats[ch.number, st.N_SLICES] += count
@@ -149,14 +146,15 @@ def take_page(ch, end, use_us, k, s, tr):
     """The page at the head of the stream is at the NPU; its plane reads the next one."""
     c = ch.number
     s.stats[c, st.N_STREAMED] += 1
-    s.stats[c, st.BUSY_STREAM] += k.stream_us
-    s.stats[c, st.BUSY_SPARE] += k.spare_us
-    s.stats[c, st.BYTES_STREAM] += k.page_bytes
-    s.stats[c, st.BYTES_SPARE] += k.spare_bytes
+    spare = max(ch.page_bytes - k.page_bytes, 0)
+    s.stats[c, st.BUSY_STREAM] += (ch.page_bytes - spare) * k.byte_us
+    s.stats[c, st.BUSY_SPARE] += spare * k.byte_us
+    s.stats[c, st.BYTES_STREAM] += ch.page_bytes - spare
+    s.stats[c, st.BYTES_SPARE] += spare
     plane = s.stream_planes[c, ch.page_die, ch.page_plane]
     moved = max(plane.read_done, end) + k.copy_us
-    record(tr, st.T_PAGE_READ, c, ch.page_die, ch.op, moved, moved + k.read_us, 1)
-    plane.moved, plane.read_done = moved, moved + k.read_us
+    record(tr, st.T_PAGE_READ, c, ch.page_die, ch.op, plane.began, plane.began + k.read_us, ch.page_number)
+    plane.began, plane.moved, plane.read_done = plane.moved, moved, moved + k.read_us
     page = s.pages[c, ch.arrived % k.window]
     page.arrived, page.use_us = end + k.link_us, use_us
     ch.arrived += 1
@@ -171,12 +169,12 @@ def run_group(c, op, t_in, tables, k, s, tr):
     """Run the products of operator `op` on channel c; their input exists at t_in. Returns when the last sum is at
     the NPU, or a negative time when nothing can ever happen again: a fault of the engine, which the caller reports.
     """
-    ch, mats = s.channels[c], tables.matrices
+    ch = s.channels[c]
     pages = begin_group(ch, op, t_in, tables, k, s, tr)
     while True:
-        start_pages(ch, mats, k, s, tr)
-        open_page(ch, mats, k, s)
-        open_input(ch, mats, k, s)
+        start_pages(ch, tables, k, s, tr)
+        open_page(ch, tables, k, s)
+        open_input(ch, tables, s)
         t_result = s.results[c, ch.head].time if ch.queued > 0 else INF
         t_rc = min(ch.in_ready, t_result)
         t_page = ch.page_ready if ch.page_left > 0.0 else INF
@@ -190,7 +188,7 @@ def run_group(c, op, t_in, tables, k, s, tr):
         if t_rc > t_page and not (k.sliced and t_rc <= ch.bus):
             send_slices(ch, t_rc, tables.use_us, k, s, tr)
         elif ch.in_ready <= max(ch.bus, t_rc):  # a core without an input stands still, a result can wait
-            send_input(ch, mats, k, s, tr)
+            send_input(ch, k, s, tr)
         else:
             return_result(ch, k, s, tr)
     return max(ch.t_last + k.link_us, ch.used_until if pages > 0 else t_in)

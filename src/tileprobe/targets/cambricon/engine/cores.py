@@ -18,46 +18,44 @@ OUTPUT_BUFFERS = 2  # of a core: it computes into one while the other waits for 
 
 
 @inline
-def start_pages(ch, mats, k, s, tr):
+def start_pages(ch, tables, k, s, tr):
     """Start what can start on the cores that saw an event."""
     c = ch.number
     for q in range(ch.first_core, ch.end_core):
         core = s.cores[c, q]
         while core.next_request < ch.delivered:
             request = s.requests[c, core.next_request & RING]
-            m = request.mat
-            block_row = request.first + (q - mats[m, p.FIRST_CORE] + k.cores) % k.cores
-            if block_row >= mats[m, p.FLASH_CHUNKS]:  # no page of this request is the core's
+            page = tables.compute[request.row, c, q]
+            if page.rows == 0:  # no page of this request is the core's
                 core.next_request += 1
             elif core.issued - core.drained >= OUTPUT_BUFFERS:
                 break
             else:
-                rows = min(mats[m, p.BLOCK_ROWS], mats[m, p.ROWS] - block_row * mats[m, p.BLOCK_ROWS])
-                start_part(ch, q, core, request, rows, mats, k, s, tr)
+                start_part(ch, q, core, request, page, tables.matrices, k, s, tr)
     while ch.finished < ch.delivered and s.requests[c, ch.finished & RING].left == 0:
         ch.finished += 1
 
 
 @inline
-def start_part(ch, q, core, request, rows, mats, k, s, tr):
-    """Compute what fits one output buffer of a page with `rows` rows, and queue its result."""
+def start_part(ch, q, core, request, page, mats, k, s, tr):
+    """Compute what fits one output buffer of a page, and queue its result."""
     c, m, part = ch.number, request.mat, core.part
-    part_rows = min(mats[m, p.PART_ROWS], rows - part * mats[m, p.PART_ROWS])
-    plane = s.planes[c, q, core.pages % k.compute_planes]
+    part_rows = min(page.part_rows, page.rows - part * page.part_rows)
+    plane = s.planes[c, q, page.plane]
     start = max(core.free, core.drain_time[core.issued & 1])
     if part == 0:
-        start = max(start, load_page(ch, q, plane, k, tr), request.arrival)
-    values = part_rows * request.cols
+        number = page.number + mats[m, p.COMPUTE_OFFSET]
+        start = max(start, load_page(ch, q, plane, number, k, tr), request.arrival)
+    values = part_rows * page.cols
     end = start + k.page_us * values / mats[m, p.VALUES_PER_PAGE]
     s.core_busy[c, q] += end - start
     core.free = end
     core.issued += 1
     record(tr, st.T_COMPUTE, c, q, ch.op, start, end, values)
-    queue_result(ch, s.results, end, q, part_rows * mats[m, p.SUM_BYTES], m)
+    queue_result(ch, s.results, end, q, part_rows * page.sum_bytes, m)
     core.part = part + 1
-    if core.part * mats[m, p.PART_ROWS] >= rows:
+    if core.part * page.part_rows >= page.rows:
         core.part = 0
-        core.pages += 1
         core.next_request += 1
         plane.cache_free = end
         request.left -= 1
@@ -66,13 +64,13 @@ def start_part(ch, q, core, request, rows, mats, k, s, tr):
 
 
 @inline
-def load_page(ch, q, plane, k, tr):
+def load_page(ch, q, plane, number, k, tr):
     """The page from the array into the cache register; the next array read begins. Returns when it is there."""
     ready = plane.read_done
     if not k.prefetch:  # no read before the vector exists that it will meet
         ready = max(plane.moved, ch.t_in) + k.read_us
     moved = max(ready, plane.cache_free) + k.copy_us
-    record(tr, st.T_ARRAY, ch.number, q, ch.op, ready - k.read_us, ready, 1)
+    record(tr, st.T_ARRAY, ch.number, q, ch.op, ready - k.read_us, ready, number)
     plane.moved, plane.read_done = moved, moved + k.read_us
     return moved
 

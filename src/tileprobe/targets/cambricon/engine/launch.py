@@ -61,7 +61,8 @@ def launch(
     traced = np.zeros(count, np.bool_) if keep is None else keep
     buffers = state.trace_buffers(max(trace_capacity, 1), traced, on=keep is not None)
     tables = state.Tables(
-        program.operators, program.costs, program.matrices, program.use_per_page_us,
+        program.operators, program.costs, program.matrices, program.bodies.compute, program.bodies.requests,
+        program.bodies.stream, program.bodies.first, program.bodies.counts, program.use_per_page_us,
         start_us=np.zeros(count), done_us=np.zeros(count), busy_us=np.zeros(3),
     )  # fmt: skip
     stuck = run.run_operators(tables, constants, memory, buffers)

@@ -97,8 +97,9 @@ def run_attention(i, tables, free, tr):
     qk_us, pv_us = tables.costs[i, p.QK_ARRAY_US], tables.costs[i, p.PV_ARRAY_US]
     k_us, v_us = tables.costs[i, p.K_DRAM_US], tables.costs[i, p.V_DRAM_US]
     softmax_us, dram_us = tables.costs[i, p.SOFTMAX_US], tables.costs[i, p.DRAM_US]
-    # the cache does not depend on the query, but the DRAM serves operators in order
-    free.dram = max(free.dram, t) + dram_us
+    # the cache does not depend on the query: it is read ahead into what room the last attention left in the buffer
+    ahead = min(tables.costs[i, p.AHEAD_US], max(t - max(free.dram, free.buffer), 0.0))
+    free.dram = max(free.dram, t) - ahead + dram_us
     soft, v_there = t, t
     for h in range(heads + 1):
         v_before, soft_before = v_there, soft
@@ -119,4 +120,5 @@ def run_attention(i, tables, free, tr):
     tables.busy_us[BUSY_ARRAY] += heads * (qk_us + pv_us)
     tables.busy_us[BUSY_SFU] += heads * softmax_us
     tables.busy_us[BUSY_DRAM] += heads * (k_us + v_us) + dram_us
-    tables.start_us[i], tables.done_us[i] = t, max(free.array, free.dram)
+    free.buffer = max(free.array, free.dram)
+    tables.start_us[i], tables.done_us[i] = t, free.buffer

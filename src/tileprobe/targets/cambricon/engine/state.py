@@ -65,6 +65,11 @@ class Tables(NamedTuple):
     operators: np.ndarray
     costs: np.ndarray
     matrices: np.ndarray
+    compute: np.ndarray  # the commands of matrices, see `program.Bodies`
+    requests: np.ndarray
+    stream: np.ndarray
+    first: np.ndarray
+    counts: np.ndarray
     use_us: np.ndarray  # of each matrix: the NPU's time for one streamed page
     start_us: np.ndarray  # of each operator
     done_us: np.ndarray
@@ -87,13 +92,9 @@ class Constants(NamedTuple):
     page_us: float  # of computing a full page
     byte_us: float  # on the channel
     command_us: float
-    slice_us: float
     slice_command_us: float
-    stream_us: float  # of a page on the channel
-    spare_us: float
     link_us: float
-    page_bytes: int
-    spare_bytes: int
+    page_bytes: int  # without the spare area
 
 
 def _record(*fields: tuple) -> np.dtype:
@@ -115,8 +116,7 @@ CHANNEL = _record(
     ("end_core", np.int64),
     # the next request to be delivered
     ("mat", np.int64),
-    ("col", np.int64),
-    ("row", np.int64),
+    ("at", np.int64),  # requests of the matrix before it
     ("delivered", np.int64),  # requests whose input is in the cores
     ("finished", np.int64),  # requests all of whose pages have started, in order
     ("in_open", np.bool_),  # the next request has been looked up
@@ -127,13 +127,15 @@ CHANNEL = _record(
     ("queued", np.int64),
     # the stream of pages to the NPU: the one after the next
     ("stream_mat", np.int64),
-    ("stream_col", np.int64),
-    ("stream_chunk", np.int64),
+    ("stream_at", np.int64),
     ("stream_more", np.bool_),
     # the page that is on the bus, or will be
     ("page_mat", np.int64),
     ("page_die", np.int64),
     ("page_plane", np.int64),
+    ("page_number", np.int64),  # on its die
+    ("page_bytes", np.int64),
+    ("page_slice_us", np.float64),
     ("page_fresh", np.bool_),  # nothing of it was sent
     ("page_ready", np.float64),
     ("page_left", np.float64),  # microseconds on the bus; 0 when no page is open
@@ -148,22 +150,29 @@ CORE = _record(
     ("free", np.float64),
     ("next_request", np.int64),
     ("part", np.int64),  # of the page it computes
-    ("pages", np.int64),
     ("issued", np.int64),  # results put into an output buffer
     ("drained", np.int64),  # results taken out
     ("drain_time", np.float64, (2,)),
 )
-PLANE = _record(("read_done", np.float64), ("moved", np.float64), ("cache_free", np.float64))
+# `began` is the array read of the page in the cache register, `read_done` that of the one behind it
+PLANE = _record(
+    ("read_done", np.float64), ("moved", np.float64), ("cache_free", np.float64), ("began", np.float64)
+)
 REQUEST = _record(
     ("mat", np.int64),
-    ("first", np.int64),  # block row of the first core
-    ("cols", np.int64),
+    ("row", np.int64),  # of the table of commands
     ("left", np.int64),  # cores that have not started their page
     ("end", np.float64),
     ("arrival", np.float64),
 )
 RESULT = _record(("time", np.float64), ("core", np.int64), ("bytes", np.int64), ("mat", np.int64))
-FREE = _record(("flash", np.float64), ("array", np.float64), ("sfu", np.float64), ("dram", np.float64))
+FREE = _record(
+    ("flash", np.float64),
+    ("array", np.float64),
+    ("sfu", np.float64),
+    ("dram", np.float64),
+    ("buffer", np.float64),
+)
 PAGE = _record(("arrived", np.float64), ("used", np.float64), ("use_us", np.float64))
 
 
@@ -201,7 +210,6 @@ def constants_of(machine: Machine, geometry: Geometry, sliced: bool) -> Constant
     # channels share the die-to-die link; a link slower than all channels together slows each of them
     gb_per_s = min(flash.channel_gb_per_s, machine.link.gb_per_s / flash.channels)
     byte_us = 1e-3 / gb_per_s
-    spare = flash.spare_bytes if flash.spare_travels else 0
     return Constants(
         channels=geometry.channels,
         cores=geometry.cores,
@@ -216,13 +224,9 @@ def constants_of(machine: Machine, geometry: Geometry, sliced: bool) -> Constant
         page_us=machine.core.page_us,
         byte_us=byte_us,
         command_us=flash.command_us,
-        slice_us=flash.slice_bytes * byte_us,
         slice_command_us=flash.slice_command_us,
-        stream_us=flash.page_bytes * byte_us,
-        spare_us=spare * byte_us,
         link_us=machine.link.latency_us,
         page_bytes=flash.page_bytes,
-        spare_bytes=spare,
     )
 
 

@@ -1,13 +1,15 @@
 """cam-map-pages: give every page its channel, chip, die, plane and number, and spell out the commands.
 
-In come buffered gemvs; out go gemvs with `#cam.place` and a body of command loops over affine page maps.
-Matrices lie one behind the other on every plane, the layers of the loop behind each other; what does not
-fit the flash is an error.
+In come buffered gemvs; out go gemvs with a body of command loops over affine page maps, which is all that the engine
+and the functional model know of the layout. Matrices lie one behind the other on every plane, the layers of the loop
+behind each other; what does not fit the flash is an error. `striped=false` keeps the pages for the NPU on the channels
+of their columns.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -16,55 +18,64 @@ from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineMap, AffineS
 from xdsl.passes import ModulePass
 
 from tileprobe.errors import TileProbeError
-from tileprobe.targets.cambricon.attributes import PlaceAttr
 from tileprobe.targets.cambricon.commands import BroadcastOp, LoopOp, PageReadOp, ReadComputeOp
 from tileprobe.targets.cambricon.dialect import GemvOp, LayersOp, StepOp, find_machine, groups
 from tileprobe.targets.cambricon.machine import Machine
 from tileprobe.targets.cambricon.pagemap import Geometry, PageMap, geometry_of
-from tileprobe.targets.cambricon.precision import precision_of
-from tileprobe.targets.cambricon.walk import blocks_of, gemvs_of, page_map_of
+from tileprobe.targets.cambricon.precision import Precision, precision_of
+from tileprobe.targets.cambricon.tiling import Buffers
+from tileprobe.targets.cambricon.walk import blocks_of, gemvs_of, page_maps_of
 
 
 @dataclass(frozen=True)
 class CamMapPagesPass(ModulePass):
     name = "cam-map-pages"
 
+    striped: bool = True
+
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         machine = find_machine(op)
         for step in (o for o in op.walk() if isinstance(o, StepOp)):
+            precision = precision_of(step.weights.data)
             geometry = geometry_of(machine, step.mode.data)
-            self._place(step, machine, geometry)
-            for gemv in gemvs_of(step):
-                page_map = page_map_of(gemv, machine, geometry, 0)
-                gemv.detach_region(gemv.regions[0]) if gemv.regions else None
-                gemv.add_region(Region(_commands(step, gemv, page_map)))
+            compute = stream = 0  # pages, on each plane of the role
+            own, *loops = blocks_of(step)
+            for block in (*loops, own):  # layers first, then what stands outside of them, such as lm_head
+                placed, pages = self._place(block, machine, geometry, compute, stream)
+                for gemv, maps in placed:
+                    assert gemv.buffers is not None
+                    cut = Buffers(*gemv.buffers.numbers)
+                    gemv.detach_region(gemv.regions[0]) if gemv.regions else None
+                    gemv.add_region(Region(commands(maps, cut, machine, precision, pages)))
+                layers = block.parent_op()
+                count = layers.count.data if isinstance(layers, LayersOp) else 1
+                compute, stream = compute + count * pages[0], stream + count * pages[1]
+            _check_capacity(step, machine, max(compute, stream))
 
-    def _place(self, step: StepOp, machine: Machine, geometry: Geometry) -> None:
-        compute, stream = 0, 0
-        own, *loops = blocks_of(step)
-        for block in (*loops, own):  # layers first, then what stands outside of them, such as lm_head
-            layers = block.parent_op()
-            count = layers.count.data if isinstance(layers, LayersOp) else 1
-            first_compute, first_stream, placed = compute, stream, []
-            for group in groups(block):
-                core, die = 0, 0
-                for gemv in group:
-                    if gemv.buffers is None:
-                        raise TileProbeError(
-                            f"cam-map-pages: {gemv.label.data} has no buffers; run cam-double-buffer before"
-                        )
-                    gemv.place = PlaceAttr.of(core, die, compute, 0, stream, 0)
-                    page_map = page_map_of(gemv, machine, geometry, 0)
-                    placed.append(gemv)
-                    compute, stream = compute + page_map.compute_pages, stream + page_map.stream_pages
-                    core = (core + page_map.flash_chunks) % geometry.cores
-                    die = (die + page_map.stream_chunks) % geometry.dies_per_channel
-            per_layer = compute - first_compute, stream - first_stream
-            for gemv in placed:
-                core, die, base, _, base_s, _ = gemv.place.numbers
-                gemv.place = PlaceAttr.of(core, die, base, per_layer[0], base_s, per_layer[1])
-            compute, stream = first_compute + count * per_layer[0], first_stream + count * per_layer[1]
-        _check_capacity(step, machine, max(compute, stream))
+    def _place(
+        self, block: Block, machine: Machine, geometry: Geometry, compute: int, stream: int
+    ) -> tuple[list[tuple[GemvOp, list[PageMap]]], tuple[int, int]]:
+        """The maps of a block's matrices, and the pages that they take on each plane of either role."""
+        placed, planes = [], max(geometry.stream_planes, 1)
+        base, turn, lanes = compute, None, 1
+        for group in groups(block):
+            core = 0
+            for gemv in group:
+                if gemv.buffers is None:
+                    raise TileProbeError(
+                        f"cam-map-pages: {gemv.label.data} has no buffers; run cam-double-buffer before"
+                    )
+                maps = []
+                for one in page_maps_of(gemv, machine, geometry, self.striped):
+                    lanes = one.lanes
+                    turn = stream * planes * lanes if turn is None else turn
+                    one = replace(one, first_core=core, compute_base=base, stream_first=turn)
+                    maps.append(one)
+                    base, turn = base + one.compute_pages, turn + one.stream_count
+                    core = (core + one.flash_chunks) % geometry.cores
+                placed.append((gemv, maps))
+        rounds = -(-(turn or 0) // lanes) - stream * planes if turn is not None else 0
+        return placed, (base - compute, -(-rounds // planes))
 
 
 def _check_capacity(step: StepOp, machine: Machine, pages: int) -> None:
@@ -83,59 +94,92 @@ def _check_capacity(step: StepOp, machine: Machine, pages: int) -> None:
     )
 
 
-def _commands(step: StepOp, gemv: GemvOp, m: PageMap) -> Block:
-    assert gemv.buffers is not None
-    machine, precision = find_machine(step.parent_op() or step), precision_of(step.weights.data)
+def commands(
+    maps: Sequence[PageMap],
+    buffers: Buffers,
+    machine: Machine,
+    precision: Precision,
+    layer_pages: tuple[int, int] = (0, 0),
+) -> Block:
+    """The loops over all pages of a matrix: requests first, then what streams to the NPU beside them."""
     block = Block()
-    if m.flash_chunks:
+    for m in maps:
+        if not m.flash_chunks:
+            continue
         j, i = LoopOp.of(m.col_requests), LoopOp.of(m.row_requests)
         inputs = BroadcastOp.of(m.block_cols * precision.activation_bytes)
-        parts = -(-m.block_rows // gemv.buffers.rows.data)
         compute = ReadComputeOp.make(
-            [j.index, i.index], flash_map(m), m.block_rows, precision.partial_sum_bytes(machine), parts
-        )
-        i.body.block.add_ops([compute] if gemv.buffers.keep.data else [inputs, compute])
-        j.body.block.add_ops([inputs, i] if gemv.buffers.keep.data else [i])
+            [j.index, i.index], flash_map(m, layer_pages[0]), flash_blocks(m), 0, m.flash_chunks, m.block_rows,
+            m.block_cols, precision.partial_sum_bytes(machine), -(-m.block_rows // buffers.rows),
+        )  # fmt: skip
+        i.body.block.add_ops([compute] if buffers.keep else [inputs, compute])
+        j.body.block.add_ops([inputs, i] if buffers.keep else [i])
         block.add_op(j)
-    if m.stream_chunks:
-        j, i = LoopOp.of(m.col_requests), LoopOp.of(m.stream_rounds)
-        sent = machine.flash.page_bytes + (machine.flash.spare_bytes if machine.flash.spare_travels else 0)
-        i.body.block.add_op(PageReadOp.make([j.index, i.index], stream_map(m), 1, sent))
-        j.body.block.add_op(i)
-        block.add_op(j)
+    sent = machine.flash.page_bytes + (machine.flash.spare_bytes if machine.flash.spare_travels else 0)
+    for m in maps:
+        if m.stream_chunks:
+            s = LoopOp.of(m.stream_rounds)
+            read = PageReadOp.make(
+                [s.index], stream_map(m, layer_pages[1]), stream_blocks(m), m.flash_chunks, m.row_chunks,
+                m.block_rows, m.block_cols, sent, sent,
+            )  # fmt: skip
+            s.body.block.add_op(read)
+            block.add_op(s)
     return block
 
 
-def flash_map(m: PageMap) -> AffineMap:
-    """(j, i)[channel, core] -> (channel, chip, die, plane, page) of the block row that the core computes."""
+CHANNEL, UNIT, LAYER = AffineSymExpr(0), AffineSymExpr(1), AffineSymExpr(2)
+
+
+def flash_map(m: PageMap, layer_pages: int) -> AffineMap:
+    """(j, i)[channel, core, layer] -> (channel, chip, die, plane, page) of what the core computes."""
     g = m.geometry
-    j, i = AffineDimExpr(0), AffineDimExpr(1)
-    channel, core = AffineSymExpr(0), AffineSymExpr(1)
-    local = j * m.row_requests + i
-    die = _floordiv(core, g.cores_per_die)
+    local = AffineDimExpr(0) * m.row_requests + AffineDimExpr(1)
+    die = _floordiv(UNIT, g.cores_per_die)
     plane = local % g.planes_per_core
     if g.cores_per_die > 1:
-        plane = core % g.cores_per_die * g.planes_per_core + plane
-    page = _floordiv(local, g.planes_per_core) + m.compute_base
-    return AffineMap(2, 2, (channel, _floordiv(die, g.dies), die % g.dies, _const(plane), page))
+        plane = UNIT % g.cores_per_die * g.planes_per_core + plane
+    page = _floordiv(local, g.planes_per_core) + m.compute_base + LAYER * layer_pages
+    chip = _floordiv(die, g.dies)
+    return AffineMap(2, 3, (CHANNEL, chip, die % g.dies, _const(plane, 2), page))
 
 
-def stream_map(m: PageMap) -> AffineMap:
-    """(j, s)[channel, die] -> (channel, chip, die, plane, page) of the page that the die sends."""
+def flash_blocks(m: PageMap) -> AffineMap:
+    """(j, i)[channel, core] -> (block row, block column) of it."""
     g = m.geometry
-    j, s = AffineDimExpr(0), AffineDimExpr(1)
-    channel, die = AffineSymExpr(0), AffineSymExpr(1)
-    local = j * m.stream_rounds + s
-    plane = local % g.stream_planes + g.compute_planes
-    page = _floordiv(local, g.stream_planes) + m.stream_base
-    return AffineMap(2, 2, (channel, _floordiv(die, g.dies), die % g.dies, _const(plane), page))
+    core = (UNIT + (g.cores - m.first_core)) % g.cores if m.first_core else UNIT
+    row, col = AffineDimExpr(1) * g.cores + core, AffineDimExpr(0) * g.channels + CHANNEL
+    return AffineMap(2, 2, (row, col + m.first_block if m.first_block else col))
+
+
+def stream_map(m: PageMap, layer_pages: int) -> AffineMap:
+    """(s)[channel, die, layer] -> (channel, chip, die, plane, page) of the page that the die sends."""
+    g = m.geometry
+    turn = AffineDimExpr(0) + m.stream_first // m.lanes
+    plane = turn % g.stream_planes + g.compute_planes
+    page = _floordiv(turn, g.stream_planes) + LAYER * layer_pages
+    return AffineMap(1, 3, (CHANNEL, _floordiv(UNIT, g.dies), UNIT % g.dies, _const(plane, 1), page))
+
+
+def stream_blocks(m: PageMap) -> AffineMap:
+    """(s)[channel, die] -> (block row, block column) of it; block rows before the NPU's are nothing."""
+    g = m.geometry
+    turn = AffineDimExpr(0) * g.dies_per_channel + UNIT
+    if m.striped:
+        n = turn * g.channels + CHANNEL - m.stream_first % m.lanes
+        row, col = _floordiv(n, m.col_blocks), n % m.col_blocks
+    else:
+        n = turn - m.stream_first % m.lanes
+        row, col = n % m.stream_chunks, _floordiv(n, m.stream_chunks) * g.channels + CHANNEL
+    return AffineMap(1, 2, (row + m.flash_chunks, col + m.first_block if m.first_block else col))
 
 
 def _floordiv(expr, by: int):
     return expr if by == 1 else expr // by
 
 
-def _const(expr):
+def _const(expr, dims: int):
     """Planes are mostly one number; say so instead of `x mod 1`."""
-    values = {expr.eval([j, i], [0, c]) for j in range(3) for i in range(3) for c in range(3)}
+    values = {expr.eval([i] * dims, [0, c, 0]) for i in range(3) for c in range(3)}
+    values |= {expr.eval([0] * (dims - 1) + [1], [0, 0, 0])}
     return AffineConstantExpr(values.pop()) if len(values) == 1 else expr

@@ -26,5 +26,4 @@ class CamSlicePass(ModulePass):
         for step in (o for o in op.walk() if isinstance(o, StepOp)):
             step.sliced = UnitAttr()
             for read in (o for o in step.walk() if isinstance(o, PageReadOp)):
-                page = read.bytes.data * read.slices.data
-                read.slices, read.bytes = IntAttr(-(-page // size)), IntAttr(size)
+                read.slice = IntAttr(min(size, read.bytes.data))
