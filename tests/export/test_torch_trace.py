@@ -12,6 +12,7 @@ from made_streams import warp_specialised
 import tileprobe
 from tileprobe.cli import main
 from tileprobe.ir.layout import Layout
+from tileprobe.ir.machine import SIMULATED
 
 BASE = 1_790_000_000_000_000_000
 
@@ -62,8 +63,12 @@ def test_slices_lie_within_their_launch_at_its_time_of_day(tmp_path, name):
     assert not {e["pid"] for e in slices} & {17, launches[0]["pid"]}
 
 
-def test_a_simulated_launch_has_a_process_of_its_own_and_a_flow(tmp_path):
+@pytest.mark.parametrize("recorded", [False, True])
+def test_a_simulated_launch_has_a_process_of_its_own_and_a_flow(tmp_path, recorded):
     trace = warp_specialised(launches=2)
+    if recorded:  # by probes, on a simulated GPU
+        clock = replace(trace.kernels[0].clock, name=SIMULATED)
+        trace.kernels = [replace(trace.kernels[0], layout=Layout(16).to_json(), clock=clock)]
     trace.meta["origin_unix_ns"] = BASE
     trace.launches = [replace(n, start_ns=1e6 * n.id) for n in trace.launches]
     events = both(trace, torch_file(tmp_path, []), tmp_path)

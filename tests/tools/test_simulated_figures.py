@@ -7,6 +7,7 @@ import pytest
 
 from tileprobe.ir.machine import INSTRUCTIONS, SIMULATED
 from tileprobe.tools.accounting import interrupted
+from tileprobe.tools.kernels import kernel_totals
 from tileprobe.tools.regions import Regions, region_tree
 from tileprobe.trace import Clock, Kernel, Launch, Losses, Region, Trace, Work
 from tileprobe.views.screen import Screen
@@ -90,3 +91,17 @@ def test_a_busy_host_says_nothing_about_a_simulated_machine(clock):
         trace.meta["switched_per_s"] = 500.0
         assert interrupted(trace, trace.kernels[0]).busy == busy
     assert interrupted(made(clock), made(clock).kernels[0]).known
+
+
+def test_launches_that_all_ran_on_a_simulated_machine_are_no_sample():
+    trace = made(SIMULATED, ran=3, launches=3)
+    trace.launches = [
+        replace(launch, duration_ns=100.0 * (1 + launch.id), preempted_ns=0.0) for launch in trace.launches
+    ]
+    row = kernel_totals(trace).row(0, named=True)
+    assert (row["low_ns"], row["total_ns"], row["high_ns"]) == (600.0, 600.0, 600.0)
+    probed = replace(trace, kernels=[replace(trace.kernels[0], layout={})])  # what probes took is in it
+    more = replace(trace, works=[replace(trace.works[0], ran=4)])
+    for other in (probed, more):
+        row = kernel_totals(other).row(0, named=True)
+        assert row["high_ns"] > row["total_ns"]

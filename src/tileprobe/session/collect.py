@@ -12,6 +12,7 @@ from typing import Any
 
 from tileprobe.session.decoding import CALIBRATING, add_recorded
 from tileprobe.session.exact import add_exact
+from tileprobe.session.in_turns import in_turns
 from tileprobe.session.making import Making
 from tileprobe.session.recorded import Recorded
 from tileprobe.session.tally import Ran, work_of
@@ -98,4 +99,5 @@ def build_trace(collected: Collected, meta: dict[str, Any]) -> Trace:
                 ran.row(len(making.works) + n, kernel) for n, ran in enumerate(collected.unrecorded(seen))
             ]
             making.works += rest
+    in_turns(making)
     return making.trace(meta)

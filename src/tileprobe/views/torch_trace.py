@@ -87,7 +87,7 @@ def _ours(trace: Trace, ahead: int, first: int) -> Iterator[dict[str, Any]]:
 
 def is_simulated(kernel: Kernel) -> bool:
     """Its times are those of a machine that is not this one."""
-    return kernel.layout is None
+    return kernel.layout is None or kernel.clock.is_simulated
 
 
 def _shifts(trace: Trace) -> dict[int, float]:

@@ -134,7 +134,8 @@ function drawRuler(pen, x, width, height) {
     const px = x(at + origin);
     pen.fillStyle = css("--line");
     pen.fillRect(px, RULER - 6, 1, 5);
-    label(pen, step >= 1 || at === 0 ? tick(at, step) : `${at.toFixed(2)} ${units()[3][1]}`, px + 4, 14);
+    const said = step >= 1 || at === 0 ? tick(at, step) : `${at.toFixed(2)} ${units()[3][1]}`;
+    if (px + 4 + pen.measureText(said).width <= width) label(pen, said, px + 4, 14); // half a number is none
   }
   if (range.from === null) return;
   const a = clamp(x(Math.min(range.from, range.to)), LABELS, width), b = clamp(x(Math.max(range.from, range.to)), LABELS, width);
