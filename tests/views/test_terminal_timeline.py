@@ -2,20 +2,29 @@
 
 import io
 import re
+from dataclasses import replace
 
+import polars as pl
 import pytest
 from made import attention
 from made_streams import warp_specialised
 
 from tileprobe.cli import main
+from tileprobe.trace import Trace
 from tileprobe.views.screen import Screen
-from tileprobe.views.terminal_timeline import print_timeline, sparkline
+from tileprobe.views.terminal_timeline import LETTERS, print_timeline, sparkline
 
 
 def printed(trace, width=100, plain=False):
     out = io.StringIO()
     print_timeline(trace, Screen(out, width, plain))
     return out.getvalue()
+
+
+def legend_of(text):
+    """Letters and the regions that they stand for, as the tree has them."""
+    rows = re.findall(r"^[│├└╴ ]*(\S.*?) +(\w) +[\d.<]+ % ", text, re.MULTILINE)
+    return {letter: name for name, letter in rows}
 
 
 def track(text, name):
@@ -26,7 +35,7 @@ def test_a_cell_shows_what_took_most_of_it():
     """Of 19.6 µs in a program 6 are in the first dot, 5.3 in the second, 3 in the stage between them."""
     text = printed(attention(launches=3, programs=2, iterations=1), 120)
     line = track(text, "core 0")
-    legend = dict(re.findall(r"^  (\w) +\S+ %  (.*)$", text, re.MULTILINE))
+    legend = legend_of(text)
     assert [legend[letter] for letter in "ABC"] == [
         "dot @ 35",
         "mul + dot @ 41",
@@ -38,6 +47,37 @@ def test_a_cell_shows_what_took_most_of_it():
         "div + store @ 44-45",
     ]
     assert line.count("A") == pytest.approx(len(line) * 6000 / 19600, abs=1.5)
+
+
+def test_every_letter_is_in_the_tree_even_of_what_has_no_own_time():
+    """The time of waits that lie side by side is more than that of what is around them."""
+    text = printed(warp_specialised(), 120)
+    drawn = set("".join(re.findall(r"[│|](.*)$", text, re.MULTILINE))) & set(LETTERS)
+    legend = legend_of(text)
+    assert drawn and drawn <= set(legend)
+
+
+def test_each_region_of_a_loop_has_its_iterations_in_the_tree():
+    text = printed(attention(launches=2, iterations=4), 140)
+    slow = attention(launches=2, iterations=4).intervals
+    late = (pl.col("region") == 5) & (pl.col("iteration") == 3)
+    slow = slow.with_columns(pl.when(late).then(pl.col("stop_ns") + 6000).otherwise(pl.col("stop_ns")))
+    changed = printed(replace(attention(launches=2, iterations=4), frame=slow), 140)
+    assert re.search(r"├╴dot @ 35 .* ████ +6.00 µs ", text)
+    assert re.search(r"dot @ 35 .* ▅▅▅█ +6.00 µs to 12.0 µs ", changed)
+    assert "iterations" not in printed(only_stages(), 140)
+
+
+def only_stages():
+    trace = attention(launches=2)
+    return replace(trace, frame=trace.intervals.filter(pl.col("iteration") < 0))
+
+
+def test_the_longest_kernel_comes_first_with_the_time_of_its_launch():
+    trace = Trace.merge(attention(name="short", iterations=1), attention(name="long"))
+    trace.launches = [replace(one, duration_ns=5e6 if one.kernel else 40e3) for one in trace.launches]
+    heads = re.findall(r"^(\w+), launch \d+: (.*), recorded for ", printed(trace), re.MULTILINE)
+    assert heads == [("long", "5.00 ms"), ("short", "40.0 µs")]
 
 
 def test_idle_time_is_a_point():
@@ -57,7 +97,7 @@ def test_plain_is_ascii_and_has_no_colour():
     text = printed(attention(name="kérnel\x1b[31m"), plain=True)
     assert text.isascii()
     assert "\x1b" not in text
-    assert "loop @ 31: @" in text
+    assert re.search(r"`-iteration +\w +9\d % #+ +@@@@@@ ", text)
 
 
 def test_sparklines():

@@ -105,6 +105,8 @@ def _cells(table: Table, column: Column, screen: Screen) -> list[Text]:
     if column.form == "change":
         styles = [{"slower": "red", "faster": "green"}.get(v, "dim") for v in frame["verdict"]]
         return [screen.words(f"{100 * v:+.1f} %", style) for v, style in zip(values, styles)]
+    if column.form == "letter":
+        return [screen.words(letter, style) for letter, style in zip(values, frame["style"].to_list())]
     if column.form == "within":
         bounds = zip(values, frame[column.low].to_list(), frame[column.high].to_list())
         return [screen.words(text.within(*row), "dim") for row in bounds]

@@ -1,4 +1,5 @@
-"""The timeline in a terminal: a line a track, a letter a region, and how loops develop as sparklines.
+"""The timeline in a terminal: a line a track, a letter a region; then the tree of regions, with how each one develops
+over a loop's iterations as a sparkline.
 
 In come a trace and a screen; out go, for each kernel, its typical launch in as many columns as the screen has. A cell
 shows the innermost region that took most of its time there; a point is time in which nothing ran.
@@ -12,20 +13,35 @@ import numpy as np
 import polars as pl
 from rich.text import Text
 
-from tileprobe.tools.iterations import iteration_times
+from tileprobe.tools.figures import LASTED
+from tileprobe.tools.kernels import kernel_totals
 from tileprobe.tools.regions import region_tree
+from tileprobe.tools.result import Column, Table
 from tileprobe.tools.signatures import labels
-from tileprobe.trace import Kernel, Trace
+from tileprobe.tools.times import region_times
+from tileprobe.trace import Kernel, Launch, Trace
 from tileprobe.trace.works import left_out
 from tileprobe.views import text
 from tileprobe.views.brackets import depths
 from tileprobe.views.screen import Screen
+from tileprobe.views.tables import print_table
 from tileprobe.views.tracks import SLICES, tracks
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 STYLES = ("blue", "yellow", "green", "magenta", "cyan", "red", "bright_blue", "bright_green")
 TRACKS = 24  # of a launch; more are counted
+LITTLE = 0.001  # of the own time of all regions: with less, one that is not drawn is left out
 SPARKS, PLAIN_SPARKS = "▁▂▃▄▅▆▇█", "._-=+*#@"
+
+
+COLUMNS = [
+    Column("name", "tree", "region"),
+    Column("letter", "letter", ""),
+    Column("share", "share", ""),
+    Column("sparks", "text", "iterations"),
+    Column("range", "text", ""),
+    Column("total_ns", "ns", "total", estimate="estimate"),
+]
 
 
 @dataclass
@@ -34,12 +50,14 @@ class Letter:
 
     letter: str
     style: str
-    name: str
-    share: float
+    share: float  # of the own time of all
+
+
+NONE = Letter("", "", 0.0)
 
 
 def print_timeline(trace: Trace, screen: Screen) -> None:
-    """Every kernel of which something was recorded."""
+    """Every kernel of which something was recorded, the longest first."""
     with text.units_of(trace):
         _print_kernels(trace, screen)
 
@@ -47,15 +65,19 @@ def print_timeline(trace: Trace, screen: Screen) -> None:
 def _print_kernels(trace: Trace, screen: Screen) -> None:
     if text.counts(trace):
         screen.say(f"! {text.NO_TIME}", "yellow")
-    names = labels(trace.kernels)
-    for kernel in trace.kernels:
-        mine = trace.filter(launches=[launch.id for launch in trace.kernel_launches(kernel.id)])
-        launch = _typical(mine)
-        if launch is None:
-            screen.say(f"{names[kernel.id]}: nothing was recorded", "yellow")
+    names, times, gone = labels(trace.kernels), region_times(trace), left_out(trace)
+    kernels = {kernel.id: kernel for kernel in trace.kernels}
+    for number in kernel_totals(trace, times)["kernel"]:
+        kernel, name = kernels[number], names[number]
+        launches = {launch.id: launch for launch in trace.kernel_launches(kernel.id)}
+        typical = _typical(trace.filter(launches=list(launches)))
+        if typical is None:
+            screen.say(f"{name}: nothing was recorded", "yellow")
             continue
-        _print_launch(trace, kernel, launch, names[kernel.id], screen)
-        _print_loops(trace, kernel, screen)
+        rows = region_tree(trace, kernel, times)
+        letters = _letters(rows)
+        drawn = _print_launch(trace, launches[typical], letters, name, screen)
+        _print_tree(rows, letters, drawn, _by_iteration(trace, kernel, gone), screen)
 
 
 def _typical(trace: Trace) -> int | None:
@@ -65,12 +87,17 @@ def _typical(trace: Trace) -> int | None:
     return None if not frame.height else int(frame["launch"][(frame.height - 1) // 2])
 
 
-def _print_launch(trace: Trace, kernel: Kernel, launch: int, name: str, screen: Screen) -> None:
-    drawn = tracks(trace.filter(launches=[launch]))
+def _print_launch(
+    trace: Trace, launch: Launch, letters: dict[int, Letter], name: str, screen: Screen
+) -> set[int]:
+    """The regions that are drawn."""
+    drawn = tracks(trace.filter(launches=[launch.id]))
     slices = drawn.frame.filter(pl.col("kind").is_in(SLICES))
     low, high = float(slices["start_ns"].min()), float(slices["stop_ns"].max())  # type: ignore[arg-type]
-    screen.print(screen.words(f"{name}, launch {launch}: {text.duration(high - low)}", "bold"))
-    letters = _letters(trace, kernel)
+    span, lasted = text.duration(high - low), text.duration(launch.duration_ns or high - low)
+    inside = "" if span == lasted else f", recorded for {span}"
+    screen.print(screen.words(f"{name}, launch {launch.id}: {lasted}{inside}", "bold"))
+    seen: set[int] = set()
     titles = dict(drawn.table.select("track", "name").iter_rows())
     left = min(max(len(title) for title in titles.values()), max(8, screen.width // 4))
     width = max(10, screen.width - left - 3)
@@ -81,6 +108,7 @@ def _print_launch(trace: Trace, kernel: Kernel, launch: int, name: str, screen: 
         line.append_text(screen.fit(screen.words(f"{titles[track]:<{left}}"), left))
         line.append(f" {edge}", "dim")
         for region in _cells(slices.filter(pl.col("track") == track), low, high, width):
+            seen.add(region)
             known = letters.get(region)
             line.append(
                 known.letter if known else "." if screen.plain else "·", known.style if known else "dim"
@@ -89,19 +117,19 @@ def _print_launch(trace: Trace, kernel: Kernel, launch: int, name: str, screen: 
     if len(titles) > len(shown):
         screen.say(f"and {len(titles) - len(shown):,} more tracks", "dim")
     _print_ruler(low, high, left, width, screen)
-    _print_legend(letters, screen)
+    return seen
 
 
-def _letters(trace: Trace, kernel: Kernel) -> dict[int, Letter]:
+def _letters(tree: pl.DataFrame) -> dict[int, Letter]:
     """The regions by their own time."""
-    rows = region_tree(trace, kernel).filter(pl.col("region").is_not_null())
+    rows = tree.filter(pl.col("region").is_not_null())
     whole = float(rows["self_ns"].sum()) or 1.0
-    ranked = rows.group_by("region").agg(pl.col("self_ns").sum(), pl.col("name").first())
+    ranked = rows.group_by("region").agg(pl.col("self_ns").sum())
     ranked = ranked.sort("self_ns", "region", descending=[True, False])
     found: dict[int, Letter] = {}
-    for n, (region, own, name) in enumerate(ranked.iter_rows()):
+    for n, (region, own) in enumerate(ranked.iter_rows()):
         letter = LETTERS[n] if n < len(LETTERS) else "?"
-        found[region] = Letter(letter, STYLES[n % len(STYLES)], name, own / whole)
+        found[region] = Letter(letter, STYLES[n % len(STYLES)], own / whole)
     return found
 
 
@@ -143,39 +171,65 @@ def _print_ruler(low: float, high: float, left: int, width: int, screen: Screen)
     screen.print(screen.words(line, "dim"))
 
 
-def _print_legend(letters: dict[int, Letter], screen: Screen) -> None:
-    for known in letters.values():
-        if known.share < 0.001:
-            continue
-        line = Text("  ", no_wrap=True)
-        line.append(known.letter, f"bold {known.style}")
-        line.append_text(screen.words(f" {text.percent(known.share):>6}  {known.name}"))
-        screen.print(screen.fit(line, screen.width))
+def _print_tree(
+    rows: pl.DataFrame,
+    letters: dict[int, Letter],
+    drawn: set[int],
+    steps: dict[int, list[float]],
+    screen: Screen,
+) -> None:
+    """The regions that are drawn or have some time of their own, with all that is around them; how each one develops
+    over the iterations of its loop."""
+    kept: set[int] = set()
+    path: list[int] = []
+    for n, (region, depth) in enumerate(rows.select("region", "depth").iter_rows()):
+        del path[depth:]
+        path.append(n)
+        if region in drawn or (region in letters and letters[region].share >= LITTLE):
+            kept.update(path)
+    shown = rows[sorted(kept)]
+    known = [letters.get(region, NONE) for region in shown["region"].to_list()]
+    width = max(8, screen.width // 6)
+    medians = [steps.get(region, []) for region in shown["region"].to_list()]
+    table = shown.with_columns(
+        pl.Series("letter", [one.letter for one in known], pl.String),
+        pl.Series("style", [f"bold {one.style}".strip() for one in known], pl.String),
+        pl.Series("sparks", [sparkline(one, width, screen.plain) for one in medians], pl.String),
+        pl.Series("range", [_range(one) for one in medians], pl.String),
+    )
+    looped = [column for column in COLUMNS if any(medians) or column.name not in ("sparks", "range")]
+    print_table(Table("", table, looped), screen)
     screen.print()
 
 
-def _print_loops(trace: Trace, kernel: Kernel, screen: Screen) -> None:
-    """The median of each iteration, from nothing to the largest."""
-    names = {region.id: region.name for region in trace.regions}
-    gone = left_out(trace)
-    for region in trace.kernel_regions(kernel.id):
-        if region.kind != "iteration":
-            continue
-        times = iteration_times(trace, region, gone=gone)
-        if times.height < 2:
-            continue
-        name = names.get(region.parent, region.name) if region.parent is not None else region.name
-        line = sparkline(times["p50_ns"].to_list(), max(10, screen.width // 2), screen.plain)
-        low, high = (text.duration(float(f)) for f in (times["p50_ns"].min(), times["p50_ns"].max()))  # type: ignore[arg-type]
-        screen.print(screen.words(f"{name}: {line} {low} to {high} an iteration"))
-    screen.print()
+def _range(values: list[float]) -> str:
+    if not values:
+        return ""
+    low, high = text.duration(min(values)), text.duration(max(values))
+    return low if low == high else f"{low} to {high}"
+
+
+def _by_iteration(trace: Trace, kernel: Kernel, gone: set[int]) -> dict[int, list[float]]:
+    """For each region in a loop the median of each iteration, where there are several."""
+    regions = [region.id for region in trace.kernel_regions(kernel.id)]
+    mine = trace.scan().filter(
+        pl.col("region").is_in(regions) & pl.col("kind").is_in(SLICES) & (pl.col("iteration") >= 0)
+    )
+    mine = mine.filter(~pl.col("launch").is_in(list(gone))) if gone else mine
+    medians = mine.group_by("region", "iteration").agg(LASTED.median().alias("ns"))
+    found: dict[int, list[float]] = {}
+    for region, _, ns in medians.sort("region", "iteration").collect(engine="streaming").iter_rows():
+        found.setdefault(region, []).append(ns)
+    return {region: values for region, values in found.items() if len(values) > 1}
 
 
 def sparkline(values: list[float], width: int, plain: bool = False) -> str:
     """A character a value, or a mean of neighbours where there are more than `width`."""
+    if not values:
+        return ""
     bins = np.array_split(np.asarray(values, float), min(width, len(values)))
     means = np.array([part.mean() for part in bins])
-    most = means.max() if len(means) else 0.0
+    most = means.max()
     marks = PLAIN_SPARKS if plain else SPARKS
     level = np.zeros(len(means)) if most <= 0 else means / most * (len(marks) - 1)
     return "".join(marks[round(float(n))] for n in level)
