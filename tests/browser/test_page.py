@@ -305,8 +305,9 @@ def test_paper_shows_the_whole_width_of_the_timeline_in_light_colours(open_page)
         assert (
             chart.evaluate("c => c.width") == chart.bounding_box()["width"]
         )  # neither stretched nor squeezed
-        page.evaluate("dispatchEvent(new Event('afterprint'))")
         page.emulate_media(media="screen")
+        page.evaluate("dispatchEvent(new Event('afterprint'))")
+        page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
         assert (shown(page), page.evaluate("document.getElementById('canvas').width")) == kept
         assert page.evaluate("document.documentElement.dataset.theme") == "dark"
     assert drawn[1600] == drawn[420]
