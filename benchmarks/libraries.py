@@ -36,6 +36,8 @@ def main(words: list[str] | None = None) -> int:
         return 0
     library = table["library"][args.library]
     folder = args.checkout.resolve()
+    if not folder.is_dir():
+        sys.exit(f"{folder} is no folder: it takes a clone of {library['repository']}")
     commit = _commit(folder)
     if commit != library["commit"]:
         print(
