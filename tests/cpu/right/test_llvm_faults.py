@@ -13,7 +13,8 @@ from llvmlite import ir
 
 from tileprobe.targets.cpu.codegen import memory
 from tileprobe.targets.cpu.codegen.types import I32, I64
-from tileprobe.targets.cpu.loader import compile_ir, load_object
+from tileprobe.targets.cpu.loader import compile_ir
+from tileprobe.targets.linker import load_object
 
 TYPES = {
     "f32": np.float32,

@@ -7,7 +7,8 @@ from functools import cache
 
 import numpy as np
 
-from tileprobe.targets.cpu.loader import compile_ir, load_object
+from tileprobe.targets.cpu.loader import compile_ir
+from tileprobe.targets.linker import load_object
 
 # Adds 1 to element i of an i32 array for program i; the array is the first argument.
 COUNT = """

@@ -20,7 +20,8 @@ def _code():
 
     from tileprobe.targets.cpu.codegen import clock
     from tileprobe.targets.cpu.codegen.types import I64, PTR
-    from tileprobe.targets.cpu.loader import compile_ir, load_object
+    from tileprobe.targets.cpu.loader import compile_ir
+    from tileprobe.targets.linker import load_object
 
     module = ir.Module("clock_source")
     now = ir.Function(module, ir.FunctionType(I64, []), "tp_ticks")

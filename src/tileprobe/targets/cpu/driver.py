@@ -108,7 +108,7 @@ class _Utils:
     def load_binary(
         self, name: str, kernel: bytes, shared: int, device: Any
     ) -> tuple[Any, int, int, int, int]:
-        from tileprobe.targets.cpu.loader import load_object
+        from tileprobe.targets.linker import load_object
 
         library = load_object(kernel, [name])
         return library, library.address(name), self._REGISTERS, 0, self._MAX_THREADS

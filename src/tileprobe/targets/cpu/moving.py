@@ -50,8 +50,9 @@ _known: tuple[Any, Any] | None = None
 def _code() -> tuple[Any, Any]:
     """The code and its function. Two threads that make it at once make it twice, and one may be running the other."""
     global _known
-    from tileprobe.targets.cpu.loader import compile_ir, load_object
+    from tileprobe.targets.cpu.loader import compile_ir
     from tileprobe.targets.cpu.moving_ir import module_text
+    from tileprobe.targets.linker import load_object
 
     library = load_object(compile_ir(module_text()), ["tp_move"])
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(library))

@@ -20,9 +20,10 @@ from tileprobe.errors import TileProbeError
 from tileprobe.targets.base import Watch
 from tileprobe.targets.cpu import pool_ir
 from tileprobe.targets.cpu.host import default_threads, host
-from tileprobe.targets.cpu.loader import Library, compile_ir, load_object
+from tileprobe.targets.cpu.loader import compile_ir
 from tileprobe.targets.cpu.pool_ir import STATUS_MORE
 from tileprobe.targets.cpu.pool_layout import OFFSETS, SLOT, SLOT_BYTES
+from tileprobe.targets.linker import Library, load_object
 
 _MAX_PROGRAMS = 2**63 - 1
 _MAX_THREADS = 4096

@@ -22,7 +22,8 @@ from tileprobe.errors import TileProbeError
 from tileprobe.files import cache_home, write_json
 from tileprobe.ir.amounts import Roofs
 from tileprobe.targets.cpu.host import host
-from tileprobe.targets.cpu.loader import compile_ir, load_object
+from tileprobe.targets.cpu.loader import compile_ir
+from tileprobe.targets.linker import load_object
 
 CHAINS = (
     12  # of multiply-adds beside each other: more than two units with a latency of four or five cycles need

@@ -8,16 +8,15 @@ some of them in the same way, which is how tests look at one handler, changed or
 from __future__ import annotations
 
 import contextlib
-import itertools
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from llvmlite import ir
 
 from tileprobe.targets.jit import cache_folder
+from tileprobe.targets.linker import Library, load_object
 from tileprobe.targets.simgpu.engine import (  # noqa: F401  they register their handlers
     lanes_address,
     lanes_bytes,
@@ -31,7 +30,6 @@ from tileprobe.targets.simgpu.engine.calls import HANDLER
 from tileprobe.targets.simgpu.engine.lanes import HANDLERS, Emit, Lanes
 
 NUMBERS = {name: number for number, name in enumerate(sorted(HANDLERS))}
-_libraries = itertools.count()
 
 
 def _module(handlers: Mapping[str, Emit]) -> ir.Module:
@@ -72,28 +70,13 @@ def _object(source: str) -> bytes:
     return machine.emit_object(module)
 
 
-@lru_cache(maxsize=1)
-def _linker() -> Any:
-    import llvmlite.binding as llvm
-    from llvmlite.binding.orcjit import create_lljit_compiler
-
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    return create_lljit_compiler()
-
-
-def _load(data: bytes, names: list[str]) -> tuple[Any, np.ndarray]:
+def _load(data: bytes, names: list[str]) -> tuple[Library, np.ndarray]:
     """The library, to be held as long as its code is used, and the addresses of these functions."""
-    from llvmlite.binding.orcjit import JITLibraryBuilder
-
-    builder = JITLibraryBuilder().add_object_img(data).add_current_process()
-    for name in names:
-        builder.export_symbol(name)
-    library = builder.link(_linker(), f"simgpu{next(_libraries)}")
-    return library, np.array([library[name] for name in names], np.int64)
+    library = load_object(data, names)
+    return library, np.array([library.address(name) for name in names], np.int64)
 
 
-def compiled(source: str, names: list[str]) -> tuple[Any, np.ndarray]:
+def compiled(source: str, names: list[str]) -> tuple[Library, np.ndarray]:
     """Code of LLVM IR, and the addresses of these functions in it."""
     return _load(_object(source), names)
 
@@ -110,7 +93,7 @@ def kept() -> Path:
 
 
 @lru_cache(maxsize=1)
-def handlers() -> tuple[Any, np.ndarray]:
+def handlers() -> tuple[Library, np.ndarray]:
     """All handlers in the order of their numbers: what holds them, and their addresses."""
     from tileprobe.errors import TileProbeError
     from tileprobe.files import write_file
