@@ -254,5 +254,6 @@ def test_a_program_that_used_a_target_for_a_while_ends_without_a_word(tmp_path, 
         [sys.executable, "-W", "ignore", *words, script], capture_output=True, text=True, check=False
     )
     assert (ran.returncode, ran.stdout.split("\n")[0]) == (0, "1.0")
-    assert not [line for line in ran.stderr.splitlines() if line.strip()]
+    said = [line for line in ran.stderr.splitlines() if line.strip() and "engine, once" not in line]
+    assert not said  # but for what a first use of the simulated GPU says
     assert "torch" not in ran.stdout.split("\n")
