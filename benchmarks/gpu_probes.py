@@ -102,6 +102,12 @@ def main(words: list[str] | None = None) -> int:
     print(f"{head[0]:22}" + "".join(f"{title:>14}" for title in head[1:]))
     for row in rows:
         print(_line(row))
+    both = [row["added"] for row in rows if "proton shared" in row["added"]]
+    if both:
+        ours, theirs = (sum(added[name] for added in both) for name in ("ours", "proton shared"))
+        print(
+            f"in all, where both compile: ours {ours:+}, Proton's shared buffer {theirs:+}: {ours / theirs:.2f} of it"
+        )
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / "gpu_probes.json").write_text(json.dumps(rows, indent=1))
     return int(not all(_good(row) for row in rows))

@@ -267,9 +267,14 @@ class Gpu:
         elif name == "cvt.u64.u32":
             r["unit"] = r["sm"]
         elif rest == "{low, high}, t":
-            r["low"] = r["t"] & 0xFFFFFFFF
-        elif rest == "t, {low, $3}":
-            r["t"] = r["low"] | (r["$3"] << 32)
+            r["low"], r["high"] = r["t"] & 0xFFFFFFFF, r["t"] >> 32
+        elif name == "selp.b32":
+            yes, no, which = (r[each] for each in rest.split(", ")[1:])
+            r["high"] = np.where(which, yes, no)
+        elif rest == "high, $3":
+            r["high"] = r["$3"]
+        elif rest == "t, {low, high}":
+            r["t"] = r["low"] | (np.asarray(r["high"], np.int64) << 32)
         else:
             raise AssertionError(f"unknown assembly {name} {rest}")
 

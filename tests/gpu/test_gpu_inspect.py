@@ -204,6 +204,7 @@ def test_evidence_as_text(capsys):
         ),
         (["--records", "granularity=warp", SCRIPT], "records of cpu cannot have granularity warp"),
         (["--target", "cuda:90", "--kernel", "other", SCRIPT], "no kernel that matches 'other'"),
+        (["--target", "cuda:90", "--level", "ttgir", SCRIPT], "they are only compiled: take a simulated GPU"),
     ],
 )
 def test_mistakes_are_one_message(capsys, words, message):

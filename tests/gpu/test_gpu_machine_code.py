@@ -8,7 +8,7 @@ from gpu_cases import CASES, DENSE, EVERYTHING, code, plain, probed
 
 from tileprobe.ir.bridge import from_xdsl
 from tileprobe.targets.gpu.compile import _compiled, add_probes, gpu_target
-from tileprobe.targets.gpu.machine_code import lost_records, record_cost
+from tileprobe.targets.gpu.machine_code import a_record_in_a_loop, lost_records, record_cost
 from tileprobe.targets.gpu.placed import placed
 from tileprobe.targets.gpu.sass import read_cubin
 from tileprobe.tools.plan import Plan
@@ -67,6 +67,16 @@ def test_doses_survive():
     made = probed("matmul", "sm80", copies=3)
     assert len(made.records) == 3 * len(probed("matmul", "sm80").records)
     assert lost_records(code(made.kernel), made.records) == []
+
+
+@pytest.mark.parametrize("target", ["sm80", "sm90", "sm100"])
+def test_a_narrow_clock_takes_one_instruction_more(target):
+    """The epoch beside it is in a register of each thread: one to put it into the other half."""
+    layer_norm = plain("layer_norm", target)
+    made = add_probes(layer_norm, DENSE.pipeline("ttgir", records={"clock_bits": 32}))
+    looped = {slot.id for slot in made.layout.slots if slot.loops}
+    assert looped
+    assert a_record_in_a_loop(code(made.kernel), looped) < 3.5
 
 
 def test_a_record_that_is_gone_is_found():

@@ -110,6 +110,11 @@ def _evidence(words: list[str], args: argparse.Namespace, target: Target, static
     from tileprobe.session import script
     from tileprobe.session.session import WORTHWHILE, Session, matches
 
+    if args.level:
+        raise TileProbeError(
+            f"--level shows the IR of kernels that ran, and for {args.target} they are only compiled: take a simulated "
+            "GPU (--target sim:h100), or a trace"
+        )
     check(args.device_map)
     asked = Session(min_cost=0.0 if args.dense else WORTHWHILE, records=records_of(args))
     with (

@@ -108,6 +108,9 @@ class Amd:
     def end(self, emit: Emitter, frame: Frame, by: SSAValue) -> None:
         self.put(emit, frame, by, 8 * GLOBAL_END, call(emit, "llvm.readsteadycounter", [], "i64"))
 
+    def beside(self, emit: Emitter, by: SSAValue, epoch: SSAValue) -> SSAValue:
+        return epoch
+
     def stamp(
         self, emit: Emitter, frame: Frame, by: SSAValue, offset: int, epoch: SSAValue, bits: int
     ) -> None:

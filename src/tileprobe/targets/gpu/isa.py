@@ -92,6 +92,10 @@ class Isa(Protocol):
         """The machine's clock where the stream ends."""
         ...
 
+    def beside(self, emit: Emitter, by: SSAValue, epoch: SSAValue) -> SSAValue:
+        """The epoch as it stands beside narrow clocks, an i32."""
+        ...
+
     def stamp(
         self, emit: Emitter, frame: Frame, by: SSAValue, offset: int, epoch: SSAValue, bits: int
     ) -> None:

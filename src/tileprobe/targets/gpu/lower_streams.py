@@ -81,7 +81,8 @@ class LowersStreams(Lowering):
                 for word in (both, extent)
             )
             sampling[loop] = Sampling(emit.cast(both, 32), high, emit.cast(extent, 32), count)
-        made = Stream(stream.id, opened.threads, frame, by, epoch, sampling, frame, frame)
+        beside = self.isa.beside(emit, by, epoch) if self.layout.clock_bits < 64 else epoch
+        made = Stream(stream.id, opened.threads, frame, by, beside, sampling, frame, frame)
         if self.layout.buffer == "shared":
             self._collect(emit.at(FLUSH), made, part, opened.entry)
         first = by

@@ -14,6 +14,7 @@ from tileprobe.targets.gpu.emit import Emitter
 from tileprobe.targets.gpu.isa import Frame
 
 _KEEPS = 100  # from here on ptxas keeps such addresses in each thread's registers by itself (benchmarks.gpu_probes)
+_UNIFORM_CLOCKS = 120  # from here on ptxas reads clocks into uniform registers (`CS2UR`)
 _STORE = "st.relaxed.cta.global"
 _SHARED_STORE = "st.relaxed.cta.shared"
 _BY = "setp.ne.b32 by, $2, 0;"  # whether this thread stores
@@ -27,6 +28,7 @@ class Nvidia:
 
     def __init__(self, arch: int) -> None:
         self.spread = arch < _KEEPS
+        self.uniform_clocks = arch >= _UNIFORM_CLOCKS
 
     def check(self, layout: Layout) -> None:
         from tileprobe.targets.gpu.target import CudaTarget
@@ -121,6 +123,10 @@ class Nvidia:
             @by {_STORE}.b64 [$1+{8 * GLOBAL_END}], all; }}"""
         emit.assembly(text, "=r,l,r", [frame.at, _number(emit, by)], ["i32"])
 
+    def beside(self, emit: Emitter, by: SSAValue, epoch: SSAValue) -> SSAValue:
+        """Each thread's own, as addresses are."""
+        return emit.select(by, epoch, emit.each(emit.constant(0)))
+
     def stamp(
         self, emit: Emitter, frame: Frame, by: SSAValue, offset: int, epoch: SSAValue, bits: int
     ) -> None:
@@ -131,9 +137,12 @@ class Nvidia:
                 @by {store}.b64 [$1+{offset}], t; }}"""
             emit.assembly(text, f"=r,{kind},r", [frame.at, _number(emit, by)], ["i32"])
             return
-        # `%clock` has a slower way through the uniform registers than the low half of `%clock64`.
+        # `%clock`, and the low half of `%clock64` alone, have a slower way through the uniform registers: threads that
+        # store nothing keep the high half. Where clocks are always read into those that is only more to do.
+        high = "mov.b32 high, $3;" if self.uniform_clocks else "selp.b32 high, $3, high, by;"
         text = f"""{{ .reg .pred by; .reg .b32 low, high; .reg .b64 t, {emit.own_name()}; {_BY} mov.u64 t, %clock64;
-            mov.b64 {{low, high}}, t; mov.b64 t, {{low, $3}}; @by {store}.b64 [$1+{offset}], t; }}"""
+            mov.b64 {{low, high}}, t; {high} mov.b64 t, {{low, high}};
+            @by {store}.b64 [$1+{offset}], t; }}"""
         emit.assembly(text, f"=r,{kind},r,r", [frame.at, _number(emit, by), epoch], ["i32"])
 
     def put(self, emit: Emitter, frame: Frame, by: SSAValue, offset: int, word: SSAValue) -> None:
