@@ -12,9 +12,9 @@ from tileprobe.targets.cambricon.encode import encode, page_tables, the_step
 from tileprobe.targets.cambricon.engine import state as s
 from tileprobe.targets.cambricon.engine.launch import launch
 from tileprobe.targets.cambricon.expand import expand
+from tileprobe.targets.cambricon.families import from_config
 from tileprobe.targets.cambricon.functional.placement import compiled_maps
 from tileprobe.targets.cambricon.machine import load_machine
-from tileprobe.targets.cambricon.model import from_config
 from tileprobe.targets.cambricon.pagemap import FLASH_ONLY, NPU_ONLY, SPLIT, PageMap, geometry_of
 from tileprobe.targets.cambricon.passes.cam_map_pages import commands
 from tileprobe.targets.cambricon.precision import precision_of
@@ -168,9 +168,9 @@ def test_commands_for_what_the_machine_does_not_have():
 
 def test_tables_of_all_layers_never_meet():
     seen = set()
-    for layer, _, one in page_tables(compile_step(MODEL, SMALL, Options(context=10, lm_head=True))):
-        at, _ = one.table(layer or 0)
+    for _, one in page_tables(compile_step(MODEL, SMALL, Options(context=10, lm_head=True))):
+        at, _ = one.table()
         here = set(zip(*(x.tolist() for x in at[:5])))
-        assert len(here) == one.pages
+        assert len(here) == one.commands.pages
         assert not here & seen
         seen |= here

@@ -5,7 +5,8 @@ import json
 import pytest
 
 from tileprobe.errors import TileProbeError
-from tileprobe.targets.cambricon.model import BUILT_IN, from_config, load_model
+from tileprobe.targets.cambricon.families import from_config
+from tileprobe.targets.cambricon.model import BUILT_IN, load_model
 
 LLAMA3 = {
     "model_type": "llama", "hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32,
@@ -34,20 +35,20 @@ def test_full_heads_are_what_the_paper_implies():
 def test_config_equals_the_built_in(tmp_path):
     (tmp_path / "config.json").write_text(json.dumps(LLAMA3))
     from_folder, built_in = load_model(tmp_path), load_model("llama3-8b")
-    assert from_folder.layer_matrices == built_in.layer_matrices
+    assert from_folder.matrices(0) == built_in.matrices(0)
     assert load_model(tmp_path / "config.json").kv_heads == 8
 
 
 def test_opt_has_biases_and_two_ffn_matrices():
     model = from_config(OPT)
-    assert [m.name for m in model.layer_matrices] == ["q", "k", "v", "o", "up", "down"]
-    assert all(m.bias for m in model.layer_matrices)
+    assert [m.name for m in model.matrices(0)] == ["q", "k", "v", "o", "up", "down"]
+    assert all(m.bias for m in model.matrices(0))
     assert model.tied_embeddings
 
 
 def test_qwen_has_a_bias_on_qkv_only():
     model = from_config({**LLAMA3, "model_type": "qwen2"})
-    assert [m.name for m in model.layer_matrices if m.bias] == ["q", "k", "v"]
+    assert [m.name for m in model.matrices(0) if m.bias] == ["q", "k", "v"]
 
 
 def test_mistral_with_its_own_head_size():

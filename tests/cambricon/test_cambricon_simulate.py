@@ -6,8 +6,9 @@ import pytest
 from tileprobe.errors import TileProbeError
 from tileprobe.targets.cambricon.compile import Options, compile_step
 from tileprobe.targets.cambricon.encode import page_tables
+from tileprobe.targets.cambricon.families import from_config
 from tileprobe.targets.cambricon.machine import load_machine
-from tileprobe.targets.cambricon.model import from_config, load_model
+from tileprobe.targets.cambricon.model import load_model
 from tileprobe.targets.cambricon.pagemap import FLASH_ONLY, NPU_ONLY, SPLIT
 from tileprobe.targets.cambricon.simulate import simulate
 
@@ -30,10 +31,10 @@ def test_commands_are_the_pages_of_the_model(weights, mode, tiling):
     tables = list(page_tables(compile_step(SMALL, S, options)))
     assert len(tables) == 3 * 7 + 1
     assert result.page_commands == sum(
-        -(-m.rows // m.block_rows) * -(-m.cols // m.block_cols) for _, _, m in tables
+        -(-m.rows // m.block_rows) * -(-m.cols // m.block_cols) for _, m in tables
     )
     assert result.read_compute_commands + result.page_reads == result.page_commands
-    assert result.read_compute_commands == sum(int(m.table()[1].in_flash.sum()) for _, _, m in tables)
+    assert result.read_compute_commands == sum(int(m.table()[1].in_flash.sum()) for _, m in tables)
     assert (result.page_reads == 0) == (mode == FLASH_ONLY)
     assert (result.read_compute_commands == 0) == (mode == NPU_ONLY)
 
@@ -42,12 +43,12 @@ def test_bytes_are_conserved():
     options = Options(context=50, tile="64x2048")
     result = simulate(SMALL, S, options)
     inputs = sums = stream = 0
-    for _, _, m in page_tables(compile_step(SMALL, S, options)):
+    for _, m in page_tables(compile_step(SMALL, S, options)):
         _, blocks = m.table()
         sums += int(blocks.rows[blocks.in_flash].sum()) * 3
         stream += int((~blocks.in_flash).sum()) * S.flash.page_bytes
         # one slice for each block column of each request
-        request = blocks.row // (m.block_rows * m.geometry.cores) * m.cols + blocks.col
+        request = blocks.row // (m.block_rows * m.commands.geometry.cores) * m.cols + blocks.col
         once = np.unique(request[blocks.in_flash], return_index=True)[1]
         inputs += int(blocks.cols[blocks.in_flash][once].sum())
     assert result.traffic_gb["result"] * 1e9 == pytest.approx(sums)

@@ -60,6 +60,15 @@ def _add_run_arguments(parser: argparse.ArgumentParser) -> None:
     what.add_argument(
         "--prefill", action="store_true", help="the prompt of --context tokens instead of one token"
     )
+    what.add_argument(
+        "--routing", default="uniform", metavar="HOW",
+        help="experts that tokens of a mixture meet: uniform, zipf:S, or a file of routes, .json or .npy "
+        "[tokens, layers, experts] (default %(default)s)",
+    )  # fmt: skip
+    what.add_argument("--seed", type=int, default=0, help="of the routing (default %(default)s)")
+    what.add_argument(
+        "--expert-cache", type=float, default=0.0, metavar="GB", help="DRAM that keeps the experts used last"
+    )
     how = parser.add_argument_group("how it is compiled")
     how.add_argument(
         "--tiling", default="paper", choices=("paper", "best"), help="shape of requests (default %(default)s)"
@@ -104,7 +113,8 @@ def _add_sweep_arguments(parser: argparse.ArgumentParser) -> None:
     sweep = parser.add_argument_group("the sweep")
     sweep.add_argument(
         "--vary", action="append", required=True, metavar="NAME=A,B,...",
-        help="an option (model, device, context, weights, tiling, tile, mode, slicing, mha, lm_head) or a "
+        help="an option (model, device, context, weights, tiling, tile, mode, slicing, mha, lm_head, routing, seed, "
+        "expert_cache) or a "
         "constant of the device; repeat for more",
     )  # fmt: skip
     sweep.add_argument(

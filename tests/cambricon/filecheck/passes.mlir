@@ -92,9 +92,9 @@ cam.step @tiny decode tokens 1 context 10 weights "w8a8" mode "split" {
     // CHECK-NEXT: cam.loop %[[J:.*]] = 2 {
     // CHECK-NEXT:   cam.loop %[[I:.*]] = 11 {
     // CHECK-NEXT:     cam.broadcast bytes 256
-    // CHECK-NEXT:     cam.read_compute (%[[J]], %[[I]]) page affine_map<(d0, d1)[s0, s1, s2] -> (s0, (s1 floordiv 2), (s1 mod 2), 0, (((d0 * 11) + d1) + (s2 * 22)))> block affine_map<(d0, d1)[s0, s1] -> (((d1 * 4) + s1), ((d0 * 8) + s0))> first 0 end 44 rows 64 cols 256 width 3 parts 1
+    // CHECK-NEXT:     cam.read_compute (%[[J]], %[[I]]) page affine_map<(d0, d1)[s0, s1, s2, s3] -> (s0, (s1 floordiv 2), (s1 mod 2), 0, (((d0 * 11) + d1) + (s2 * 22)))> block affine_map<(d0, d1)[s0, s1] -> (((d1 * 4) + s1), ((d0 * 8) + s0))> first 0 end 44 rows 64 cols 256 width 3 parts 1
     // CHECK:      cam.loop %[[S:.*]] = 10 {
-    // CHECK-NEXT:   cam.page_read (%[[S]]) page affine_map<(d0)[s0, s1, s2] -> (s0, (s1 floordiv 2), (s1 mod 2), 1, (d0 + (s2 * 10)))> block affine_map<(d0)[s0, s1] -> ((((((d0 * 32) + (s1 * 8)) + s0) floordiv 16) + 44), ((((d0 * 32) + (s1 * 8)) + s0) mod 16))> first 44 end 64 rows 64 cols 256 bytes 16384 slice 1024
+    // CHECK-NEXT:   cam.page_read (%[[S]]) page affine_map<(d0)[s0, s1, s2, s3] -> (s0, (s1 floordiv 2), (s1 mod 2), 1, (d0 + (s2 * 10)))> block affine_map<(d0)[s0, s1] -> ((((((d0 * 32) + (s1 * 8)) + s0) floordiv 16) + 44), ((((d0 * 32) + (s1 * 8)) + s0) mod 16))> first 44 end 64 rows 64 cols 256 bytes 16384 slice 1024
     %q = cam.gemv "q"(%h) 4096 x 4096
     cam.yield %q : !cam.vector<4096>
   }
@@ -111,7 +111,7 @@ cam.step @tiny decode tokens 1 context 10 weights "w8a8" mode "flash-only" {
   // CHECK: cam.loop %[[J:.*]] = 2 {
   // CHECK-NEXT: cam.broadcast bytes 256
   // CHECK-NEXT: cam.loop %[[I:.*]] = 16 {
-  // CHECK-NEXT: cam.read_compute (%[[J]], %[[I]]) page affine_map<(d0, d1)[s0, s1, s2] -> (s0, (s1 floordiv 2), (s1 mod 2), (((d0 * 16) + d1) mod 2), ((((d0 * 16) + d1) floordiv 2) + (s2 * 16)))>
+  // CHECK-NEXT: cam.read_compute (%[[J]], %[[I]]) page affine_map<(d0, d1)[s0, s1, s2, s3] -> (s0, (s1 floordiv 2), (s1 mod 2), (((d0 * 16) + d1) mod 2), ((((d0 * 16) + d1) floordiv 2) + (s2 * 16)))>
   // CHECK-NOT: cam.page_read
   %q = cam.gemv "q"(%x) 4096 x 4096
   cam.return

@@ -15,14 +15,57 @@ CONFIGS = {
     "llama": {**SIZES, "model_type": "llama", "num_key_value_heads": 2, "intermediate_size": 76},
     "mistral": {**SIZES, "model_type": "mistral", "num_key_value_heads": 1, "intermediate_size": 53},
     "qwen2": {**SIZES, "model_type": "qwen2", "num_key_value_heads": 4, "intermediate_size": 61},
+    "qwen3": {
+        **SIZES,
+        "model_type": "qwen3",
+        "num_key_value_heads": 2,
+        "intermediate_size": 61,
+        "head_dim": 16,
+    },
+    "mixtral": {
+        **SIZES,
+        "model_type": "mixtral",
+        "num_key_value_heads": 2,
+        "intermediate_size": 37,
+        "num_local_experts": 4,
+        "num_experts_per_tok": 2,
+    },
+    "qwen3_moe": {
+        **SIZES,
+        "model_type": "qwen3_moe",
+        "num_key_value_heads": 2,
+        "intermediate_size": 61,
+        "head_dim": 12,
+        "num_experts": 6,
+        "num_experts_per_tok": 3,
+        "moe_intermediate_size": 29,
+        "mlp_only_layers": [1],
+    },
     "opt": {**SIZES, "model_type": "opt", "ffn_dim": 91, "max_position_embeddings": 64},
 }
+
+
+def has_experts(config: dict, layer: int) -> bool:
+    many = "num_experts" in config or "num_local_experts" in config
+    return many and layer not in config.get("mlp_only_layers", [])
+
+
+def expert_shapes(config: dict) -> dict[str, tuple[int, int]]:
+    d = config["hidden_size"]
+    if config["model_type"] == "mixtral":
+        count, f, where = config["num_local_experts"], config["intermediate_size"], "block_sparse_moe."
+        names = {"w1": (f, d), "w3": (f, d), "w2": (d, f)}
+    else:
+        count, f, where = config["num_experts"], config["moe_intermediate_size"], "mlp."
+        names = {"gate_proj": (f, d), "up_proj": (f, d), "down_proj": (d, f)}
+    experts = {f"{where}experts.{e}.{name}": shape for e in range(count) for name, shape in names.items()}
+    return {f"{where}gate": (count, d), **experts}
 
 
 def tensors_of(config: dict) -> dict[str, np.ndarray]:
     rng = np.random.default_rng(7)
     d, vocab, heads = config["hidden_size"], config["vocab_size"], config["num_attention_heads"]
-    size = d // heads
+    size = config.get("head_dim", d // heads)
     opt = config["model_type"] == "opt"
 
     def draw(*shape):
@@ -38,7 +81,11 @@ def tensors_of(config: dict) -> dict[str, np.ndarray]:
     else:
         out["lm_head.weight"] = draw(vocab, d)
     narrow = size * config.get("num_key_value_heads", heads)
-    shapes = {"self_attn.q_proj": (d, d), "self_attn.k_proj": (narrow, d), "self_attn.v_proj": (narrow, d)}
+    shapes = {
+        "self_attn.q_proj": (heads * size, d),
+        "self_attn.k_proj": (narrow, d),
+        "self_attn.v_proj": (narrow, d),
+    }
     if opt:
         f = config["ffn_dim"]
         shapes |= {"self_attn.out_proj": (d, d), "fc1": (f, d), "fc2": (d, f)}
@@ -46,7 +93,7 @@ def tensors_of(config: dict) -> dict[str, np.ndarray]:
     else:
         f = config["intermediate_size"]
         shapes |= {
-            "self_attn.o_proj": (d, d),
+            "self_attn.o_proj": (d, heads * size),
             "mlp.gate_proj": (f, d),
             "mlp.up_proj": (f, d),
             "mlp.down_proj": (d, f),
@@ -57,7 +104,13 @@ def tensors_of(config: dict) -> dict[str, np.ndarray]:
             if config["model_type"] == "qwen2"
             else set()
         )
+    dense = shapes
     for i in range(config["num_hidden_layers"]):
+        shapes = dense
+        if has_experts(config, i):
+            shapes = {k: v for k, v in dense.items() if not k.startswith("mlp.")} | expert_shapes(config)
+        for name in ("q_norm", "k_norm") if config["model_type"].startswith("qwen3") else ():
+            out[f"{root}layers.{i}.self_attn.{name}.weight"] = 1 + draw(size)
         for name, shape in shapes.items():
             out[f"{root}layers.{i}.{name}.weight"] = draw(*shape)
             if name in biased:

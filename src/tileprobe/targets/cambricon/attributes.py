@@ -128,3 +128,21 @@ class BuffersAttr(_Numbers):
     def verify(self) -> None:
         if self.inputs.data < 1 or self.rows.data < 1 or self.keep.data not in (0, 1):
             raise VerifyException(f"buffers need an input slot, a row, and keep 0 or 1, found {self.numbers}")
+
+
+@irdl_attr_definition
+class ExpertsAttr(_Numbers):
+    """A matrix that exists once for each of so many experts, of which a token takes a few. `joined` 0: all of them take
+    one vector, and their results stand behind each other; 1: each takes its part of the vector, and results add up.
+    """
+
+    name = "cam.experts"
+    of: IntAttr
+    active: IntAttr
+    joined: IntAttr
+    WORDS: ClassVar[tuple[str, ...]] = ("of", "active", "joined")
+
+    def verify(self) -> None:
+        of, active, joined = self.numbers
+        if not 1 <= active <= of or joined not in (0, 1):
+            raise VerifyException(f"{active} of {of} experts, joined {joined}, is no mixture")

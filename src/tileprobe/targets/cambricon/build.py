@@ -4,11 +4,14 @@ yet.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import groupby
+
 from xdsl.dialects.builtin import IntAttr, ModuleOp, StringAttr
 from xdsl.ir import Block, Region, SSAValue
 
 from tileprobe.errors import TileProbeError
-from tileprobe.targets.cambricon.attributes import VectorType
+from tileprobe.targets.cambricon.attributes import ExpertsAttr, VectorType
 from tileprobe.targets.cambricon.dialect import (
     AttentionOp,
     GemvOp,
@@ -25,6 +28,7 @@ from tileprobe.targets.cambricon.pagemap import SPLIT
 from tileprobe.targets.cambricon.precision import Precision
 
 # Passes over a vector that a special function makes (read, reduce, write): counted from its definition.
+SOFTMAX_PASSES = 3  # maximum, exponentials and their sum, division
 NORM_PASSES = 3  # mean and variance, normalise, scale and quantise
 GAIN_BYTES = 2  # gains and biases stay in 16 bits
 
@@ -37,19 +41,25 @@ def build_step(
     mode: str = SPLIT,
     lm_head: bool = False,
     prefill: bool = False,
+    routes: Sequence[Sequence[int]] | None = None,
 ) -> ModuleOp:
     """The module of one step. In a prefill, `context` is the prompt's length and all its tokens go at
-    once.
+    once. `routes` are the experts that the step meets in each layer (`LayersOp.routes`).
     """
     if context < 0:
         raise TileProbeError(f"the context must be zero tokens or more, found {context}")
     tokens = max(context, 1) if prefill else 1
     body = Block(arg_types=[VectorType.of(model.hidden)])
-    layer = _layer(model)
-    layers = LayersOp.of(model.layers, body.args[0], Region(layer))
-    body.add_op(layers)
+    x: SSAValue = body.args[0]
+    first = 0
+    for mixture, run in groupby(range(model.layers), model.is_mixture):  # layers that are alike are one loop
+        count = len(list(run))
+        own = routes[first : first + count] if routes is not None and mixture else None
+        layers = LayersOp.of(count, x, Region(_layer(model, mixture)), own)
+        body.add_op(layers)
+        x, first = layers.out, first + count
     if lm_head:
-        norm = _norm(body, model, layers.out)
+        norm = _norm(body, model, x)
         _product(body, model.lm_head, norm)
     body.add_op(ReturnOp())
     step = StepOp(
@@ -66,23 +76,55 @@ def build_step(
     return ModuleOp([MachineOp.of(machine), step])
 
 
-def _layer(model: Model) -> Block:
+def _layer(model: Model, mixture: bool) -> Block:
     block = Block(arg_types=[VectorType.of(model.hidden)])
     x: SSAValue = block.args[0]
     q, k, v = _product(block, model.qkv, _norm(block, model, x))
+    if model.qk_norm:
+        q = _special(block, "norm q", [q], model.query_size, NORM_PASSES)
+        k = _special(block, "norm k", [k], model.kv_size, NORM_PASSES)
     if model.rotary:
         q = _special(block, "rope q", [q], model.query_size, passes=2)
         k = _special(block, "rope k", [k], model.kv_size, passes=2)
     attention = AttentionOp.of([q, k, v], model.heads, model.kv_heads, model.head_dim)
     block.add_op(attention)
     (o,) = _product(block, model.out, attention.out)
+    o = _norm(block, model, o) if model.post_norms else o
     x = _special(block, "add attention", [x, o], model.hidden)
-    wide = _product(block, model.ffn_in, _norm(block, model, x))
-    act = _special(block, model.activation, wide, model.ffn, passes=len(wide))
-    (down,) = _product(block, model.ffn_out, act)
+    down = (_mixture if mixture else _dense)(block, model, _norm(block, model, x))
+    down = _norm(block, model, down) if model.post_norms else down
     x = _special(block, "add ffn", [x, down], model.hidden)
     block.add_op(YieldOp(operands=[x]))
     return block
+
+
+def _dense(block: Block, model: Model, x: SSAValue) -> SSAValue:
+    wide = _product(block, model.ffn_in, x)
+    act = _special(block, model.activation, wide, model.ffn, passes=len(wide))
+    return _product(block, model.ffn_out, act)[0]
+
+
+def _mixture(block: Block, model: Model, x: SSAValue) -> SSAValue:
+    """The router, then the chosen experts as one: their activations, weighted, stand behind each other, and the
+    products of their last matrices add up.
+    """
+    experts, active = model.experts, model.experts_per_token
+    (scores,) = _product(block, model.router, x)
+    # softmax, then one pass for each expert that is chosen
+    chosen = _special(block, "top-k", [scores], experts, passes=SOFTMAX_PASSES + active)
+    outputs = []
+    if model.shared_ffn:
+        wide = _product(block, model.shared_in, x)
+        act = _special(block, model.activation, wide, model.shared_ffn, passes=2)
+        outputs += _product(block, model.shared_out, act)
+    wide = _product(block, model.expert_in, x, _experts(model, 0))
+    act = _special(block, model.activation, [*wide, chosen], active * model.expert_ffn, passes=3)
+    outputs += _product(block, model.expert_out, act, _experts(model, 1))
+    return outputs[0] if len(outputs) == 1 else _special(block, "add experts", outputs, model.hidden)
+
+
+def _experts(model: Model, joined: int) -> ExpertsAttr:
+    return ExpertsAttr(IntAttr(model.experts), IntAttr(model.experts_per_token), IntAttr(joined))
 
 
 def _norm(block: Block, model: Model, x: SSAValue) -> SSAValue:
@@ -99,7 +141,9 @@ def _special(
     return op.out
 
 
-def _product(block: Block, matrices: tuple[Matrix, ...], vector: SSAValue) -> list[SSAValue]:
-    ops = [GemvOp.of(m.name, vector, m.rows, m.cols, m.bias) for m in matrices]
+def _product(
+    block: Block, matrices: tuple[Matrix, ...], vector: SSAValue, experts: ExpertsAttr | None = None
+) -> list[SSAValue]:
+    ops = [GemvOp.of(m.name, vector, m.rows, m.cols, m.bias, experts) for m in matrices]
     block.add_ops(ops)
     return [op.out for op in ops]

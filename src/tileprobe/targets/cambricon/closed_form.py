@@ -26,6 +26,7 @@ def closed_form_us(step: StepOp, program: p.Program, machine: Machine) -> float:
         layers, tile = gemv.parent_op(), tile_of(gemv)
         requests = -(-gemv.rows.data // tile.rows) * -(-gemv.cols.data // tile.cols)
         requests *= layers.count.data if isinstance(layers, LayersOp) else 1
+        requests *= gemv.experts.active.data if gemv.experts is not None else 1
         inputs = tile.cols // flash.channels * precision.activation_bytes
         sums = tile.rows * precision.partial_sum_bytes(machine)
         t_rc = flash.read_us + inputs / bytes_per_us

@@ -102,9 +102,10 @@ class _PageOp(IRDLOperation):
 
     def verify_(self) -> None:
         page, block, loops = self.page.data, self.block.data, len(self.indices)
-        if (page.num_dims, page.num_symbols, len(page.results)) != (loops, 3, 5):
+        if (page.num_dims, page.num_symbols, len(page.results)) != (loops, 4, 5):
             raise VerifyException(
-                f"a page map takes {loops} loops and [channel, unit, layer] to (channel, chip, die, plane, page)"
+                f"a page map takes {loops} loops and [channel, unit, layer, expert] to "
+                "(channel, chip, die, plane, page)"
             )
         if (block.num_dims, block.num_symbols, len(block.results)) != (loops, 2, 2):
             raise VerifyException(

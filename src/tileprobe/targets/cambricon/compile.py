@@ -20,6 +20,7 @@ from tileprobe.targets.cambricon.passes.cam_slice import CamSlicePass
 from tileprobe.targets.cambricon.passes.cam_split import CamSplitPass
 from tileprobe.targets.cambricon.passes.cam_tile import CamTilePass
 from tileprobe.targets.cambricon.precision import precision_of
+from tileprobe.targets.cambricon.routing import Routing, expert_bytes, route
 from tileprobe.targets.cambricon.tiling import MOST_INPUT_SLOTS
 
 
@@ -37,6 +38,9 @@ class Options:
     slicing: bool = True
     lm_head: bool = False
     prefill: bool = False
+    routing: str = "uniform"  # of a mixture's tokens, see routing.py
+    seed: int = 0
+    expert_cache_gb: float = 0.0  # of the DRAM, for experts
     # readings of the paper's text about the split, to be compared with what would be else
     striped: bool = True  # the NPU's share over all channels, not over those of its columns
     counted: bool = True  # the balance of real requests and pages, not the formula rounded up
@@ -65,7 +69,24 @@ def build(model: Model, machine: Machine, options: Options) -> ModuleOp:
     check_cache(model, machine, options)
     mode = NPU_ONLY if options.prefill else options.mode
     precision = precision_of(options.weights)
-    return build_step(model, machine, precision, options.context, mode, options.lm_head, options.prefill)
+    routes = routing_of(model, options)
+    return build_step(
+        model, machine, precision, options.context, mode, options.lm_head, options.prefill,
+        routes.routes if routes else None,
+    )  # fmt: skip
+
+
+def routing_of(model: Model, options: Options) -> Routing | None:
+    """What the step meets of a mixture's experts; None where there are none."""
+    if not model.experts:
+        if options.expert_cache_gb:
+            raise TileProbeError(f"{model.name} has no experts to cache")
+        return None
+    each = expert_bytes(model, precision_of(options.weights).weight_bits)
+    cached = int(options.expert_cache_gb * 1e9) // each
+    return route(
+        model, options.routing, options.seed, cached, max(options.context, 1) if options.prefill else 1
+    )
 
 
 def compile_step(model: Model, machine: Machine, options: Options) -> ModuleOp:
@@ -82,7 +103,13 @@ def kv_cache_bytes(model: Model, options: Options) -> int:
 
 
 def check_cache(model: Model, machine: Machine, options: Options) -> None:
-    needed = kv_cache_bytes(model, options)
+    needed, experts = kv_cache_bytes(model, options), int(options.expert_cache_gb * 1e9)
+    if experts and needed + experts > machine.dram.capacity_bytes:
+        raise TileProbeError(
+            f"{options.expert_cache_gb:g} GB of experts and a KV cache of {needed / 1e9:.2f} GB are more than the "
+            f"{machine.dram.capacity_bytes / 1e9:.2f} GB of DRAM of {machine.name}: use --expert-cache of at most "
+            f"{max(machine.dram.capacity_bytes - needed, 0) / 1e9:.2f}"
+        )
     if needed <= machine.dram.capacity_bytes:
         return
     longest = options.context * machine.dram.capacity_bytes // needed

@@ -24,6 +24,7 @@ from itertools import pairwise
 from typing import cast
 
 from xdsl.dialects.builtin import (
+    ArrayAttr,
     BoolAttr,
     DictionaryAttr,
     FloatAttr,
@@ -52,7 +53,13 @@ from xdsl.printer import Printer
 from xdsl.traits import HasParent, IsTerminator, NoTerminator
 from xdsl.utils.exceptions import VerifyException
 
-from tileprobe.targets.cambricon.attributes import BuffersAttr, SplitAttr, TileAttr, VectorType
+from tileprobe.targets.cambricon.attributes import (
+    BuffersAttr,
+    ExpertsAttr,
+    SplitAttr,
+    TileAttr,
+    VectorType,
+)
 from tileprobe.targets.cambricon.commands import COMMANDS
 from tileprobe.targets.cambricon.machine import Machine, load_machine
 from tileprobe.targets.cambricon.pagemap import FLASH_ONLY, NPU_ONLY, SPLIT
@@ -175,19 +182,33 @@ class LayersOp(IRDLOperation):
 
     name = "cam.layers"
     count = prop_def(IntAttr)
+    routes = opt_prop_def(ArrayAttr)  # the experts of each layer; -1 - n: expert n, which is in DRAM
     init = operand_def(VectorType)
     out = result_def(VectorType)
     body = region_def("single_block")
 
     @staticmethod
-    def of(count: int, init: SSAValue, body: Region) -> LayersOp:
-        return LayersOp(
-            operands=[init], result_types=[init.type], properties={"count": IntAttr(count)}, regions=[body]
-        )
+    def of(
+        count: int, init: SSAValue, body: Region, routes: Sequence[Sequence[int]] | None = None
+    ) -> LayersOp:
+        properties: dict[str, Attribute] = {"count": IntAttr(count)}
+        if routes is not None:
+            properties["routes"] = ArrayAttr(
+                [ArrayAttr([IntegerAttr(e, i64) for e in one]) for one in routes]
+            )
+        return LayersOp(operands=[init], result_types=[init.type], properties=properties, regions=[body])
+
+    def experts(self, layer: int, active: int) -> list[int]:
+        """The experts that a token meets in a layer, counted within this loop."""
+        if self.routes is None:
+            return list(range(active))
+        return [e.value.data for e in self.routes.data[layer].data]  # pyright: ignore
 
     def verify_(self) -> None:
         if self.count.data < 1:
             raise VerifyException(f"a model has at least one layer, found {self.count.data}")
+        if self.routes is not None and len(self.routes.data) != self.count.data:
+            raise VerifyException(f"{len(self.routes.data)} routes for {self.count.data} layers")
         if not isinstance(self.body.block.last_op, YieldOp):
             raise VerifyException("the body of cam.layers ends with cam.yield")
         if self.body.block.last_op.value.type != self.init.type:
@@ -197,6 +218,9 @@ class LayersOp(IRDLOperation):
         printer.print_string(f" {self.count.data} (")
         printer.print_ssa_value(self.init)
         printer.print_string(")")
+        if self.routes is not None:
+            printer.print_string(" routes ")
+            printer.print_attribute(self.routes)
         printer.print_op_attributes(self.attributes, print_keyword=True)
         printer.print_string(" ")
         printer.print_region(self.body)
@@ -207,10 +231,13 @@ class LayersOp(IRDLOperation):
         parser.parse_punctuation("(")
         operand = parser.parse_unresolved_operand()
         parser.parse_punctuation(")")
+        routes = parser.parse_attribute() if parser.parse_optional_keyword("routes") else None
         attributes = parser.parse_optional_attr_dict_with_keyword()
         body = parser.parse_region()
         kind = body.block.args[0].type
         op = LayersOp.of(count, parser.resolve_operand(operand, kind), body)
+        if routes is not None:
+            op.properties["routes"] = routes
         op.attributes |= attributes.data if attributes else {}
         return op
 
@@ -332,6 +359,7 @@ class GemvOp(IRDLOperation):
     rows = prop_def(IntAttr)
     cols = prop_def(IntAttr)
     bias = opt_prop_def(UnitAttr)
+    experts = opt_prop_def(ExpertsAttr)
     tile = opt_prop_def(TileAttr)
     split = opt_prop_def(SplitAttr)
     buffers = opt_prop_def(BuffersAttr)
@@ -341,7 +369,14 @@ class GemvOp(IRDLOperation):
     traits = traits_def(NoTerminator())
 
     @staticmethod
-    def of(label: str, vector: SSAValue, rows: int, cols: int, bias: bool = False) -> GemvOp:
+    def of(
+        label: str,
+        vector: SSAValue,
+        rows: int,
+        cols: int,
+        bias: bool = False,
+        experts: ExpertsAttr | None = None,
+    ) -> GemvOp:
         properties: dict[str, Attribute] = {
             "label": StringAttr(label),
             "rows": IntAttr(rows),
@@ -349,12 +384,24 @@ class GemvOp(IRDLOperation):
         }
         if bias:
             properties["bias"] = UnitAttr()
+        if experts is not None:
+            properties["experts"] = experts
+        out = rows if experts is None or experts.joined.data else rows * experts.active.data
         return GemvOp(
-            operands=[vector], result_types=[VectorType.of(rows)], properties=properties, regions=[[]]
+            operands=[vector], result_types=[VectorType.of(out)], properties=properties, regions=[[]]
         )
 
+    @property
+    def ends(self) -> tuple[int, int]:
+        """Lengths of the vectors that it takes and makes."""
+        cols, rows = self.cols.data, self.rows.data
+        if self.experts is None:
+            return cols, rows
+        active = self.experts.active.data
+        return (active * cols, rows) if self.experts.joined.data else (cols, active * rows)
+
     def verify_(self) -> None:
-        if _length(self.vector) != self.cols.data or _length(self.out) != self.rows.data:
+        if (_length(self.vector), _length(self.out)) != self.ends:
             raise VerifyException(
                 f"{self.label.data}: {self.rows.data} x {self.cols.data} does not take a vector of "
                 f"{_length(self.vector)} "
@@ -371,7 +418,7 @@ class GemvOp(IRDLOperation):
         printer.print_ssa_value(self.vector)
         printer.print_string(f") {self.rows.data} x {self.cols.data}")
         printer.print_string(" bias" if self.bias is not None else "")
-        for stage in (self.tile, self.split, self.buffers):
+        for stage in (self.experts, self.tile, self.split, self.buffers):
             if stage is not None:
                 printer.print_string(f" {stage.name.removeprefix('cam.')} ")
                 stage.print_parameters(printer)
@@ -390,7 +437,13 @@ class GemvOp(IRDLOperation):
         parser.parse_keyword("x")
         cols = parser.parse_integer()
         bias = parser.parse_optional_keyword("bias") is not None
-        op = GemvOp.of(label, parser.resolve_operand(operand, VectorType.of(cols)), rows, cols, bias)
+        experts, length = None, cols
+        if parser.parse_optional_keyword("experts"):
+            experts = ExpertsAttr.read(parser)
+            length = cols * (experts.active.data if experts.joined.data else 1)
+        op = GemvOp.of(
+            label, parser.resolve_operand(operand, VectorType.of(length)), rows, cols, bias, experts
+        )
         for stage in (TileAttr, SplitAttr, BuffersAttr):
             word = stage.name.removeprefix("cam.")
             if parser.parse_optional_keyword(word):
@@ -454,5 +507,5 @@ def groups(block: Block) -> list[list[GemvOp]]:
 Cam = Dialect(
     "cam",
     [MachineOp, StepOp, LayersOp, YieldOp, ReturnOp, SpecialOp, AttentionOp, GemvOp, *COMMANDS],
-    [VectorType, TileAttr, SplitAttr, BuffersAttr],
+    [VectorType, ExpertsAttr, TileAttr, SplitAttr, BuffersAttr],
 )

@@ -14,6 +14,7 @@ from xdsl.dialects.builtin import IntAttr, ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from tileprobe.errors import TileProbeError
+from tileprobe.targets.cambricon.build import SOFTMAX_PASSES
 from tileprobe.targets.cambricon.dialect import (
     AttentionOp,
     GemvOp,
@@ -25,13 +26,11 @@ from tileprobe.targets.cambricon.dialect import (
     find_machine,
 )
 from tileprobe.targets.cambricon.engine import program as p
-from tileprobe.targets.cambricon.expand import Expanded
+from tileprobe.targets.cambricon.expand import Expanded, Placed
 from tileprobe.targets.cambricon.machine import Machine
 from tileprobe.targets.cambricon.pagemap import Geometry, geometry_of
 from tileprobe.targets.cambricon.precision import Precision, precision_of
 from tileprobe.targets.cambricon.walk import expanded
-
-SOFTMAX_PASSES = 3  # maximum, exponentials and their sum, division
 
 
 def the_step(module: ModuleOp) -> StepOp:
@@ -41,18 +40,24 @@ def the_step(module: ModuleOp) -> StepOp:
     raise TileProbeError("the module has no cam.step")
 
 
-def page_tables(module: ModuleOp) -> Iterator[tuple[int | None, str, Expanded]]:
-    """(layer, matrix, its commands) of a mapped module; the layer is None outside of the layers."""
+def page_tables(module: ModuleOp) -> Iterator[tuple[str, Placed]]:
+    """Every matrix of a mapped module with its pages: `0.q`, `3.gate.17` (layer, matrix, expert), `lm_head`."""
     machine, step = find_machine(module), the_step(module)
     geometry = geometry_of(machine, step.mode.data)
+    first = 0
     for op in step.body.block.ops:
         if isinstance(op, GemvOp):
-            yield None, op.label.data, expanded(op, geometry)
-        if isinstance(op, LayersOp):
-            bodies = [expanded(inner, geometry) for inner in op.body.block.ops if isinstance(inner, GemvOp)]
-            for layer in range(op.count.data):
-                for body in bodies:
-                    yield layer, body.name, body
+            yield op.label.data, Placed(expanded(op, geometry))
+        if not isinstance(op, LayersOp):
+            continue
+        gemvs = [inner for inner in op.body.block.ops if isinstance(inner, GemvOp)]
+        bodies = [(gemv, expanded(gemv, geometry)) for gemv in gemvs]
+        for layer in range(op.count.data):
+            for gemv, body in bodies:
+                for expert in range(gemv.experts.of.data) if gemv.experts is not None else [None]:
+                    name = f"{first + layer}.{body.name}" + ("" if expert is None else f".{expert}")
+                    yield name, Placed(body, layer, expert or 0)
+        first += op.count.data
 
 
 def encode(module: ModuleOp) -> p.Program:
@@ -78,7 +83,10 @@ class _Encoder:
         # start or stop, region, the operator after it, products of that operator before it, layer
         self.probes: list[tuple[str, int, int, int, int | None]] = []
         self.npu_macs = 0.0  # on the array: streamed weights and attention
+        self.dram_weights = 0.0  # of experts that are kept there
         self.made: dict[SSAValue, int] = {}  # value -> operator that makes it
+        self.layers: LayersOp | None = None  # the loop that is unrolled, and the layers before it
+        self.before = 0
 
     def run(self) -> p.Program:
         self._block(self.step.body.block, None)
@@ -95,6 +103,7 @@ class _Encoder:
             meta={
                 "probes": self.probes,
                 "npu_macs": self.npu_macs,
+                "dram_weights": self.dram_weights,
                 "missing": {e.name: n for _, e in self.expanded.values() if (n := e.missing())},
             },
         )
@@ -129,12 +138,14 @@ class _Encoder:
     def _layers(self, op: LayersOp) -> None:
         body = op.body.block
         value = self.made.get(op.init, -1)
+        self.layers = op
         for layer in range(op.count.data):
             self.made[body.args[0]] = value
-            self._block(body, layer)
+            self._block(body, self.before + layer)
             last = body.last_op
             assert isinstance(last, YieldOp)
             value = self.made.get(last.value, -1)
+        self.before, self.layers = self.before + op.count.data, None
         self.made[op.out] = value
 
     def _add(self, kind: int, label: str, layer: int | None, op: Operation, **columns: int) -> list[float]:
@@ -182,16 +193,27 @@ class _Encoder:
 
     def _products(self, group: list[GemvOp], layer: int | None) -> None:
         first = len(self.matrices)
-        streamed = 0.0
+        streamed = cached = 0.0
         for gemv in group:
-            streamed += self._matrix(gemv, layer)
+            if gemv.experts is None:
+                streamed += self._matrix(gemv, layer)
+                continue
+            for expert in self._met(gemv, layer):
+                if expert >= 0:
+                    streamed += self._matrix(gemv, layer, expert)
+                else:
+                    cached += gemv.rows.data * gemv.cols.data
         label = " ".join(gemv.label.data for gemv in group)
         cost = self._add(p.WEIGHTS, label, layer, group[0], FIRST_MATRIX=first, END_MATRIX=len(self.matrices))
         for gemv in group:
             self.made[gemv.out] = len(self.names) - 1
         # what is left when the last sum arrives: one pass over the longest result, to scale and add its bias
-        cost[p.TAIL_US] = self._sfu_us(self.tokens * max(gemv.rows.data for gemv in group))
-        cost[p.ARRAY_US] = streamed
+        cost[p.TAIL_US] = self._sfu_us(self.tokens * max(gemv.ends[1] for gemv in group))
+        # experts that are kept in DRAM are streamed from there beside the others
+        cost[p.DRAM_US] = cached * self.precision.weight_bits / 8 / (self.machine.dram.gb_per_s * 1e3)
+        cost[p.ARRAY_US] = streamed + cached / self.machine.npu.macs_per_us * self.tokens
+        self.dram_weights += cached
+        self.npu_macs += cached * self.tokens
 
     def _commands(self, gemv: GemvOp) -> tuple[int, Expanded]:
         """What the matrix's loops command: expanded once for all layers."""
@@ -201,7 +223,14 @@ class _Encoder:
             self.bodies.append(found.body())
         return self.expanded[gemv]
 
-    def _matrix(self, gemv: GemvOp, layer: int | None) -> float:
+    def _met(self, gemv: GemvOp, layer: int | None) -> list[int]:
+        """The experts whose matrix this layer multiplies by; below zero those that are in DRAM."""
+        assert gemv.experts is not None
+        if self.layers is None or layer is None:
+            return list(range(gemv.experts.active.data))
+        return self.layers.experts(layer - self.before, gemv.experts.active.data)
+
+    def _matrix(self, gemv: GemvOp, layer: int | None, expert: int = 0) -> float:
         if gemv.buffers is None:
             raise TileProbeError(f"{gemv.label.data} has no buffers; run cam-double-buffer before")
         body, found = self._commands(gemv)
@@ -210,16 +239,20 @@ class _Encoder:
         row = [0] * p.N_MATRIX_COLUMNS
         row[p.ROWS], row[p.COLS], row[p.BODY] = gemv.rows.data, gemv.cols.data, body
         row[p.INPUT_SLOTS], row[p.VALUES_PER_PAGE] = gemv.buffers.inputs.data, values
-        row[p.COMPUTE_OFFSET], row[p.STREAM_OFFSET] = (planes * (layer or 0) * s for s in (compute, stream))
+        instance = np.array([0 if layer is None else layer - self.before, expert])
+        row[p.COMPUTE_OFFSET], row[p.STREAM_OFFSET] = (planes * int(s @ instance) for s in (compute, stream))
         self.matrices.append(row)
         self.matrix_names.append(gemv.label.data if layer is None else f"layer {layer} / {gemv.label.data}")
         # a streamed page on the array: loaded once, multiplied by every token; channels share the array
         # evenly
         npu = self.machine.npu
+        tokens = float(self.tokens)
+        if gemv.experts is not None:  # each token meets some of the experts that the step meets
+            tokens *= gemv.experts.active.data / len(self._met(gemv, layer))
         page_us = max(
-            self.machine.flash.page_bytes / (npu.edge_gb_per_s * 1e3), values * self.tokens / npu.macs_per_us
+            self.machine.flash.page_bytes / (npu.edge_gb_per_s * 1e3), values * tokens / npu.macs_per_us
         )
         blocks = found.stream.blocks
-        self.npu_macs += float((blocks.rows * blocks.cols).sum()) * self.tokens
+        self.npu_macs += float((blocks.rows * blocks.cols).sum()) * tokens
         self.uses.append(page_us * self.geometry.channels)
         return len(blocks.row) * page_us

@@ -24,7 +24,7 @@ from tileprobe.targets.cambricon.pagemap import Blocks, Geometry, Location
 @dataclass(frozen=True)
 class Pages:
     """Pages of commands of one kind, in the order of their execution. `order` is the request, or the turn in the
-    stream; `stride` how far the page of the next layer is."""
+    stream; `stride` how far the page of the next layer and of the next expert are."""
 
     order: np.ndarray
     where: Location
@@ -36,7 +36,13 @@ class Pages:
     def join(parts: list[Pages]) -> Pages:
         if not parts:
             none = np.zeros(0, np.int64)
-            return Pages(none, Location(*[none] * 6), none, Blocks(*[none] * 5), np.zeros((0, 2), np.int64))
+            return Pages(
+                none,
+                Location(*[none] * 6),
+                np.zeros((0, 2), np.int64),
+                Blocks(*[none] * 5),
+                np.zeros((0, 2), np.int64),
+            )
         return Pages(
             np.concatenate([p.order for p in parts]),
             Location(*(np.concatenate(columns) for columns in zip(*(p.where for p in parts)))),
@@ -65,22 +71,21 @@ class Expanded:
         return len(self.compute.order) + len(self.stream.order)
 
     @property
-    def strides(self) -> tuple[int, int]:
-        """Pages from one layer to the next, of computed and of streamed pages."""
-        return tuple(self._stride(part) for part in (self.compute, self.stream))  # pyright: ignore
+    def strides(self) -> tuple[np.ndarray, np.ndarray]:
+        """Pages from one layer, and one expert, to the next: of computed and of streamed pages."""
+        return self._stride(self.compute), self._stride(self.stream)
 
-    def _stride(self, part: Pages) -> int:
-        found = np.unique(part.stride)
+    def _stride(self, part: Pages) -> np.ndarray:
+        found = np.unique(part.stride, axis=0)
         if len(found) > 1:
-            raise TileProbeError(
-                f"{self.name}: its pages move by {found[0]} to {found[-1]} from layer to layer"
-            )
-        return int(found[0]) if len(found) else 0
+            raise TileProbeError(f"{self.name}: its pages do not all move alike from layer to layer")
+        return found[0] if len(found) else np.zeros(2, np.int64)
 
-    def table(self, layer: int = 0) -> tuple[Location, Blocks]:
+    def table(self, layer: int = 0, expert: int = 0) -> tuple[Location, Blocks]:
         """Place and block of every page in a layer, the computed ones first."""
         both = Pages.join([self.compute, self.stream])
-        return both.where._replace(page=both.where.page + layer * both.stride), both.blocks
+        page = both.where.page + both.stride @ np.array([layer, expert])
+        return both.where._replace(page=page), both.blocks
 
     def missing(self) -> int:
         """Weights that no command reads, or several do: 0 when the commands are the matrix."""
@@ -136,6 +141,34 @@ class Expanded:
         stream["bytes"][at], stream["slice"][at] = part.more[turns].T
         stream["number"][at] = (where.page * g.planes + where.plane)[turns]
         return stream, count
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A matrix of one layer, and of one expert where there are several, where the commands of its step read it."""
+
+    commands: Expanded
+    layer: int = 0
+    expert: int = 0
+
+    @property
+    def rows(self) -> int:
+        return self.commands.rows
+
+    @property
+    def cols(self) -> int:
+        return self.commands.cols
+
+    @property
+    def block_rows(self) -> int:
+        return self.commands.block_rows
+
+    @property
+    def block_cols(self) -> int:
+        return self.commands.block_cols
+
+    def table(self) -> tuple[Location, Blocks]:
+        return self.commands.table(self.layer, self.expert)
 
 
 def expand(name: str, rows: int, cols: int, body: Block | None, geometry: Geometry) -> Expanded:
@@ -198,8 +231,8 @@ def _pages(name: str, rows: int, cols: int, op: ReadComputeOp | PageReadOp, runs
     height, width = op.rows.data, op.cols.data
     last = min(op.end.data, -(-rows // height))
     held = (row >= op.first.data) & (row < last) & (col >= 0) & (col * width < cols)
-    where = [v[held] for v in spread(op.page.data.eval(dims, [*symbols, 0]))]
-    after = spread(op.page.data.eval(dims, [*symbols, 1]))[4][held]
+    where = [v[held] for v in spread(op.page.data.eval(dims, [*symbols, 0, 0]))]
+    after = [spread(op.page.data.eval(dims, [*symbols, *one]))[4][held] for one in ((1, 0), (0, 1))]
     _check(name, where, g, computes)
     row, col = row[held] * height, col[held] * width
     blocks = Blocks(
@@ -213,7 +246,8 @@ def _pages(name: str, rows: int, cols: int, op: ReadComputeOp | PageReadOp, runs
         order = np.array([r for r, _ in runs])[:, None, None] * units + unit
         order = np.broadcast_to(order, shape)
     more = np.tile(np.array(more, np.int64), (len(row), 1))
-    return Pages(order[held], Location(*[*where, np.zeros_like(row)]), after - where[4], blocks, more)
+    stride = np.stack(after, axis=1) - where[4][:, None]
+    return Pages(order[held], Location(*[*where, np.zeros_like(row)]), stride, blocks, more)
 
 
 def _check(name: str, where: list[np.ndarray], g: Geometry, computes: bool) -> None:

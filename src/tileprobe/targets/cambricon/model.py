@@ -1,7 +1,7 @@
 """The model as users have it: a built-in name or a Hugging Face `config.json` in, a `Model` of shapes out.
 
-A `Model` says what a decoder layer multiplies by and what it keeps; it holds no weights. Families: OPT,
-Llama (2, 3), Mistral, Qwen 2 / 2.5, and whatever spells itself like one of them.
+A `Model` says what a decoder layer multiplies by and what it keeps; it holds no weights. `families.py` knows how each
+family spells it.
 """
 
 from __future__ import annotations
@@ -49,6 +49,47 @@ class Model:
     out_bias: bool
     mlp_bias: bool
     tied_embeddings: bool
+    qk_norm: bool = False  # queries and keys are normalised, head by head
+    post_norms: bool = False  # norms behind attention and FFN, too (Gemma 2)
+    experts: int = 0  # of an FFN that is a mixture of them; 0: one dense FFN
+    experts_per_token: int = 0
+    expert_ffn: int = 0
+    shared_ffn: int = 0  # of experts that every token uses
+    dense_layers: tuple[int, ...] = ()  # layers without experts in a model that has some
+
+    def is_mixture(self, layer: int) -> bool:
+        """Whether the FFN of a layer is a mixture of experts."""
+        return self.experts > 0 and layer not in self.dense_layers
+
+    def matrices(self, layer: int) -> tuple[Matrix, ...]:
+        """Every matrix of a layer, in the order in which a token meets them; those of experts by number."""
+        attention = self.qkv + self.out
+        if not self.is_mixture(layer):
+            return attention + self.ffn_in + self.ffn_out
+        each = self.expert_in + self.expert_out
+        routed = [dataclasses.replace(m, name=f"{m.name}.{e}") for e in range(self.experts) for m in each]
+        shared = self.shared_in + self.shared_out if self.shared_ffn else ()
+        return (*attention, *self.router, *shared, *routed)
+
+    @property
+    def router(self) -> tuple[Matrix, ...]:
+        return (Matrix("router", self.experts, self.hidden),)
+
+    @property
+    def expert_in(self) -> tuple[Matrix, ...]:
+        return tuple(Matrix(name, self.expert_ffn, self.hidden) for name in ("gate", "up"))
+
+    @property
+    def expert_out(self) -> tuple[Matrix, ...]:
+        return (Matrix("down", self.hidden, self.expert_ffn),)
+
+    @property
+    def shared_in(self) -> tuple[Matrix, ...]:
+        return tuple(Matrix(f"shared {name}", self.shared_ffn, self.hidden) for name in ("gate", "up"))
+
+    @property
+    def shared_out(self) -> tuple[Matrix, ...]:
+        return (Matrix("shared down", self.hidden, self.shared_ffn),)
 
     @property
     def query_size(self) -> int:
@@ -84,17 +125,17 @@ class Model:
         return (Matrix("lm_head", self.vocab, self.hidden),)
 
     @property
-    def layer_matrices(self) -> tuple[Matrix, ...]:
-        return self.qkv + self.out + self.ffn_in + self.ffn_out
-
-    @property
-    def layer_weights(self) -> int:
-        return sum(m.weights for m in self.layer_matrices)
-
-    @property
     def weights(self) -> int:
         """Weights of all layers, without embeddings and lm_head."""
-        return self.layers * self.layer_weights
+        return sum(m.weights for layer in range(self.layers) for m in self.matrices(layer))
+
+    @property
+    def active_weights(self) -> int:
+        """Of these, the ones that a token meets."""
+        idle = (self.experts - self.experts_per_token) * sum(
+            m.weights for m in self.expert_in + self.expert_out
+        )
+        return self.weights - idle * sum(map(self.is_mixture, range(self.layers)))
 
     def with_full_heads(self) -> Model:
         """The same model with as many key and value heads as query heads."""
@@ -114,14 +155,21 @@ _OPT: dict[str, Any] = {
 _QWEN = {**_LLAMA, "family": "qwen2", "qkv_bias": True}
 
 
+_QWEN3 = {**_LLAMA, "family": "qwen3", "qk_norm": True}
+_MIXTRAL = {**_LLAMA, "family": "mixtral"}
+
+
 def _shapes(
     name: str, hidden: int, layers: int, heads: int, kv: int, ffn: int, vocab: int, kind: dict[str, Any]
 ) -> Model:
-    fields = {"tied_embeddings": False, **kind}
+    fields = {"tied_embeddings": False, "head_dim": hidden // heads, **kind}
     return Model(
-        name=name, hidden=hidden, layers=layers, heads=heads, kv_heads=kv, head_dim=hidden // heads, ffn=ffn,
-        vocab=vocab, **fields,
-    )  # fmt: skip
+        name=name, hidden=hidden, layers=layers, heads=heads, kv_heads=kv, ffn=ffn, vocab=vocab, **fields
+    )
+
+
+def _mixture(experts: int, active: int, ffn: int, kind: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {**kind, "experts": experts, "experts_per_token": active, "expert_ffn": ffn, **more}
 
 
 BUILT_IN: dict[str, Model] = {
@@ -138,10 +186,21 @@ BUILT_IN: dict[str, Model] = {
         _shapes("llama3-70b", 8192, 80, 64, 8, 28672, 128256, _LLAMA),
         _shapes("qwen2.5-7b", 3584, 28, 28, 4, 18944, 152064, _QWEN),
         _shapes("qwen2.5-72b", 8192, 80, 64, 8, 29568, 152064, _QWEN),
+        # as in the config.json of Qwen/Qwen3-8B, Qwen/Qwen3-30B-A3B and mistralai/Mixtral-8x7B-v0.1
+        _shapes("qwen3-8b", 4096, 36, 32, 8, 12288, 151936, {**_QWEN3, "head_dim": 128}),
+        _shapes(
+            "qwen3-30b-a3b",
+            2048,
+            48,
+            32,
+            4,
+            6144,
+            151936,
+            _mixture(128, 8, 768, {**_QWEN3, "family": "qwen3_moe", "head_dim": 128}),
+        ),
+        _shapes("mixtral-8x7b", 4096, 32, 32, 8, 14336, 32000, _mixture(8, 2, 14336, _MIXTRAL)),
     )
 }
-
-_FAMILIES = ("opt", "llama", "mistral", "qwen2")
 
 
 def load_model(name_or_path: str | Path, mha: bool = False) -> Model:
@@ -166,85 +225,8 @@ def _from_file(path: Path) -> Model:
         raise TileProbeError(f"{file} is not valid JSON: {error}") from None
     if not isinstance(config, dict):
         raise TileProbeError(f"{file} must hold a JSON object, found {type(config).__name__}")
+    from tileprobe.targets.cambricon.families import from_config
+
     return from_config(
         config, str(file), file.resolve().parent.name if file.name == "config.json" else file.stem
     )
-
-
-def from_config(config: dict[str, Any], where: str = "config.json", name: str = "") -> Model:
-    """A `Model` from the fields of a Hugging Face configuration."""
-    family = config.get("model_type")
-    if family not in _FAMILIES:
-        raise TileProbeError(
-            f"{where}: unknown family model_type = {family!r}; expected one of {', '.join(_FAMILIES)}"
-        )
-    read = _Reader(config, where, family)
-    hidden, heads = read.size("hidden_size"), read.size("num_attention_heads")
-    head_dim = read.size("head_dim", default=hidden // heads if hidden % heads == 0 else None)
-    common = {
-        "name": name or str(config.get("_name_or_path") or where),
-        "hidden": hidden,
-        "layers": read.size("num_hidden_layers"),
-        "heads": heads,
-        "head_dim": head_dim,
-        "vocab": read.size("vocab_size"),
-    }
-    if family == "opt":
-        if read.size("word_embed_proj_dim", default=hidden) != hidden:
-            raise TileProbeError(
-                f"{where}: OPT with word_embed_proj_dim other than hidden_size is not supported"
-            )
-        bias = read.flag("enable_bias", True)
-        kind = {**_OPT, "qkv_bias": bias, "out_bias": bias, "mlp_bias": bias}
-        kind.update(
-            kv_heads=heads,
-            ffn=read.size("ffn_dim"),
-            activation=str(config.get("activation_function", "relu")),
-            tied_embeddings=read.flag("tie_word_embeddings", True),
-        )
-        return Model(**common, **kind)
-    kv_heads = read.size("num_key_value_heads", default=heads)
-    if heads % kv_heads:
-        raise TileProbeError(
-            f"{where}: num_attention_heads ({heads}) must be a multiple of num_key_value_heads ({kv_heads})"
-        )
-    bias = read.flag("attention_bias", False)
-    kind = {
-        **_LLAMA,
-        "family": family,
-        "qkv_bias": bias or family == "qwen2",
-        "out_bias": bias,
-        "mlp_bias": read.flag("mlp_bias", False),
-    }
-    kind.update(
-        kv_heads=kv_heads,
-        ffn=read.size("intermediate_size"),
-        activation=str(config.get("hidden_act", "silu")),
-        tied_embeddings=read.flag("tie_word_embeddings", False),
-    )
-    return Model(**common, **kind)
-
-
-@dataclass(frozen=True)
-class _Reader:
-    config: dict[str, Any]
-    where: str
-    family: str
-
-    def size(self, field: str, default: int | None = None) -> int:
-        value = self.config.get(field)
-        if value is None:
-            if default is None:
-                raise TileProbeError(
-                    f"{self.where}: the field `{field}` is missing, which {self.family} models need"
-                )
-            return default
-        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise TileProbeError(f"{self.where}: `{field}` must be a positive whole number, found {value!r}")
-        return value
-
-    def flag(self, field: str, default: bool) -> bool:
-        value = self.config.get(field, default)
-        if not isinstance(value, bool):
-            raise TileProbeError(f"{self.where}: `{field}` must be true or false, found {value!r}")
-        return value

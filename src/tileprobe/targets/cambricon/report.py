@@ -76,6 +76,15 @@ def _head(console: Console, r: Result, machine: Machine) -> None:
         f"{r.read_compute_commands:,} read-compute + {r.page_reads:,} page reads in {r.slices:,} slices",
     )  # fmt: skip
     console.print(table, highlight=False)
+    if r.experts is not None:
+        e = r.experts
+        console.print(
+            f"[dim]experts: a step meets {e['met_per_step']:g} of all layers, {e['from_flash_per_step']:g} of them "
+            f"({e['from_flash_gb_per_step']:.3f} GB) from flash; {e['hit_rate']:.1%} of those met in {e['tokens']:g} "
+            f"tokens were in DRAM, which has room for {e['cached_experts']:g}; they met {e['distinct_per_layer']:.1f} "
+            f"of {e['per_layer']:g} a layer[/]",
+            highlight=False,
+        )
     for name, count in r.missing.items():
         console.print(f"[yellow]{name}: {count:,} weights have no command, or several[/]", highlight=False)
 

@@ -63,6 +63,7 @@ class Result:
     kv_gb: float
     closed_form_ms: float
     core_area_mm2: float
+    experts: dict[str, float] | None = None  # of a mixture: what its tokens met, see routing.py
     missing: dict[str, int] = field(
         default_factory=dict
     )  # weights of a matrix without a command, or with several
@@ -104,6 +105,7 @@ class Result:
             "tokens": self.tokens,
             "closed_form_ms": self.closed_form_ms,
             "core_area_mm2": self.core_area_mm2,
+            "experts": self.experts,
             "not_commanded": self.missing,
             "options": asdict(self.options),
         }

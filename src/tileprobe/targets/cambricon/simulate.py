@@ -13,7 +13,7 @@ from xdsl.dialects.builtin import ModuleOp
 from tileprobe.errors import TileProbeError
 from tileprobe.targets.base import Watch, launches
 from tileprobe.targets.cambricon.closed_form import closed_form_us
-from tileprobe.targets.cambricon.compile import Options, compile_step
+from tileprobe.targets.cambricon.compile import Options, compile_step, routing_of
 from tileprobe.targets.cambricon.dialect import AttentionOp, GemvOp, LayersOp, StepOp, find_machine
 from tileprobe.targets.cambricon.encode import encode, the_step
 from tileprobe.targets.cambricon.energy import energy_of
@@ -24,6 +24,7 @@ from tileprobe.targets.cambricon.model import Model
 from tileprobe.targets.cambricon.pagemap import geometry_of
 from tileprobe.targets.cambricon.precision import precision_of
 from tileprobe.targets.cambricon.result import Operator, Result, Unit
+from tileprobe.targets.cambricon.routing import expert_bytes
 from tileprobe.targets.cambricon.walk import gemvs_of, tile_of
 
 
@@ -39,7 +40,21 @@ def simulate(model: Model, machine: Machine, options: Options = Options()) -> Re
     watch.start()
     result = _plain(model, machine, options) if watch.variant is None else _traced(watch, machine, options)
     watch.stop()
+    result.experts = _experts(model, options)
     return result
+
+
+def _experts(model: Model, options: Options) -> dict[str, float] | None:
+    routing = routing_of(model, options)
+    if routing is None:
+        return None
+    each = expert_bytes(model, precision_of(options.weights).weight_bits)
+    met = [e for one in routing.routes for e in one]
+    touched = sum(e >= 0 for e in met)
+    return {
+        **routing.to_json(), "per_layer": model.experts, "met_per_step": len(met), "from_flash_per_step": touched,
+        "from_flash_gb_per_step": touched * each / 1e9,
+    }  # fmt: skip
 
 
 def simulate_module(module: ModuleOp) -> Result:
@@ -59,6 +74,7 @@ def simulate_module(module: ModuleOp) -> Result:
 
 def _plain(model: Model, machine: Machine, options: Options) -> Result:
     result = _run(machine, options, compile_step(model, machine, options))
+    result.experts = _experts(model, options)
     if result.missing:
         raise TileProbeError(
             f"commands of {', '.join(result.missing)} are not the pages of these matrices: please report it"
@@ -154,7 +170,10 @@ def pages_of(program: p.Program) -> np.ndarray:
 
 
 def _weights(program: p.Program) -> int:
-    return int((program.matrices[:, p.ROWS] * program.matrices[:, p.COLS]).sum())
+    """That the step multiplies by: in flash, and of experts in DRAM."""
+    return int(
+        (program.matrices[:, p.ROWS] * program.matrices[:, p.COLS]).sum() + program.meta["dram_weights"]
+    )
 
 
 def _units(

@@ -62,6 +62,12 @@ def run_weights(i, tables, k, s, free, tr):
     tail = tables.costs[i, p.TAIL_US]
     tables.busy_us[BUSY_ARRAY] += tables.costs[i, p.ARRAY_US]
     tables.busy_us[BUSY_SFU] += tail
+    dram_us = tables.costs[i, p.DRAM_US]
+    if dram_us > 0.0:  # weights that are kept in DRAM, beside those of the flash
+        free.dram = max(free.dram, t) + dram_us
+        tables.busy_us[BUSY_DRAM] += dram_us
+        record(tr, T_DRAM, -1, 0, i, free.dram - dram_us, free.dram, 0.0)
+        end = max(end, free.dram)
     end += tail
     if tail > 0.0:
         record(tr, T_SFU, -1, 0, i, end - tail, end, 0.0)

@@ -38,12 +38,14 @@ class Checkpoint:
     positions: np.ndarray | None
     norms: dict[str, tuple[np.ndarray, np.ndarray | None]]  # weight, bias
     matrices: dict[str, Matrix] = field(default_factory=dict)
+    head_norms: dict[str, np.ndarray] = field(
+        default_factory=dict
+    )  # of queries and keys, in families that have them
 
 
 def matrix_shapes(spec: Spec) -> dict[str, tuple[int, int]]:
     """(outputs, inputs) of every matrix, in the order in which a token meets them."""
-    layer = spec.model.layer_matrices
-    shapes = {f"{i}.{m.name}": (m.rows, m.cols) for i in range(spec.layers) for m in layer}
+    shapes = {f"{i}.{m.name}": (m.rows, m.cols) for i in range(spec.layers) for m in spec.model.matrices(i)}
     return {**shapes, "lm_head": (spec.vocab, spec.hidden)}
 
 
@@ -66,7 +68,25 @@ _OPT = {
     "attention_norm": "self_attn_layer_norm",
     "mlp_norm": "final_layer_norm",
 }
-GROUPS = {**dict.fromkeys(("q", "k", "v"), "attention_norm"), "gate": "mlp_norm", "up": "mlp_norm"}
+_EXPERTS = {
+    "mixtral": {
+        "router": "block_sparse_moe.gate",
+        **{
+            kind: f"block_sparse_moe.experts.{{}}.{name}"
+            for kind, name in (("gate", "w1"), ("up", "w3"), ("down", "w2"))
+        },
+    },
+    "qwen3_moe": {
+        "router": "mlp.gate",
+        **{kind: f"mlp.experts.{{}}.{kind}_proj" for kind in ("gate", "up", "down")},
+    },
+}
+GROUPS = {
+    **dict.fromkeys(("q", "k", "v"), "attention_norm"),
+    "router": "mlp_norm",
+    "gate": "mlp_norm",
+    "up": "mlp_norm",
+}
 
 
 def load_checkpoint(folder: Path) -> Checkpoint:
@@ -88,6 +108,9 @@ def load_checkpoint(folder: Path) -> Checkpoint:
     for i in range(spec.layers):
         for norm in ("attention_norm", "mlp_norm"):
             out.norms[f"{i}.{norm}"] = _norm(tensors, f"{root}layers.{i}.{names[norm]}", spec)
+        for norm in "qk" if spec.model.qk_norm else "":
+            gain = tensors.get(f"{root}layers.{i}.self_attn.{norm}_norm.weight", (spec.head_size,))
+            out.head_norms[f"{i}.{norm}"] = gain
     for name, shape in matrix_shapes(spec).items():
         out.matrices[name] = _matrix(tensors, spec, name, shape, root, names, embedding)
     return out
@@ -112,9 +135,10 @@ def _matrix(
             return Matrix(name, lambda: embedding, None, "last_norm")
         tensors.check("lm_head.weight", shape)
         return Matrix(name, lambda: tensors.get("lm_head.weight", shape), None, "last_norm")
-    layer, kind = name.split(".")
-    full = f"{root}layers.{layer}.{names[kind]}"
-    biased = {m.name: m.bias for m in spec.model.layer_matrices}[kind]
+    layer, kind, *expert = name.split(".")
+    own = _EXPERTS[spec.model.family] if spec.model.is_mixture(int(layer)) else {}
+    full = f"{root}layers.{layer}.{ {**names, **own}[kind].format(*expert) }"
+    biased = {m.name: m.bias for m in spec.model.matrices(int(layer))}[name.partition(".")[2]]
     bias = tensors.get(f"{full}.bias", shape[:1]) if biased else None
     group = f"{layer}.{GROUPS[kind]}" if kind in GROUPS else name
     tensors.check(f"{full}.weight", shape)

@@ -1,4 +1,4 @@
-"""What config.json says about a model's arithmetic, in one form for Llama, Mistral, Qwen 2 and OPT.
+"""What config.json says about a model's arithmetic, in one form for Llama, Mistral, Mixtral, Qwen and OPT.
 
 In: the folder. Out: a `Spec`: the shapes (the simulator's `Model`) and what only values need: positions,
 epsilon, rotary angles, end tokens. A feature that would change the numbers silently is refused.
@@ -15,6 +15,7 @@ from typing import Any
 from tileprobe.errors import TileProbeError
 from tileprobe.targets.cambricon.model import Model, load_model
 
+FAMILIES = ("opt", "llama", "mistral", "qwen2", "qwen3", "mixtral", "qwen3_moe")
 ACTIVATIONS = ("silu", "gelu", "relu")
 OPT_EPS = 1e-5  # torch's default, which OPT uses
 
@@ -64,6 +65,14 @@ def read_spec(folder: Path) -> Spec:
         raise TileProbeError(f"{folder}: no config.json in it; give a Hugging Face folder")
     model = load_model(path)
     config = json.loads(path.read_text(encoding="utf-8"))
+    if model.family not in FAMILIES:
+        raise TileProbeError(
+            f"{path}: model_type = {model.family!r} is simulated, but not executed; executed: {', '.join(FAMILIES)}"
+        )
+    if not config.get("norm_topk_prob", True):
+        raise TileProbeError(
+            f"{path}: `norm_topk_prob` false is not executed; weights of experts add up to one here"
+        )
     if model.activation not in ACTIVATIONS:
         raise TileProbeError(
             f"{path}: activation {model.activation!r} is not known here; known: {', '.join(ACTIVATIONS)}"

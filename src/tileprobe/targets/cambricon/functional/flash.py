@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tileprobe.errors import TileProbeError
+from tileprobe.targets.cambricon.expand import Placed
 from tileprobe.targets.cambricon.functional.ecc.audit import Outcome, audit
 from tileprobe.targets.cambricon.functional.ecc.base import Counts, PageCodec
 from tileprobe.targets.cambricon.functional.inject import Flips, inject
-from tileprobe.targets.cambricon.functional.placement import InLayer
 from tileprobe.targets.cambricon.machine import Machine
 from tileprobe.targets.cambricon.pagemap import PageMap
 from tileprobe.targets.jit import jit
@@ -115,7 +115,7 @@ class Work:
 class Stored:
     """A matrix in flash: its map, its pages with their spare areas, and the physical number of each."""
 
-    map: PageMap | InLayer
+    map: PageMap | Placed
     pages: np.ndarray
     numbers: np.ndarray
     blocks: np.ndarray  # row, col, rows, cols, in flash
@@ -136,7 +136,7 @@ class Flash:
         self.work = Work()
         self._owner: dict[int, tuple[str, int]] = {}
 
-    def program(self, name: str, matrix: np.ndarray, page_map: PageMap | InLayer) -> None:
+    def program(self, name: str, matrix: np.ndarray, page_map: PageMap | Placed) -> None:
         """Writes an int8 matrix into the pages that the map gives it."""
         if matrix.shape != (page_map.rows, page_map.cols) or matrix.dtype != np.int8:
             raise TileProbeError(

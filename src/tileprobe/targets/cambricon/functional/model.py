@@ -153,7 +153,8 @@ class FlashModel:
         return self._scaled(name, sums, scale)
 
     def _scaled(self, name: str, sums: np.ndarray, scale: np.ndarray) -> np.ndarray:
-        out = sums.astype(np.float32) * scale[:, None] * self.quantised.scales[name]
+        # one order in memory, whoever made the sums: NumPy adds up along an axis in an order that depends on it
+        out = sums.astype(np.float32, order="C") * scale[:, None] * self.quantised.scales[name]
         bias = self._biases[name]
         return out if bias is None else out + bias
 

@@ -28,10 +28,12 @@ def plant_outliers(checkpoint: Checkpoint, size: float, share: float = 0.01, see
                 _scale(out, matrix.name, columns=factor)
     for layer in range(checkpoint.spec.layers):
         # the gate of a gated FFN is not linear, its other factor is; ReLU passes positive factors too
-        factor = _factors(checkpoint.spec.model.ffn, size, share, rng)
-        if checkpoint.spec.model.gated or checkpoint.spec.model.activation == "relu":
-            _scale(out, f"{layer}.up", rows=1.0 / factor)
-            _scale(out, f"{layer}.down", columns=factor)
+        model = checkpoint.spec.model
+        experts = [f".{n}" for n in range(model.experts)] if model.is_mixture(layer) else [""]
+        for one in experts if model.gated or model.activation == "relu" else []:
+            factor = _factors(model.expert_ffn if model.is_mixture(layer) else model.ffn, size, share, rng)
+            _scale(out, f"{layer}.up{one}", rows=1.0 / factor)
+            _scale(out, f"{layer}.down{one}", columns=factor)
         values = _factors(checkpoint.spec.kv_heads * checkpoint.spec.head_size, size, share, rng)
         _scale(out, f"{layer}.v", rows=1.0 / values)
         _scale(out, f"{layer}.o", columns=_per_head(values, checkpoint.spec))

@@ -5,59 +5,27 @@ In: a model and a machine, or shapes and a block. Out: a table of pages a matrix
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tileprobe.targets.cambricon.compile import Options, compile_step
 from tileprobe.targets.cambricon.encode import page_tables
-from tileprobe.targets.cambricon.expand import Expanded
+from tileprobe.targets.cambricon.expand import Placed
 from tileprobe.targets.cambricon.machine import Machine
 from tileprobe.targets.cambricon.model import Model
 from tileprobe.targets.cambricon.pagemap import (
     FLASH_ONLY,
     NPU_ONLY,
     SPLIT,
-    Blocks,
-    Location,
     PageMap,
     geometry_of,
     stack,
 )
 
 
-@dataclass(frozen=True)
-class InLayer:
-    """A matrix of one layer, where the commands of its step read it."""
-
-    commands: Expanded
-    layer: int
-
-    @property
-    def rows(self) -> int:
-        return self.commands.rows
-
-    @property
-    def cols(self) -> int:
-        return self.commands.cols
-
-    @property
-    def block_rows(self) -> int:
-        return self.commands.block_rows
-
-    @property
-    def block_cols(self) -> int:
-        return self.commands.block_cols
-
-    def table(self) -> tuple[Location, Blocks]:
-        return self.commands.table(self.layer)
-
-
-def compiled_maps(model: Model, machine: Machine, options: Options) -> dict[str, InLayer]:
+def compiled_maps(model: Model, machine: Machine, options: Options) -> dict[str, Placed]:
     """The pages of a model's matrices, lm_head included: those that its compiled step commands."""
     options = replace(options, lm_head=True, prefill=False, context=1)
-    found = page_tables(compile_step(model, machine, options))
-    return {
-        name if layer is None else f"{layer}.{name}": InLayer(one, layer or 0) for layer, name, one in found
-    }
+    return dict(page_tables(compile_step(model, machine, options)))
 
 
 def place(

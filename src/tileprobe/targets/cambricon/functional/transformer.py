@@ -7,7 +7,7 @@ is the NPU's part: norms, rotary positions, attention over the KV cache in DRAM,
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -102,14 +102,17 @@ class Transformer:
     positions: np.ndarray | None
     norms: Norms
     linear: Linear
+    head_norms: dict[str, np.ndarray] = field(default_factory=dict)
 
     @classmethod
     def of(cls, checkpoint: Checkpoint, linear: Linear, norms: Norms | None = None) -> Transformer:
         return cls(
-            checkpoint.spec, checkpoint.embedding, checkpoint.positions, norms or checkpoint.norms, linear
-        )
+            checkpoint.spec, checkpoint.embedding, checkpoint.positions, norms or checkpoint.norms, linear,
+            checkpoint.head_norms,
+        )  # fmt: skip
 
     def __post_init__(self) -> None:
+        self.routes: list[np.ndarray] = []  # experts of the tokens so far, layer by layer of each call
         self._angle = rope_frequencies(self.spec) if self.spec.rope_theta else None
 
     def __call__(self, tokens: list[int] | np.ndarray, cache: Cache, last_only: bool = False) -> np.ndarray:
@@ -146,9 +149,18 @@ class Transformer:
         x = x / np.sqrt((x * x).mean(axis=-1, keepdims=True) + np.float32(self.spec.eps)) * weight
         return x if bias is None else x + bias
 
+    def _head_norm(self, name: str, x: np.ndarray) -> np.ndarray:
+        return (
+            x
+            / np.sqrt((x * x).mean(axis=-1, keepdims=True) + np.float32(self.spec.eps))
+            * self.head_norms[name]
+        )
+
     def _attention(self, layer: int, x: np.ndarray, cache: Cache, places: np.ndarray) -> np.ndarray:
         size = self.spec.head_size
         q, k, v = (self.linear(f"{layer}.{name}", x).reshape(len(x), -1, size) for name in "qkv")
+        if self.head_norms:
+            q, k = (self._head_norm(f"{layer}.{name}", x) for name, x in (("q", q), ("k", k)))
         if self._angle is not None:
             angle = np.outer(places, self._angle)
             angle = np.concatenate((angle, angle), axis=1)
@@ -158,8 +170,27 @@ class Transformer:
         return self.linear(f"{layer}.o", attend(q, keys, values))
 
     def _mlp(self, layer: int, x: np.ndarray) -> np.ndarray:
+        if self.spec.model.is_mixture(layer):
+            return self._experts(layer, x)
         up = self.linear(f"{layer}.up", x)
         if not self.spec.model.gated:
             return self.linear(f"{layer}.down", _activate(up, self.spec.model.activation))
         gate = _activate(self.linear(f"{layer}.gate", x), self.spec.model.activation)
         return self.linear(f"{layer}.down", gate * up)
+
+    def _experts(self, layer: int, x: np.ndarray) -> np.ndarray:
+        """Every token through the experts that score highest, weighted by the softmax of their scores."""
+        scores = self.linear(f"{layer}.router", x)
+        chosen = np.argsort(-scores, axis=-1, kind="stable")[:, : self.spec.model.experts_per_token]
+        self.routes.append(chosen)
+        best = np.take_along_axis(scores, chosen, axis=-1)
+        weights = np.exp(best - best.max(axis=-1, keepdims=True))
+        weights /= weights.sum(axis=-1, keepdims=True)
+        out = np.zeros_like(x)
+        for expert in np.unique(chosen):
+            token, place = np.nonzero(chosen == expert)
+            mine = x[token]
+            gate = _activate(self.linear(f"{layer}.gate.{expert}", mine), self.spec.model.activation)
+            act = gate * self.linear(f"{layer}.up.{expert}", mine)
+            out[token] += weights[token, place, None] * self.linear(f"{layer}.down.{expert}", act)
+        return out

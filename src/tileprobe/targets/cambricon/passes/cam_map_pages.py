@@ -42,11 +42,11 @@ class CamMapPagesPass(ModulePass):
             own, *loops = blocks_of(step)
             for block in (*loops, own):  # layers first, then what stands outside of them, such as lm_head
                 placed, pages = self._place(block, machine, geometry, compute, stream)
-                for gemv, maps in placed:
+                for gemv, maps, each in placed:
                     assert gemv.buffers is not None
                     cut = Buffers(*gemv.buffers.numbers)
                     gemv.detach_region(gemv.regions[0]) if gemv.regions else None
-                    gemv.add_region(Region(commands(maps, cut, machine, precision, pages)))
+                    gemv.add_region(Region(commands(maps, cut, machine, precision, pages, each)))
                 layers = block.parent_op()
                 count = layers.count.data if isinstance(layers, LayersOp) else 1
                 compute, stream = compute + count * pages[0], stream + count * pages[1]
@@ -54,10 +54,12 @@ class CamMapPagesPass(ModulePass):
 
     def _place(
         self, block: Block, machine: Machine, geometry: Geometry, compute: int, stream: int
-    ) -> tuple[list[tuple[GemvOp, list[PageMap]]], tuple[int, int]]:
+    ) -> tuple[list[tuple[GemvOp, list[PageMap], tuple[int, int]]], tuple[int, int]]:
         """The maps of a block's matrices, and the pages that they take on each plane of either role."""
         placed, planes = [], max(geometry.stream_planes, 1)
-        base, turn, lanes = compute, None, 1
+        lanes = geometry.dies_per_channel * (geometry.channels if self.striped else 1)
+        whole = planes * lanes  # streamed pages that fill a page number on all planes
+        base, turn = compute, stream * whole
         for group in groups(block):
             core = 0
             for gemv in group:
@@ -65,26 +67,30 @@ class CamMapPagesPass(ModulePass):
                     raise TileProbeError(
                         f"cam-map-pages: {gemv.label.data} has no buffers; run cam-double-buffer before"
                     )
-                maps = []
+                if gemv.experts is not None:  # each begins anew, so that they differ by a page number alone
+                    turn = -(-turn // whole) * whole
+                maps, first, before = [], base, turn
                 for one in page_maps_of(gemv, machine, geometry, self.striped):
-                    lanes = one.lanes
-                    turn = stream * planes * lanes if turn is None else turn
                     one = replace(one, first_core=core, compute_base=base, stream_first=turn)
                     maps.append(one)
                     base, turn = base + one.compute_pages, turn + one.stream_count
                     core = (core + one.flash_chunks) % geometry.cores
-                placed.append((gemv, maps))
-        rounds = -(-(turn or 0) // lanes) - stream * planes if turn is not None else 0
-        return placed, (base - compute, -(-rounds // planes))
+                each = (0, 0)
+                if gemv.experts is not None:
+                    each, of = (base - first, -(-(turn - before) // whole)), gemv.experts.of.data
+                    base, turn = first + of * each[0], before + of * each[1] * whole
+                placed.append((gemv, maps, each))
+        return placed, (base - compute, -(-turn // whole) - stream)
 
 
 def _check_capacity(step: StepOp, machine: Machine, pages: int) -> None:
     if pages <= machine.flash.pages_per_plane:
         return
-    weights = sum(
-        g.rows.data * g.cols.data * (g.parent_op().count.data if isinstance(g.parent_op(), LayersOp) else 1)  # pyright: ignore
-        for g in gemvs_of(step)
-    )
+    weights = 0
+    for g in gemvs_of(step):
+        layers = g.parent_op()
+        count = layers.count.data if isinstance(layers, LayersOp) else 1
+        weights += g.rows.data * g.cols.data * count * (g.experts.of.data if g.experts is not None else 1)
     gigabytes = weights * precision_of(step.weights.data).weight_bits / 8e9
     raise TileProbeError(
         f"{step.sym_name.data} does not fit {machine.name}: its {gigabytes:.1f} GB of {step.weights.data} "
@@ -100,6 +106,7 @@ def commands(
     machine: Machine,
     precision: Precision,
     layer_pages: tuple[int, int] = (0, 0),
+    expert_pages: tuple[int, int] = (0, 0),
 ) -> Block:
     """The loops over all pages of a matrix: requests first, then what streams to the NPU beside them."""
     block = Block()
@@ -109,8 +116,8 @@ def commands(
         j, i = LoopOp.of(m.col_requests), LoopOp.of(m.row_requests)
         inputs = BroadcastOp.of(m.block_cols * precision.activation_bytes)
         compute = ReadComputeOp.make(
-            [j.index, i.index], flash_map(m, layer_pages[0]), flash_blocks(m), 0, m.flash_chunks, m.block_rows,
-            m.block_cols, precision.partial_sum_bytes(machine), -(-m.block_rows // buffers.rows),
+            [j.index, i.index], flash_map(m, layer_pages[0], expert_pages[0]), flash_blocks(m), 0, m.flash_chunks,
+            m.block_rows, m.block_cols, precision.partial_sum_bytes(machine), -(-m.block_rows // buffers.rows),
         )  # fmt: skip
         i.body.block.add_ops([compute] if buffers.keep else [inputs, compute])
         j.body.block.add_ops([inputs, i] if buffers.keep else [i])
@@ -120,19 +127,19 @@ def commands(
         if m.stream_chunks:
             s = LoopOp.of(m.stream_rounds)
             read = PageReadOp.make(
-                [s.index], stream_map(m, layer_pages[1]), stream_blocks(m), m.flash_chunks, m.row_chunks,
-                m.block_rows, m.block_cols, sent, sent,
+                [s.index], stream_map(m, layer_pages[1], expert_pages[1]), stream_blocks(m), m.flash_chunks,
+                m.row_chunks, m.block_rows, m.block_cols, sent, sent,
             )  # fmt: skip
             s.body.block.add_op(read)
             block.add_op(s)
     return block
 
 
-CHANNEL, UNIT, LAYER = AffineSymExpr(0), AffineSymExpr(1), AffineSymExpr(2)
+CHANNEL, UNIT, LAYER, EXPERT = (AffineSymExpr(n) for n in range(4))
 
 
-def flash_map(m: PageMap, layer_pages: int) -> AffineMap:
-    """(j, i)[channel, core, layer] -> (channel, chip, die, plane, page) of what the core computes."""
+def flash_map(m: PageMap, layer_pages: int, expert_pages: int) -> AffineMap:
+    """(j, i)[channel, core, layer, expert] -> (channel, chip, die, plane, page) of what the core computes."""
     g = m.geometry
     local = AffineDimExpr(0) * m.row_requests + AffineDimExpr(1)
     die = _floordiv(UNIT, g.cores_per_die)
@@ -140,8 +147,9 @@ def flash_map(m: PageMap, layer_pages: int) -> AffineMap:
     if g.cores_per_die > 1:
         plane = UNIT % g.cores_per_die * g.planes_per_core + plane
     page = _floordiv(local, g.planes_per_core) + m.compute_base + LAYER * layer_pages
+    page = page + EXPERT * expert_pages if expert_pages else page
     chip = _floordiv(die, g.dies)
-    return AffineMap(2, 3, (CHANNEL, chip, die % g.dies, _const(plane, 2), page))
+    return AffineMap(2, 4, (CHANNEL, chip, die % g.dies, _const(plane, 2), page))
 
 
 def flash_blocks(m: PageMap) -> AffineMap:
@@ -152,13 +160,14 @@ def flash_blocks(m: PageMap) -> AffineMap:
     return AffineMap(2, 2, (row, col + m.first_block if m.first_block else col))
 
 
-def stream_map(m: PageMap, layer_pages: int) -> AffineMap:
-    """(s)[channel, die, layer] -> (channel, chip, die, plane, page) of the page that the die sends."""
+def stream_map(m: PageMap, layer_pages: int, expert_pages: int) -> AffineMap:
+    """(s)[channel, die, layer, expert] -> (channel, chip, die, plane, page) of the page that the die sends."""
     g = m.geometry
     turn = AffineDimExpr(0) + m.stream_first // m.lanes
     plane = turn % g.stream_planes + g.compute_planes
     page = _floordiv(turn, g.stream_planes) + LAYER * layer_pages
-    return AffineMap(1, 3, (CHANNEL, _floordiv(UNIT, g.dies), UNIT % g.dies, _const(plane, 1), page))
+    page = page + EXPERT * expert_pages if expert_pages else page
+    return AffineMap(1, 4, (CHANNEL, _floordiv(UNIT, g.dies), UNIT % g.dies, _const(plane, 1), page))
 
 
 def stream_blocks(m: PageMap) -> AffineMap:
@@ -180,6 +189,6 @@ def _floordiv(expr, by: int):
 
 def _const(expr, dims: int):
     """Planes are mostly one number; say so instead of `x mod 1`."""
-    values = {expr.eval([i] * dims, [0, c, 0]) for i in range(3) for c in range(3)}
-    values |= {expr.eval([0] * (dims - 1) + [1], [0, 0, 0])}
+    values = {expr.eval([i] * dims, [0, c, 0, 0]) for i in range(3) for c in range(3)}
+    values |= {expr.eval([0] * (dims - 1) + [1], [0, 0, 0, 0])}
     return AffineConstantExpr(values.pop()) if len(values) == 1 else expr

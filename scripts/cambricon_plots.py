@@ -1,0 +1,73 @@
+"""The plots of docs/cambricon-*.md, from simulations: `python scripts/cambricon_plots.py [NAME ...]`, all by default.
+
+Each function runs what its plot shows and returns the figure; the files go to docs/images.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("Agg")
+from matplotlib import pyplot
+
+from tileprobe.targets.cambricon.compile import Options
+from tileprobe.targets.cambricon.machine import load_machine
+from tileprobe.targets.cambricon.model import load_model
+from tileprobe.targets.cambricon.simulate import simulate
+
+IMAGES = Path(__file__).parents[1] / "docs" / "images"
+
+
+def _axes(x: str, y: str, title: str):
+    figure, plot = pyplot.subplots(figsize=(7, 3.8), layout="constrained")
+    plot.set_xlabel(x)
+    plot.set_ylabel(y)
+    plot.set_title(title, fontsize=10)
+    plot.grid(True, alpha=0.25)
+    for side in ("top", "right"):
+        plot.spines[side].set_visible(False)
+    return figure, plot
+
+
+def experts():
+    """Tokens/s of a mixture over the DRAM that keeps experts, for several distributions of its tokens."""
+    figure, plot = _axes(
+        "DRAM for experts (GB)", "tokens/s", "Qwen3-30B-A3B on cambricon:m, 8 of 128 experts a token"
+    )
+    model, machine = (
+        load_model("qwen3-30b-a3b"),
+        load_machine("cambricon:m").replace(dram_capacity_bytes=34 * 10**9),
+    )
+    sizes = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 12.0, 16.0, 20.0, 24.0, 29.0)
+    for how in ("uniform", "zipf:0.8", "zipf:1.2"):
+        rates = [
+            simulate(model, machine, Options(routing=how, expert_cache_gb=gb)).tokens_per_s for gb in sizes
+        ]
+        print("experts", how, [f"{gb:g} GB {rate:.3g}" for gb, rate in zip(sizes, rates)])
+        plot.plot(sizes, rates, marker="o", markersize=4, label=how)
+    plot.axvline(2.0, color="grey", linewidth=0.8, linestyle="--")
+    plot.annotate("the device's 2 GB", (2.2, plot.get_ylim()[0]), fontsize=8, color="grey", va="bottom")
+    plot.set_ylim(bottom=0)
+    plot.legend(frameon=False, fontsize=8)
+    return figure
+
+
+PLOTS = {"cambricon-experts": experts}
+
+
+def main(names: list[str]) -> int:
+    for name in names or PLOTS:
+        if name not in PLOTS:
+            print(f"no plot {name}; there are {', '.join(PLOTS)}", file=sys.stderr)
+            return 2
+        figure = PLOTS[name]()
+        figure.savefig(IMAGES / f"{name}.svg", metadata={"Date": None})
+        print(f"{IMAGES / name}.svg")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
