@@ -1,7 +1,10 @@
 """The timeline in a terminal."""
 
 import io
+import os
 import re
+import subprocess
+import sys
 from dataclasses import replace
 
 import polars as pl
@@ -116,3 +119,24 @@ def test_the_command(tmp_path, capsys, monkeypatch):
     assert (tmp_path / "t.html").read_text().startswith("<!doctype html>")
     assert main(["view", str(tmp_path / "t.parquet"), "--launch", "99"]) == 2
     assert "no launch 99" in capsys.readouterr().err
+
+
+def test_a_trace_of_nothing_says_so():
+    empty = replace(attention(launches=0), kernels=[], regions=[])
+    assert printed(empty) == "the trace holds no kernel\n"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [["report"], ["view", "--terminal"], ["export", "--to", "csv", "--out", "-"]],
+    ids=lambda command: command[0],
+)
+def test_who_reads_no_further_is_no_error(command, tmp_path):
+    attention(launches=200).save(tmp_path / "t.parquet")  # more than a pipe holds
+    program = "import sys; from tileprobe.cli import main; sys.exit(main(sys.argv[1:]))"
+    arguments = [sys.executable, "-c", program, *command, "--full" * (command == ["report"]), "t.parquet"]
+    read, write = os.pipe()
+    os.close(read)
+    run = subprocess.run([a for a in arguments if a], cwd=tmp_path, stdout=write, stderr=subprocess.PIPE)
+    os.close(write)
+    assert (run.returncode, run.stderr) == (0, b"")

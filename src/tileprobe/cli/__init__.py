@@ -48,9 +48,12 @@ def main(argv: list[str] | None = None) -> int:
             sys.stdout.flush()
         return code
     except TileProbeError as error:
+        if isinstance(error.__cause__, BrokenPipeError):  # `tileprobe export ... --out - | head`
+            _drop_output()
+            return 0
         say(str(error))
         return 2
-    except BrokenPipeError:  # `tileprobe ... | head`
+    except BrokenPipeError:  # `tileprobe report ... | head`
         _drop_output()
         return 0
     except KeyboardInterrupt:

@@ -30,6 +30,10 @@ class Screen(Console):
         )
         self.plain = plain or self.options.ascii_only
 
+    def on_broken_pipe(self) -> None:
+        """Nobody reads on (`tileprobe report ... | head`): that is for the command to judge, and no error of it."""
+        raise  # Rich calls this while it handles the error
+
     def words(self, text: str, style: str = "") -> Text:
         """A text that can be printed here."""
         shown = printable(text)

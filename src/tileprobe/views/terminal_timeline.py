@@ -63,6 +63,8 @@ def print_timeline(trace: Trace, screen: Screen) -> None:
 
 
 def _print_kernels(trace: Trace, screen: Screen) -> None:
+    if not trace.kernels:
+        screen.say("the trace holds no kernel", "yellow")
     if text.counts(trace):
         screen.say(f"! {text.NO_TIME}", "yellow")
     names, times, gone = labels(trace.kernels), region_times(trace), left_out(trace)
