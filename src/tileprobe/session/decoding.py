@@ -43,8 +43,9 @@ CALIBRATING = 8  # launches of each dose are enough to learn the cost of a recor
 
 
 def add_recorded(making: Making, seen: Observed) -> None:
-    calibration = _calibration(seen)
-    row = _kernel_row(len(making.kernels), seen, calibration)
+    clock = making.clock(seen.kernel.target.clock)
+    calibration = _calibration(seen, clock)
+    row = _kernel_row(len(making.kernels), seen, calibration, clock)
     making.kernels.append(row)
     making.notes += [f"{row.name}: {note}" for note in (*seen.variant.notes, *_unkept(seen.launches))]
     first_region = making.add_regions(row.id, seen.variant.regions)
@@ -171,7 +172,7 @@ def _units_in(making: Making, seen: Observed, row: KernelRow, columns: list[Colu
     return [replace(u, domain=found.domains[u.id].name) if u.id in found.domains else u for u in units]
 
 
-def _kernel_row(number: int, seen: Observed, calibration: Calibration) -> KernelRow:
+def _kernel_row(number: int, seen: Observed, calibration: Calibration, rate: Clock) -> KernelRow:
     clock, source, layout = seen.kernel.target.clock, seen.kernel.source, seen.variant.layout
     known = calibration.to_json()
     known["floor_ticks"] = clock.floor_ticks()
@@ -183,7 +184,7 @@ def _kernel_row(number: int, seen: Observed, calibration: Calibration) -> Kernel
         id=number,
         name=seen.kernel.name,
         target=seen.kernel.machine,
-        clock=_clock_of(seen),
+        clock=rate,
         file=source.file,
         first_line=source.first_line,
         source=source.text,
@@ -195,11 +196,6 @@ def _kernel_row(number: int, seen: Observed, calibration: Calibration) -> Kernel
         ),
         signature=getattr(seen.kernel, "signature", ""),
     )
-
-
-def _clock_of(seen: Observed) -> Clock:
-    clock = seen.kernel.target.clock
-    return Clock(clock.hz(), clock.name, clock.bits)
 
 
 def _groups(runs: list[Recorded]) -> list[list[int]]:
@@ -230,7 +226,7 @@ def _sequences(runs: Sequence[Recorded], clock: Clock) -> list[tuple[Rows, Pushe
     return found
 
 
-def _calibration(seen: Observed) -> Calibration:
+def _calibration(seen: Observed, clock: Clock) -> Calibration:
     """The cost of a record in this kernel, from launches that wrote each record more than once; and what of it there is
     where records stand, from those that wrote fewer."""
     once = [run for run in seen.launches if run.words is not None]
@@ -239,12 +235,11 @@ def _calibration(seen: Observed) -> Calibration:
     doses |= {run.dose: [other for other in seen.dosed if other.dose == run.dose] for run in seen.dosed}
     if len(doses) < 2 or not all(doses.values()):
         return Calibration()
-    clock = _clock_of(seen)
     rows = _passed_rows if seen.kernel.target.passes_unkept else _rows
     found = calibrate({dose: rows(runs, clock) for dose, runs in doses.items()})
     if not seen.kernel.target.hides_records:
         return found
-    here = _in_place(seen, once, found)
+    here = _in_place(seen, once, found, clock)
     return replace(
         found,
         share=here.share,
@@ -255,7 +250,7 @@ def _calibration(seen: Observed) -> Calibration:
     )
 
 
-def _in_place(seen: Observed, once: list[Recorded], found: Calibration) -> InPlace:
+def _in_place(seen: Observed, once: list[Recorded], found: Calibration, clock: Clock) -> InPlace:
     """Launches that had to wait for a processor say nothing. Of several works the surest counts."""
     works: dict[Any, tuple[list[Recorded], ...]] = {}
     plain = [run for run in seen.launches if not run.probed]
@@ -263,7 +258,6 @@ def _in_place(seen: Observed, once: list[Recorded], found: Calibration) -> InPla
         for run in runs:
             if (run.waited_ns or 0) <= UNDISTURBED * run.duration_ns:
                 works.setdefault(work_of(run), ([], [], []))[sort].append(run)
-    clock = _clock_of(seen)
     each = []
     for all_of_it, light, without in works.values():
         if all_of_it and light:

@@ -37,7 +37,7 @@ def add_exact(making: Making, seen: Observed) -> None:
             key = part.part, tuple(part.regions)
             if key not in kernels:
                 number = len(making.kernels)
-                making.kernels.append(_exact_row(number, seen, part))
+                making.kernels.append(_exact_row(number, seen, part, making.clock(seen.kernel.target.clock)))
                 works = making.add_works(number, seen.works)
                 kernels[key] = number, making.add_regions(number, part.regions), works
             kernel, first, works = kernels[key]
@@ -106,13 +106,13 @@ def _whole(columns: Mapping[str, Any]) -> Columns:
     return corrected(piece, ("start", "stop"))
 
 
-def _exact_row(number: int, seen: Observed, part: Exact) -> KernelRow:
-    clock, name = seen.kernel.target.clock, seen.kernel.name
+def _exact_row(number: int, seen: Observed, part: Exact, clock: Clock) -> KernelRow:
+    name = seen.kernel.name
     return KernelRow(
         id=number,
         name=f"{name}: {part.part}" if part.part else name,
         target=seen.kernel.machine,
-        clock=Clock(clock.hz(), clock.name, clock.bits),
+        clock=clock,
         file=seen.kernel.source.file,
         first_line=seen.kernel.source.first_line,
         source=seen.kernel.source.text,

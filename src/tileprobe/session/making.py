@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from tileprobe.ir.machine import Domain, Unit
+from tileprobe.ir.machine import Clock, Domain, Unit
 from tileprobe.session.tally import Ran
+from tileprobe.targets.base import ClockSource
 from tileprobe.trace.domains import combined
 from tileprobe.trace.model import Kernel as KernelRow
 from tileprobe.trace.model import Launch, Region, Work
@@ -72,6 +73,12 @@ class Making:
     domains: dict[str, Domain] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     meta: dict[str, Any] = field(default_factory=dict)
+    clocks: dict[int, Clock] = field(default_factory=dict)
+
+    def clock(self, source: ClockSource) -> Clock:
+        """Asked once: a rate that is learnt changes in its last digits each time, and by it kernels of one machine
+        would lie apart in time, by as much of all the time that its counter has run."""
+        return self.clocks.setdefault(id(source), Clock(source.hz(), source.name, source.bits))
 
     def add_regions(self, kernel: int, regions: Sequence[Region]) -> int:
         """Adds a kernel's regions; returns the number of its first."""
