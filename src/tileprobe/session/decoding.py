@@ -15,6 +15,7 @@ import numpy as np
 
 from tileprobe.ir.functions import Function, functions_called
 from tileprobe.ir.machine import Clock, GlobalTimer, Unit
+from tileprobe.session.at_home import variant_at_home
 from tileprobe.session.making import Columns, Making, corrected, renumber
 from tileprobe.session.recorded import Recorded
 from tileprobe.session.tally import work_of
@@ -43,6 +44,7 @@ CALIBRATING = 8  # launches of each dose are enough to learn the cost of a recor
 
 
 def add_recorded(making: Making, seen: Observed) -> None:
+    seen = replace(seen, variant=variant_at_home(seen.variant, seen.kernel.source))
     clock = making.clock(seen.kernel.target.clock)
     calibration = _calibration(seen, clock)
     row = _kernel_row(len(making.kernels), seen, calibration, clock)

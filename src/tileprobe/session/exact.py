@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tileprobe.errors import TileProbeError
 from tileprobe.ir.machine import Clock, Unit
+from tileprobe.session.at_home import ir_at_home, part_at_home
 from tileprobe.session.making import Columns, Making, corrected, renumber
 from tileprobe.session.tally import work_of
 from tileprobe.targets.base import Exact
@@ -33,11 +35,15 @@ def add_exact(making: Making, seen: Observed) -> None:
     # part and its regions -> its kernel, its first region, its works
     kernels: dict[Any, tuple[int, int, dict[Hashable, int]]] = {}
     for run in seen.launches:
-        for part in run.exact:
+        for told in run.exact:
+            part, old = part_at_home(told, seen.kernel.source)
             key = part.part, tuple(part.regions)
             if key not in kernels:
                 number = len(making.kernels)
-                making.kernels.append(_exact_row(number, seen, part, making.clock(seen.kernel.target.clock)))
+                row = _exact_row(number, seen, part, making.clock(seen.kernel.target.clock))
+                making.kernels.append(
+                    row if old is None else replace(row, ir=ir_at_home(row.ir, old, seen.kernel.source))
+                )
                 works = making.add_works(number, seen.works)
                 kernels[key] = number, making.add_regions(number, part.regions), works
             kernel, first, works = kernels[key]
