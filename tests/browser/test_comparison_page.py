@@ -6,6 +6,7 @@ import pytest
 from made import attention
 
 from tileprobe.cli import main
+from tileprobe.views.html.comparison import write_comparison
 
 
 @pytest.fixture
@@ -19,6 +20,26 @@ def page(open_page, tmp_path):
     files = [str(tmp_path / name) for name in ("before.parquet", "after.parquet")]
     assert main(["compare", *files, "--html", str(tmp_path / "change.html")]) == 0
     return open_page(file=tmp_path / "change.html")
+
+
+def test_what_hardly_differs_does_not_look_like_much(open_page, tmp_path):
+    a, b = (attention(launches=8, slow=slow) for slow in (1.0, 1.0001))
+    write_comparison(a, b, tmp_path / "same.html", ("a", "b"))
+    page = open_page(file=tmp_path / "same.html")
+    assert set(page.locator(".change").all_inner_texts()) == {"0.0 %"}
+    assert not page.locator(".lines .h i").count() and not "".join(page.locator(".delta").all_inner_texts())
+
+
+def test_a_narrow_window_has_the_figures(open_page, tmp_path, page):
+    page.set_viewport_size({"width": 420, "height": 800})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 420
+    dot = page.locator(".compare tr", has_text="dot @ 35").first
+    cells = [cell for cell in dot.locator("td").all() if cell.is_visible()]
+    ends = [cell.bounding_box()["x"] + cell.bounding_box()["width"] for cell in cells]
+    assert len(cells) == 6 and max(ends) <= 420  # name, both times, change, noise, sign
+    assert cells[-1].inner_text().strip() == "▲"
+    code = page.locator(".lines .row", has_text="tl.dot").first
+    assert code.locator("> span").last.bounding_box()["x"] < 210
 
 
 def test_regions_have_both_times_the_change_and_a_verdict(page):

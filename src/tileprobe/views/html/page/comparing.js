@@ -5,7 +5,8 @@ const data = JSON.parse(document.getElementById("data").textContent);
 const [A, B] = data.names;
 const SIGNS = { slower: "▲", faster: "▼", "within noise": "=", "too few launches": "?" };
 
-const signed = (share) => `${share > 0 ? "+" : share < 0 ? "−" : ""}${Math.abs(100 * share).toFixed(1)} %`;
+const signed = (share) => `${share >= 0.0005 ? "+" : share <= -0.0005 ? "−" : ""}${Math.abs(100 * share).toFixed(1)} %`;
+const LEAST = 0.05; // of the longest line: the longest bar is of a difference of at least that, so that nothing looks like much
 
 function regionRow(row, most) {
   const bar = (ns, cls) => el("i", { class: cls, style: { width: `${(100 * ns) / most}%` } });
@@ -22,7 +23,7 @@ function regionRow(row, most) {
     el("td", { class: "num" }, marked(about, duration(row.a_ns))), el("td", { class: "num" }, marked(about, duration(row.b_ns))),
     el("td", { class: "num change" }, signed(row.change)),
     el("td", { class: "num dim" }, row.noise === null ? "" : `±${(100 * row.noise).toFixed(1)} %`),
-    el("td", { class: "verdict" }, `${SIGNS[row.verdict] || ""} ${row.verdict}`));
+    el("td", { class: "verdict" }, `${SIGNS[row.verdict] || ""} `, el("span", {}, row.verdict)));
 }
 
 const sideTime = (side) => (side && side.ns !== null ? duration(side.ns) : "");
@@ -51,7 +52,9 @@ function kernelPart(kernel) {
   if (kernel.lines.length) {
     parts.push(el("div", { class: "head" }, el("h2", {}, "by line"), el("span", { class: "dim push" }, "A, B, the difference, and the line in each")));
     const longest = Math.max(...kernel.lines.flatMap((line) => [sideTime(line.a).length, sideTime(line.b).length]));
-    parts.push(el("div", { class: "body" }, timesWide(el("div", { class: "code lines" }, kernel.lines.map((line) => lineRow(line, Math.max(...changed, 1e-9)))), longest)));
+    const times = kernel.lines.flatMap((line) => [line.a?.ns ?? 0, line.b?.ns ?? 0]);
+    const widest = Math.max(...changed, LEAST * Math.max(...times), 1e-9);
+    parts.push(el("div", { class: "body" }, timesWide(el("div", { class: "code lines" }, kernel.lines.map((line) => lineRow(line, widest))), longest)));
   }
   return el("section", { class: "pane", "aria-label": plain(kernel.title) }, parts);
 }
