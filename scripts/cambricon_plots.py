@@ -55,7 +55,34 @@ def experts():
     return figure
 
 
-PLOTS = {"cambricon-experts": experts}
+def contexts():
+    """Tokens/s over the context: a DRAM large enough, what does not fit in flash, and all of it in flash."""
+    figure, plot = _axes("context (tokens)", "tokens/s", "Llama-3-8B, 8-bit keys and values")
+    model, lengths = load_model("llama3-8b"), [1000 * 2**n for n in range(8)]
+    for device, colour in (("s", "tab:blue"), ("m", "tab:orange"), ("l", "tab:green")):
+        machine = load_machine(f"cambricon:{device}")
+        ways = (("DRAM of 10 GB", "--", machine.replace(dram_capacity_bytes=10**10), "dram"),
+                ("2 GB, then flash", "-", machine, "spill"), ("flash", ":", machine, "flash"))  # fmt: skip
+        for label, line, one, kv in ways:
+            rates = [simulate(model, one, Options(context=n, kv=kv)).tokens_per_s for n in lengths]
+            print("context", device, kv, [f"{n} {rate:.3g}" for n, rate in zip(lengths, rates)])
+            plot.plot(
+                lengths,
+                rates,
+                line,
+                color=colour,
+                marker="o",
+                markersize=3,
+                label=f"{device.upper()}, {label}",
+            )
+    plot.set_xscale("log", base=2)
+    plot.set_xticks(lengths, [f"{n // 1000}K" for n in lengths])
+    plot.set_yscale("log")
+    plot.legend(frameon=False, fontsize=7, ncols=3)
+    return figure
+
+
+PLOTS = {"cambricon-kv": contexts, "cambricon-experts": experts}
 
 
 def main(names: list[str]) -> int:

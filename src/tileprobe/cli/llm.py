@@ -61,6 +61,11 @@ def _add_run_arguments(parser: argparse.ArgumentParser) -> None:
         "--prefill", action="store_true", help="the prompt of --context tokens instead of one token"
     )
     what.add_argument(
+        "--kv", default="dram", choices=("dram", "spill", "flash"),
+        help="keys and values: in DRAM, where they have to fit; older tokens in flash when they do not; all but a "
+        "page in flash (default %(default)s)",
+    )  # fmt: skip
+    what.add_argument(
         "--routing", default="uniform", metavar="HOW",
         help="experts that tokens of a mixture meet: uniform, zipf:S, or a file of routes, .json or .npy "
         "[tokens, layers, experts] (default %(default)s)",
@@ -113,8 +118,8 @@ def _add_sweep_arguments(parser: argparse.ArgumentParser) -> None:
     sweep = parser.add_argument_group("the sweep")
     sweep.add_argument(
         "--vary", action="append", required=True, metavar="NAME=A,B,...",
-        help="an option (model, device, context, weights, tiling, tile, mode, slicing, mha, lm_head, routing, seed, "
-        "expert_cache) or a "
+        help="an option (model, device, context, weights, tiling, tile, mode, slicing, mha, lm_head, kv, routing, "
+        "seed, expert_cache) or a "
         "constant of the device; repeat for more",
     )  # fmt: skip
     sweep.add_argument(

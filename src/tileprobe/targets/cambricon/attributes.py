@@ -133,7 +133,8 @@ class BuffersAttr(_Numbers):
 @irdl_attr_definition
 class ExpertsAttr(_Numbers):
     """A matrix that exists once for each of so many experts, of which a token takes a few. `joined` 0: all of them take
-    one vector, and their results stand behind each other; 1: each takes its part of the vector, and results add up.
+    one vector, and their results stand behind each other; 1: each takes its part of the vector, and results add up;
+    2: each takes its part, and results stand behind each other (heads).
     """
 
     name = "cam.experts"
@@ -144,5 +145,5 @@ class ExpertsAttr(_Numbers):
 
     def verify(self) -> None:
         of, active, joined = self.numbers
-        if not 1 <= active <= of or joined not in (0, 1):
+        if not 1 <= active <= of or joined not in (0, 1, 2):
             raise VerifyException(f"{active} of {of} experts, joined {joined}, is no mixture")

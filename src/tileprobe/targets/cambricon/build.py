@@ -42,9 +42,11 @@ def build_step(
     lm_head: bool = False,
     prefill: bool = False,
     routes: Sequence[Sequence[int]] | None = None,
+    in_flash: Sequence[int] | None = None,
 ) -> ModuleOp:
     """The module of one step. In a prefill, `context` is the prompt's length and all its tokens go at
-    once. `routes` are the experts that the step meets in each layer (`LayersOp.routes`).
+    once. `routes` are the experts that the step meets in each layer (`LayersOp.routes`),
+    `in_flash` the tokens of each layer whose keys and values are in flash.
     """
     if context < 0:
         raise TileProbeError(f"the context must be zero tokens or more, found {context}")
@@ -52,10 +54,13 @@ def build_step(
     body = Block(arg_types=[VectorType.of(model.hidden)])
     x: SSAValue = body.args[0]
     first = 0
-    for mixture, run in groupby(range(model.layers), model.is_mixture):  # layers that are alike are one loop
+    kinds = lambda layer: (*model.kind(layer), in_flash[layer] if in_flash else 0)  # noqa: E731
+    for (mixture, window, flash), run in groupby(
+        range(model.layers), kinds
+    ):  # layers that are alike are one loop
         count = len(list(run))
         own = routes[first : first + count] if routes is not None and mixture else None
-        layers = LayersOp.of(count, x, Region(_layer(model, mixture)), own)
+        layers = LayersOp.of(count, x, Region(_layer(model, mixture, window, flash)), own)
         body.add_op(layers)
         x, first = layers.out, first + count
     if lm_head:
@@ -76,19 +81,11 @@ def build_step(
     return ModuleOp([MachineOp.of(machine), step])
 
 
-def _layer(model: Model, mixture: bool) -> Block:
+def _layer(model: Model, mixture: bool, window: int, flash: int) -> Block:
     block = Block(arg_types=[VectorType.of(model.hidden)])
     x: SSAValue = block.args[0]
-    q, k, v = _product(block, model.qkv, _norm(block, model, x))
-    if model.qk_norm:
-        q = _special(block, "norm q", [q], model.query_size, NORM_PASSES)
-        k = _special(block, "norm k", [k], model.kv_size, NORM_PASSES)
-    if model.rotary:
-        q = _special(block, "rope q", [q], model.query_size, passes=2)
-        k = _special(block, "rope k", [k], model.kv_size, passes=2)
-    attention = AttentionOp.of([q, k, v], model.heads, model.kv_heads, model.head_dim)
-    block.add_op(attention)
-    (o,) = _product(block, model.out, attention.out)
+    attend = _latent_attention if model.latent else _attention
+    (o,) = _product(block, model.out, attend(block, model, _norm(block, model, x), window, flash))
     o = _norm(block, model, o) if model.post_norms else o
     x = _special(block, "add attention", [x, o], model.hidden)
     down = (_mixture if mixture else _dense)(block, model, _norm(block, model, x))
@@ -96,6 +93,39 @@ def _layer(model: Model, mixture: bool) -> Block:
     x = _special(block, "add ffn", [x, down], model.hidden)
     block.add_op(YieldOp(operands=[x]))
     return block
+
+
+def _latent_attention(block: Block, model: Model, x: SSAValue, window: int, flash: int) -> SSAValue:
+    """Queries are taken into the latent space, and results out of it, by each head's own matrices."""
+    m, heads = model.latent, model.heads
+    assert m is not None
+    q, kv = _product(block, model.latent_in, x)
+    if m.query_rank:
+        q = _special(block, "norm q", [q], m.query_rank, NORM_PASSES)
+        (q,) = _product(block, (model.latent_query,), q)
+    kv = _special(block, "norm kv", [kv], m.rank + m.rope, NORM_PASSES)
+    kv = _special(block, "rope k", [kv], m.rank + m.rope, passes=2)
+    nope = _special(block, "rope q", [q], heads * m.nope, passes=2)
+    each = ExpertsAttr(IntAttr(heads), IntAttr(heads), IntAttr(2))
+    up, out = model.latent_heads
+    (q_latent,) = _product(block, (up,), nope, each)
+    full = _special(block, "join q", [q_latent, q], heads * (m.rank + m.rope))
+    attention = AttentionOp.of([full, kv], heads, 1, m.rank + m.rope, window, flash, m.rank)
+    block.add_op(attention)
+    return _product(block, (out,), attention.out, each)[0]
+
+
+def _attention(block: Block, model: Model, x: SSAValue, window: int, flash: int) -> SSAValue:
+    q, k, v = _product(block, model.qkv, x)
+    if model.qk_norm:
+        q = _special(block, "norm q", [q], model.query_size, NORM_PASSES)
+        k = _special(block, "norm k", [k], model.kv_size, NORM_PASSES)
+    if model.rotary:
+        q = _special(block, "rope q", [q], model.query_size, passes=2)
+        k = _special(block, "rope k", [k], model.kv_size, passes=2)
+    attention = AttentionOp.of([q, k, v], model.heads, model.kv_heads, model.head_dim, window, flash)
+    block.add_op(attention)
+    return attention.out
 
 
 def _dense(block: Block, model: Model, x: SSAValue) -> SSAValue:

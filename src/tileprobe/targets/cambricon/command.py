@@ -41,6 +41,7 @@ def options_of(given: Mapping[str, Any]) -> Options:
         slicing=bool(given.get("slicing", True)) and not given.get("no_slicing"),
         lm_head=bool(given.get("lm_head")),
         prefill=bool(given.get("prefill")),
+        kv=given.get("kv") or "dram",
         routing=given.get("routing") or "uniform",
         seed=given.get("seed") or 0,
         expert_cache_gb=float(given.get("expert_cache") or 0.0),

@@ -11,9 +11,10 @@ from xdsl.dialects.builtin import ModuleOp
 
 from tileprobe.errors import TileProbeError
 from tileprobe.targets.cambricon.build import build_step
+from tileprobe.targets.cambricon.kv_cache import CachePlan, plan_cache
 from tileprobe.targets.cambricon.machine import Machine
 from tileprobe.targets.cambricon.model import Model
-from tileprobe.targets.cambricon.pagemap import NPU_ONLY, SPLIT
+from tileprobe.targets.cambricon.pagemap import FLASH_ONLY, NPU_ONLY, SPLIT
 from tileprobe.targets.cambricon.passes.cam_double_buffer import CamDoubleBufferPass
 from tileprobe.targets.cambricon.passes.cam_map_pages import CamMapPagesPass
 from tileprobe.targets.cambricon.passes.cam_slice import CamSlicePass
@@ -38,6 +39,7 @@ class Options:
     slicing: bool = True
     lm_head: bool = False
     prefill: bool = False
+    kv: str = "dram"  # where keys and values lie, see kv_cache.py
     routing: str = "uniform"  # of a mixture's tokens, see routing.py
     seed: int = 0
     expert_cache_gb: float = 0.0  # of the DRAM, for experts
@@ -69,11 +71,25 @@ def build(model: Model, machine: Machine, options: Options) -> ModuleOp:
     check_cache(model, machine, options)
     mode = NPU_ONLY if options.prefill else options.mode
     precision = precision_of(options.weights)
-    routes = routing_of(model, options)
+    routes, plan = routing_of(model, options), cache_of(model, machine, options)
     return build_step(
         model, machine, precision, options.context, mode, options.lm_head, options.prefill,
-        routes.routes if routes else None,
+        routes.routes if routes else None, plan.in_flash,
     )  # fmt: skip
+
+
+def cache_of(model: Model, machine: Machine, options: Options) -> CachePlan:
+    kv_bytes, experts = precision_of(options.weights).kv_bytes, int(options.expert_cache_gb * 1e9)
+    plan = plan_cache(model, machine, options.context, kv_bytes, options.kv, experts)
+    if plan.spilled and options.prefill:
+        raise TileProbeError(
+            "a prefill whose keys and values go beyond the DRAM is not modelled; use a shorter prompt"
+        )
+    if plan.spilled and options.mode == FLASH_ONLY:
+        raise TileProbeError(
+            "flash-only leaves no plane that serves reads, which keys and values in flash need"
+        )
+    return plan
 
 
 def routing_of(model: Model, options: Options) -> Routing | None:
@@ -99,10 +115,13 @@ def compile_step(model: Model, machine: Machine, options: Options) -> ModuleOp:
 
 
 def kv_cache_bytes(model: Model, options: Options) -> int:
-    return 2 * model.layers * model.kv_size * options.context * precision_of(options.weights).kv_bytes
+    seen = sum(min(options.context, model.window(n) or options.context) for n in range(model.layers))
+    return model.cached_values * seen * precision_of(options.weights).kv_bytes
 
 
 def check_cache(model: Model, machine: Machine, options: Options) -> None:
+    if options.kv != "dram":
+        return
     needed, experts = kv_cache_bytes(model, options), int(options.expert_cache_gb * 1e9)
     if experts and needed + experts > machine.dram.capacity_bytes:
         raise TileProbeError(
@@ -116,5 +135,5 @@ def check_cache(model: Model, machine: Machine, options: Options) -> None:
     raise TileProbeError(
         f"the KV cache of {options.context} tokens of {model.name} is {needed / 1e9:.2f} GB, more than the "
         f"{machine.dram.capacity_bytes / 1e9:.2f} GB of DRAM of {machine.name}: use a context of at most "
-        f"{longest}"
+        f"{longest}, or --kv spill"
     )

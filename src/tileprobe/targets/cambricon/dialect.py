@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import cast
+from typing import ClassVar, cast
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -304,49 +304,83 @@ class SpecialOp(IRDLOperation):
 
 @irdl_op_definition
 class AttentionOp(IRDLOperation):
-    """Attention over the KV cache in DRAM, on the NPU's array."""
+    """Attention on the NPU's array over the KV cache in DRAM, and over the oldest `flash` tokens of it in flash, whose
+    pages the body reads. `window` is how far it sees (0: all). With `latent` n, one vector of `dim` values is key and,
+    in its first n, value for all heads.
+    """
 
     name = "cam.attention"
     heads = prop_def(IntAttr)
     kv_heads = prop_def(IntAttr)
     head_dim = prop_def(IntAttr)
+    window = prop_def(IntAttr)
+    flash = prop_def(IntAttr)
+    latent = prop_def(IntAttr)
     inputs = var_operand_def(VectorType)
     out = result_def(VectorType)
+    body = opt_region_def()
+    traits = traits_def(NoTerminator())
+    WORDS: ClassVar[dict[str, str]] = {
+        "heads": "heads", "kv": "kv_heads", "dim": "head_dim", "window": "window", "flash": "flash", "latent": "latent"
+    }  # fmt: skip
 
     @staticmethod
-    def of(inputs: Sequence[SSAValue], heads: int, kv_heads: int, head_dim: int) -> AttentionOp:
-        properties = {"heads": IntAttr(heads), "kv_heads": IntAttr(kv_heads), "head_dim": IntAttr(head_dim)}
-        return AttentionOp(
-            operands=[inputs], result_types=[VectorType.of(heads * head_dim)], properties=properties
-        )
+    def of(
+        inputs: Sequence[SSAValue], heads: int, kv_heads: int, head_dim: int, window: int = 0, flash: int = 0,
+        latent: int = 0,
+    ) -> AttentionOp:  # fmt: skip
+        numbers = zip(AttentionOp.WORDS.values(), (heads, kv_heads, head_dim, window, flash, latent))
+        properties: dict[str, Attribute] = {name: IntAttr(number) for name, number in numbers}
+        out = VectorType.of(heads * (latent or head_dim))
+        return AttentionOp(operands=[inputs], result_types=[out], properties=properties, regions=[[]])
+
+    @property
+    def cached_values(self) -> int:
+        """Values that it keeps of each token."""
+        return self.head_dim.data if self.latent.data else 2 * self.kv_heads.data * self.head_dim.data
+
+    def seen(self, context: int) -> int:
+        """Tokens of a context that it sees."""
+        return min(context, self.window.data) if self.window.data else context
 
     def verify_(self) -> None:
         heads, kv, dim = self.heads.data, self.kv_heads.data, self.head_dim.data
         if heads % kv:
             raise VerifyException(f"{heads} heads cannot share {kv} key and value heads evenly")
+        if self.latent.data > dim or (self.latent.data and kv != 1):
+            raise VerifyException(f"a latent part of {self.latent.data} in {kv} vectors of {dim} is none")
         lengths = [_length(value) for value in self.inputs]
-        if lengths != [heads * dim, kv * dim, kv * dim]:
-            raise VerifyException(
-                f"attention takes q, k, v of {[heads * dim, kv * dim, kv * dim]}, found {lengths}"
-            )
+        expected = [heads * dim, dim] if self.latent.data else [heads * dim, kv * dim, kv * dim]
+        if lengths != expected:
+            raise VerifyException(f"attention takes q, k, v of {expected}, found {lengths}")
 
     def print(self, printer: Printer) -> None:
         _print_operands(printer, self.inputs)
-        printer.print_string(f" heads {self.heads.data} kv {self.kv_heads.data} dim {self.head_dim.data}")
+        for n, (word, name) in enumerate(self.WORDS.items()):
+            number = self.properties[name].data  # pyright: ignore
+            if n < 3 or number:
+                printer.print_string(f" {word} {number}")
         printer.print_op_attributes(self.attributes, print_keyword=True)
         _print_types(printer, self.inputs, self.out)
+        if self.body is not None and self.body.blocks:
+            printer.print_string(" ")
+            printer.print_region(self.body)
 
     @classmethod
     def parse(cls, parser: Parser) -> AttentionOp:
         operands = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_unresolved_operand)
         numbers = []
-        for word in ("heads", "kv", "dim"):
-            parser.parse_keyword(word)
-            numbers.append(parser.parse_integer())
+        for n, word in enumerate(cls.WORDS):
+            if n < 3:
+                parser.parse_keyword(word)
+            numbers.append(parser.parse_integer() if n < 3 or parser.parse_optional_keyword(word) else 0)
         attributes = parser.parse_optional_attr_dict_with_keyword()
         inputs, _ = _parse_types(parser, operands)
         op = AttentionOp.of(inputs, *numbers)
         op.attributes |= attributes.data if attributes else {}
+        region = parser.parse_optional_region()
+        if region is not None:
+            op.add_region(region)
         return op
 
 
@@ -386,7 +420,7 @@ class GemvOp(IRDLOperation):
             properties["bias"] = UnitAttr()
         if experts is not None:
             properties["experts"] = experts
-        out = rows if experts is None or experts.joined.data else rows * experts.active.data
+        out = rows if experts is None or experts.joined.data == 1 else rows * experts.active.data
         return GemvOp(
             operands=[vector], result_types=[VectorType.of(out)], properties=properties, regions=[[]]
         )
@@ -397,8 +431,8 @@ class GemvOp(IRDLOperation):
         cols, rows = self.cols.data, self.rows.data
         if self.experts is None:
             return cols, rows
-        active = self.experts.active.data
-        return (active * cols, rows) if self.experts.joined.data else (cols, active * rows)
+        active, joined = self.experts.active.data, self.experts.joined.data
+        return cols * (active if joined else 1), rows * (1 if joined == 1 else active)
 
     def verify_(self) -> None:
         if (_length(self.vector), _length(self.out)) != self.ends:

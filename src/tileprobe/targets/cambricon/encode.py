@@ -14,6 +14,7 @@ from xdsl.dialects.builtin import IntAttr, ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from tileprobe.errors import TileProbeError
+from tileprobe.targets.cambricon.attributes import VectorType
 from tileprobe.targets.cambricon.build import SOFTMAX_PASSES
 from tileprobe.targets.cambricon.dialect import (
     AttentionOp,
@@ -26,7 +27,8 @@ from tileprobe.targets.cambricon.dialect import (
     find_machine,
 )
 from tileprobe.targets.cambricon.engine import program as p
-from tileprobe.targets.cambricon.expand import Expanded, Placed
+from tileprobe.targets.cambricon.expand import Expanded, Placed, expand
+from tileprobe.targets.cambricon.kv_cache import Paged
 from tileprobe.targets.cambricon.machine import Machine
 from tileprobe.targets.cambricon.pagemap import Geometry, geometry_of
 from tileprobe.targets.cambricon.precision import Precision, precision_of
@@ -65,6 +67,11 @@ def encode(module: ModuleOp) -> p.Program:
     return _Encoder(find_machine(module), the_step(module)).run()
 
 
+def _width(value: SSAValue) -> int:
+    assert isinstance(value.type, VectorType)
+    return value.type.length.data
+
+
 class _Encoder:
     def __init__(self, machine: Machine, step: StepOp) -> None:
         self.machine, self.step = machine, step
@@ -78,7 +85,7 @@ class _Encoder:
         self.matrices: list[list[int]] = []
         self.matrix_names: list[str] = []
         self.bodies: list[p.Bodies] = []
-        self.expanded: dict[GemvOp, tuple[int, Expanded]] = {}  # place in `bodies`, commands
+        self.expanded: dict[Operation, tuple[int, Expanded]] = {}  # place in `bodies`, commands
         self.uses: list[float] = []
         # start or stop, region, the operator after it, products of that operator before it, layer
         self.probes: list[tuple[str, int, int, int, int | None]] = []
@@ -168,28 +175,85 @@ class _Encoder:
 
     def _special(self, op: SpecialOp, layer: int | None) -> None:
         cost = self._add(p.VECTOR, op.label.data, layer, op)
-        cost[p.SFU_US] = self._sfu_us(self.tokens * op.passes.data * op.out.type.length.data)  # pyright: ignore
+        cost[p.SFU_US] = self._sfu_us(self.tokens * op.passes.data * _width(op.out))
         cost[p.DRAM_US] = op.reads.data / (self.machine.dram.gb_per_s * 1e3)
 
     def _attention(self, op: AttentionOp, layer: int | None) -> None:
-        heads, kv_heads, dim = op.heads.data, op.kv_heads.data, op.head_dim.data
-        seen = (
-            self.context if self.step.kind.data == "decode" else (self.tokens + 1) / 2
-        )  # causal: half on average
-        stored = self.context * dim * self.precision.kv_bytes  # of the keys, or the values, of one head
+        heads, kv_heads, dim, latent = op.heads.data, op.kv_heads.data, op.head_dim.data, op.latent.data
+        decode, near = self.step.kind.data == "decode", op.seen(self.context) - op.flash.data
+        # causal: a prompt's tokens see half of it on average, or their window
+        seen = near if decode else min((self.tokens + 1) / 2, op.window.data or self.tokens)
         cost = self._add(p.ATTENTION, "attention", layer, op, KV_HEADS=kv_heads)
+        number = len(self.names) - 1
         dram, npu = self.machine.dram.gb_per_s * 1e3, self.machine.npu
         queries = heads // kv_heads * self.tokens
-        macs = queries * seen * dim
-        self.npu_macs += 2 * kv_heads * macs
-        # each key is used by `queries` vectors: loading the array or multiplying, whichever takes longer
-        array_us = max(stored / (npu.edge_gb_per_s * 1e3), macs / npu.macs_per_us)
-        cost[p.K_DRAM_US] = cost[p.V_DRAM_US] = stored / dram
-        cost[p.QK_ARRAY_US] = cost[p.PV_ARRAY_US] = array_us
+        for key, array, size in (
+            (p.K_DRAM_US, p.QK_ARRAY_US, dim),
+            (p.V_DRAM_US, p.PV_ARRAY_US, latent or dim),
+        ):
+            stored = near * size * self.precision.kv_bytes  # of the keys, or the values, of one head
+            macs = queries * seen * size
+            self.npu_macs += kv_heads * macs
+            # each key is used by `queries` vectors: loading the array or multiplying, whichever takes longer
+            cost[array] = max(stored / (npu.edge_gb_per_s * 1e3), macs / npu.macs_per_us)
+            cost[key] = (
+                0.0 if latent and key == p.V_DRAM_US else stored / dram
+            )  # latent values are part of the keys
         cost[p.SOFTMAX_US] = self._sfu_us(SOFTMAX_PASSES * queries * seen)
         cost[p.AHEAD_US] = npu.sram_bytes / 2 / dram if npu.kv_ahead else 0.0  # the other half is for weights
-        written = 2 * self.tokens * kv_heads * dim * self.precision.kv_bytes
+        written = self.tokens * op.cached_values * self.precision.kv_bytes
         cost[p.DRAM_US] = self.machine.dram.latency_us + written / dram
+        if op.flash.data:
+            self._attention_in_flash(op, layer, number)
+
+    def _attention_in_flash(self, op: AttentionOp, layer: int | None, near: int) -> None:
+        """The older tokens: their pages stream to the NPU beside the DRAM's, and both results are merged."""
+        if op not in self.expanded:
+            body = op.body.block if op.body is not None and op.body.blocks else None
+            pages = self._paged(op).pages(op.flash.data)
+            found = expand("keys and values", pages, 1, body, self.geometry)
+            self.expanded[op] = len(self.bodies), found
+            self.bodies.append(found.body())
+        body, found = self.expanded[op]
+        row, npu = [0] * p.N_MATRIX_COLUMNS, self.machine.npu
+        row[p.BODY], row[p.INPUT_SLOTS], row[p.VALUES_PER_PAGE] = body, 1, 1
+        local = 0 if layer is None else layer - self.before
+        row[p.STREAM_OFFSET] = self.geometry.planes * local * int(found.strides[1][0])
+        first = len(self.matrices)
+        self.matrices.append(row)
+        self.matrix_names.append(f"layer {layer} / keys and values")
+        macs = 2 * op.heads.data * op.flash.data * op.head_dim.data * self.tokens
+        self.npu_macs += macs
+        page_us = max(
+            self.machine.flash.page_bytes / (npu.edge_gb_per_s * 1e3), macs / found.pages / npu.macs_per_us
+        )
+        self.uses.append(page_us * self.geometry.channels)
+        cost = self._add(p.WEIGHTS, "kv from flash", layer, op, FIRST_MATRIX=first, END_MATRIX=first + 1)
+        cost[p.ARRAY_US], cost[p.FLASH_US] = found.pages * page_us, self._write_us(op)
+        merge = self._add(p.VECTOR, "merge attention", layer, op)
+        # two results with their maxima and sums: scale and add
+        merge[p.SFU_US] = self._sfu_us(2 * self.tokens * _width(op.out))
+        row = self.operators[-1]
+        row[p.DEP_0], row[p.DEP_1], row[p.DEP_2], row[p.DEP_3] = near, near + 1, -1, -1
+
+    def _paged(self, op: AttentionOp) -> Paged:
+        return Paged.of(op.cached_values * self.precision.kv_bytes, self.machine.flash.page_bytes)
+
+    def _write_us(self, op: AttentionOp) -> float:
+        """A layer's part of writing a token's page: all layers fill theirs with the same token, and program them
+        together, one on each die, while the machine waits.
+        """
+        flash, paged = self.machine.flash, self._paged(op)
+        spilled = sum(
+            layers.count.data
+            for layers in self.step.body.block.ops
+            if isinstance(layers, LayersOp)
+            and any(isinstance(o, AttentionOp) and o.flash.data for o in layers.body.block.ops)
+        )
+        rounds = -(-spilled * paged.pages_per_token // self.machine.dies)
+        programs_us = rounds * flash.program_us / paged.tokens_per_page / max(spilled, 1)
+        sent_us = paged.written_per_token * flash.page_bytes / (flash.channels * flash.channel_gb_per_s * 1e3)
+        return self.tokens * (programs_us + sent_us)
 
     def _products(self, group: list[GemvOp], layer: int | None) -> None:
         first = len(self.matrices)
@@ -226,7 +290,7 @@ class _Encoder:
     def _met(self, gemv: GemvOp, layer: int | None) -> list[int]:
         """The experts whose matrix this layer multiplies by; below zero those that are in DRAM."""
         assert gemv.experts is not None
-        if self.layers is None or layer is None:
+        if self.layers is None or layer is None or gemv.experts.active.data == gemv.experts.of.data:
             return list(range(gemv.experts.active.data))
         return self.layers.experts(layer - self.before, gemv.experts.active.data)
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from tileprobe.errors import TileProbeError
-from tileprobe.targets.cambricon.model import _LLAMA, _OPT, Model
+from tileprobe.targets.cambricon.model import _LLAMA, _OPT, Latent, Model
 
 DENSE = ("opt", "llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2", "phi3")
-MIXTURES = ("mixtral", "qwen2_moe", "qwen3_moe")
+MIXTURES = ("mixtral", "qwen2_moe", "qwen3_moe", "deepseek_v2", "deepseek_v3")
 FAMILIES = DENSE + MIXTURES
 
 
@@ -25,7 +25,10 @@ def from_config(config: dict[str, Any], where: str = "config.json", name: str = 
         )
     read = _Reader(config, where, family)
     hidden, heads = read.size("hidden_size"), read.size("num_attention_heads")
-    head_dim = read.size("head_dim", default=hidden // heads if hidden % heads == 0 else None)
+    own = (
+        config.get("v_head_dim") if str(family).startswith("deepseek") else None
+    )  # unused, heads have three sizes
+    head_dim = own or read.size("head_dim", default=hidden // heads if hidden % heads == 0 else None)
     common = {
         "name": name or str(config.get("_name_or_path") or where),
         "hidden": hidden,
@@ -72,9 +75,45 @@ def from_config(config: dict[str, Any], where: str = "config.json", name: str = 
         qk_norm=family.startswith("qwen3"),
         post_norms=family == "gemma2",
     )
-    if family in MIXTURES:
+    kind["windows"] = _windows(read, common["layers"])
+    if family.startswith("deepseek"):
+        kind.update(_deepseek(read, common["layers"]))
+    elif family in MIXTURES:
         kind.update(_experts(read, common["layers"]))
     return Model(**common, **kind)
+
+
+def _windows(read: _Reader, layers: int) -> tuple[int, ...]:
+    """How far each layer sees: families slide over a window in all layers, in every second, or in the last ones."""
+    config, family = read.config, read.family
+    if config.get("sliding_window") is None or config.get("use_sliding_window", family != "qwen2") is False:
+        return ()
+    if family not in ("mistral", "mixtral", "gemma2", "phi3", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe"):
+        return ()
+    window, kinds = read.size("sliding_window"), config.get("layer_types")
+    if isinstance(kinds, list) and len(kinds) == layers:
+        return tuple(window if kind == "sliding_attention" else 0 for kind in kinds)
+    if family == "gemma2":
+        return tuple(0 if n % 2 else window for n in range(layers))
+    if family.startswith("qwen"):
+        first = read.size("max_window_layers", layers)
+        return tuple(window if n >= first else 0 for n in range(layers))
+    return (window,) * layers
+
+
+def _deepseek(read: _Reader, layers: int) -> dict[str, Any]:
+    """Latent attention, routed experts with shared ones, and dense layers first."""
+    names = ("kv_lora_rank", "qk_rope_head_dim", "qk_nope_head_dim", "v_head_dim")
+    rank = 0 if read.config.get("q_lora_rank") is None else read.size("q_lora_rank")
+    sizes = [read.size(name) for name in names]
+    found: dict[str, Any] = {"latent": Latent(*[*sizes, rank]), "kv_heads": 1}
+    ffn, active = read.size("moe_intermediate_size"), read.size("num_experts_per_tok")
+    dense = range(min(layers, int(read.config.get("first_k_dense_replace") or 0)))
+    shared = int(read.config.get("n_shared_experts") or 0) * ffn
+    return {
+        **found, "experts": read.size("n_routed_experts"), "experts_per_token": active, "expert_ffn": ffn,
+        "shared_ffn": shared, "dense_layers": tuple(dense),
+    }  # fmt: skip
 
 
 def _experts(read: _Reader, layers: int) -> dict[str, Any]:

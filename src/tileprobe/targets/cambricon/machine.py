@@ -40,6 +40,8 @@ class Flash:
     slice_command_us: float
     spare_travels: bool
     prefetch: bool
+    program_us: float
+    endurance_cycles: int
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,19 @@ class Matrix:
 
 
 @dataclass(frozen=True)
+class Latent:
+    """DeepSeek's attention: a token keeps `rank` + `rope` values a layer; each head unfolds its keys (`nope`) and
+    values from them, on the side of the query and of the result.
+    """
+
+    rank: int
+    rope: int
+    nope: int
+    value: int
+    query_rank: int  # 0: queries come straight from the hidden state
+
+
+@dataclass(frozen=True)
 class Model:
     """The shapes of a decoder-only model."""
 
@@ -57,13 +70,30 @@ class Model:
     shared_ffn: int = 0  # of experts that every token uses
     dense_layers: tuple[int, ...] = ()  # layers without experts in a model that has some
 
+    windows: tuple[
+        int, ...
+    ] = ()  # of each layer: how far attention sees, 0 for all; empty: all of them see all
+    latent: Latent | None = None  # keys and values in one latent vector (MLA)
+
+    def window(self, layer: int) -> int:
+        return self.windows[layer] if self.windows else 0
+
+    def kind(self, layer: int) -> tuple[bool, int]:
+        """Layers of one kind are alike but for their weights."""
+        return self.is_mixture(layer), self.window(layer)
+
+    @property
+    def cached_values(self) -> int:
+        """Values that a layer keeps of each token."""
+        return self.latent.rank + self.latent.rope if self.latent else 2 * self.kv_size
+
     def is_mixture(self, layer: int) -> bool:
         """Whether the FFN of a layer is a mixture of experts."""
         return self.experts > 0 and layer not in self.dense_layers
 
     def matrices(self, layer: int) -> tuple[Matrix, ...]:
         """Every matrix of a layer, in the order in which a token meets them; those of experts by number."""
-        attention = self.qkv + self.out
+        attention = self.attention
         if not self.is_mixture(layer):
             return attention + self.ffn_in + self.ffn_out
         each = self.expert_in + self.expert_out
@@ -100,6 +130,39 @@ class Model:
         return self.kv_heads * self.head_dim
 
     @property
+    def latent_in(self) -> tuple[Matrix, ...]:
+        assert self.latent is not None
+        m = self.latent
+        query = Matrix("q_a", m.query_rank, self.hidden) if m.query_rank else self.latent_query
+        return query, Matrix("kv_a", m.rank + m.rope, self.hidden)
+
+    @property
+    def latent_query(self) -> Matrix:
+        assert self.latent is not None
+        m = self.latent
+        return Matrix(
+            "q_b" if m.query_rank else "q", self.heads * (m.nope + m.rope), m.query_rank or self.hidden
+        )
+
+    @property
+    def latent_heads(self) -> tuple[Matrix, Matrix]:
+        """Of each head: queries into the latent space, results out of it."""
+        assert self.latent is not None
+        m = self.latent
+        return Matrix("k_up", m.rank, m.nope), Matrix("v_up", m.value, m.rank)
+
+    @property
+    def attention(self) -> tuple[Matrix, ...]:
+        """The matrices of attention, in the order in which a token meets them."""
+        if self.latent is None:
+            return self.qkv + self.out
+        between = (self.latent_query,) if self.latent.query_rank else ()
+        heads = [
+            dataclasses.replace(m, name=f"{m.name}.{h}") for m in self.latent_heads for h in range(self.heads)
+        ]
+        return (*self.latent_in, *between, *heads, *self.out)
+
+    @property
     def qkv(self) -> tuple[Matrix, ...]:
         return (
             Matrix("q", self.query_size, self.hidden, self.qkv_bias),
@@ -109,7 +172,8 @@ class Model:
 
     @property
     def out(self) -> tuple[Matrix, ...]:
-        return (Matrix("o", self.hidden, self.query_size, self.out_bias),)
+        size = self.heads * self.latent.value if self.latent else self.query_size
+        return (Matrix("o", self.hidden, size, self.out_bias),)
 
     @property
     def ffn_in(self) -> tuple[Matrix, ...]:
@@ -139,7 +203,7 @@ class Model:
 
     def with_full_heads(self) -> Model:
         """The same model with as many key and value heads as query heads."""
-        if self.kv_heads == self.heads:
+        if self.kv_heads == self.heads or self.latent is not None:
             return self
         return dataclasses.replace(self, kv_heads=self.heads, name=f"{self.name} (mha)")
 

@@ -85,6 +85,16 @@ def _head(console: Console, r: Result, machine: Machine) -> None:
             f"of {e['per_layer']:g} a layer[/]",
             highlight=False,
         )
+    if r.kv is not None and r.kv["flash_tokens"]:
+        k = r.kv
+        console.print(
+            f"[dim]keys and values: {k['dram_gb']:.2f} GB in DRAM, {k['flash_gb']:.2f} GB in flash "
+            f"({k['flash_tokens']:,.0f} tokens a layer at most); a token reads {k['pages_read']:,.0f} pages of them "
+            "and writes "
+            f"{k['pages_written']:.2f} (write amplification {k['write_amplification']:.2f}); the free flash is worn "
+            f"after {k['tokens_until_worn']:.2g} tokens[/]",
+            highlight=False,
+        )
     for name, count in r.missing.items():
         console.print(f"[yellow]{name}: {count:,} weights have no command, or several[/]", highlight=False)
 

@@ -64,6 +64,7 @@ class Result:
     closed_form_ms: float
     core_area_mm2: float
     experts: dict[str, float] | None = None  # of a mixture: what its tokens met, see routing.py
+    kv: dict[str, float] | None = None  # where keys and values lie
     missing: dict[str, int] = field(
         default_factory=dict
     )  # weights of a matrix without a command, or with several
@@ -106,6 +107,7 @@ class Result:
             "closed_form_ms": self.closed_form_ms,
             "core_area_mm2": self.core_area_mm2,
             "experts": self.experts,
+            "kv": self.kv,
             "not_commanded": self.missing,
             "options": asdict(self.options),
         }

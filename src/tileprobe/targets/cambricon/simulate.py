@@ -13,12 +13,13 @@ from xdsl.dialects.builtin import ModuleOp
 from tileprobe.errors import TileProbeError
 from tileprobe.targets.base import Watch, launches
 from tileprobe.targets.cambricon.closed_form import closed_form_us
-from tileprobe.targets.cambricon.compile import Options, compile_step, routing_of
+from tileprobe.targets.cambricon.compile import Options, cache_of, compile_step, routing_of
 from tileprobe.targets.cambricon.dialect import AttentionOp, GemvOp, LayersOp, StepOp, find_machine
 from tileprobe.targets.cambricon.encode import encode, the_step
 from tileprobe.targets.cambricon.energy import energy_of
 from tileprobe.targets.cambricon.engine import program as p
 from tileprobe.targets.cambricon.engine.launch import Run, launch
+from tileprobe.targets.cambricon.kv_cache import Paged
 from tileprobe.targets.cambricon.machine import Machine
 from tileprobe.targets.cambricon.model import Model
 from tileprobe.targets.cambricon.pagemap import geometry_of
@@ -40,7 +41,7 @@ def simulate(model: Model, machine: Machine, options: Options = Options()) -> Re
     watch.start()
     result = _plain(model, machine, options) if watch.variant is None else _traced(watch, machine, options)
     watch.stop()
-    result.experts = _experts(model, options)
+    result.experts, result.kv = _experts(model, options), _cache(model, machine, options)
     return result
 
 
@@ -55,6 +56,25 @@ def _experts(model: Model, options: Options) -> dict[str, float] | None:
         **routing.to_json(), "per_layer": model.experts, "met_per_step": len(met), "from_flash_per_step": touched,
         "from_flash_gb_per_step": touched * each / 1e9,
     }  # fmt: skip
+
+
+def _cache(model: Model, machine: Machine, options: Options) -> dict[str, float]:
+    """Where keys and values lie, and what of them is read and written in flash for a token."""
+    plan, flash = cache_of(model, machine, options), machine.flash
+    paged = Paged.of(plan.token_bytes, flash.page_bytes)
+    read = sum(paged.pages(n) for n in plan.in_flash)
+    written = plan.spilled * paged.written_per_token
+    weights = model.weights * precision_of(options.weights).weight_bits // 8
+    free = max(machine.capacity_bytes - weights, 0)
+    found: dict[str, float] = {
+        "dram_gb": plan.dram_bytes / 1e9, "flash_gb": sum(plan.in_flash) * plan.token_bytes / 1e9,
+        "flash_tokens": max(plan.in_flash), "pages_read": read, "pages_written": written,
+        "written_gb": written * flash.page_bytes / 1e9,
+        "write_amplification": paged.written_per_token * flash.page_bytes / plan.token_bytes if written else 0.0,
+    }  # fmt: skip
+    if written:  # the free part of the flash, written evenly, until its blocks are worn
+        found["tokens_until_worn"] = free * flash.endurance_cycles / (written * flash.page_bytes)
+    return found
 
 
 def simulate_module(module: ModuleOp) -> Result:
@@ -74,7 +94,7 @@ def simulate_module(module: ModuleOp) -> Result:
 
 def _plain(model: Model, machine: Machine, options: Options) -> Result:
     result = _run(machine, options, compile_step(model, machine, options))
-    result.experts = _experts(model, options)
+    result.experts, result.kv = _experts(model, options), _cache(model, machine, options)
     if result.missing:
         raise TileProbeError(
             f"commands of {', '.join(result.missing)} are not the pages of these matrices: please report it"
@@ -159,8 +179,8 @@ def _cached_bytes(step: StepOp) -> int:
     for op in (o for o in step.walk() if isinstance(o, AttentionOp)):
         layers = op.parent_op()
         count = layers.count.data if isinstance(layers, LayersOp) else 1
-        total += 2 * count * op.kv_heads.data * op.head_dim.data
-    return total * step.context.data * precision_of(step.weights.data).kv_bytes
+        total += count * op.cached_values * op.seen(step.context.data)
+    return total * precision_of(step.weights.data).kv_bytes
 
 
 def pages_of(program: p.Program) -> np.ndarray:

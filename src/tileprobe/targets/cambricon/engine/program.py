@@ -41,8 +41,9 @@ WEIGHTS, VECTOR, ATTENTION = range(3)
     TAIL_US,
     ARRAY_US,
     AHEAD_US,  # of keys and values that fit the NPU's buffer before the query exists
+    FLASH_US,  # of writes, for which the flash is taken after an operator of it
     N_COST_COLUMNS,
-) = range(11)
+) = range(12)
 
 
 def _record(**fields: type) -> np.dtype:

@@ -71,7 +71,7 @@ def run_weights(i, tables, k, s, free, tr):
     end += tail
     if tail > 0.0:
         record(tr, T_SFU, -1, 0, i, end - tail, end, 0.0)
-    free.sfu, free.flash = max(free.sfu, end), end
+    free.sfu, free.flash = max(free.sfu, end), end + tables.costs[i, p.FLASH_US]
     tables.start_us[i], tables.done_us[i] = t, end
     return True
 

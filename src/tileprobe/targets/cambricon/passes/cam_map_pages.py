@@ -19,7 +19,8 @@ from xdsl.passes import ModulePass
 
 from tileprobe.errors import TileProbeError
 from tileprobe.targets.cambricon.commands import BroadcastOp, LoopOp, PageReadOp, ReadComputeOp
-from tileprobe.targets.cambricon.dialect import GemvOp, LayersOp, StepOp, find_machine, groups
+from tileprobe.targets.cambricon.dialect import AttentionOp, GemvOp, LayersOp, StepOp, find_machine, groups
+from tileprobe.targets.cambricon.kv_cache import Paged
 from tileprobe.targets.cambricon.machine import Machine
 from tileprobe.targets.cambricon.pagemap import Geometry, PageMap, geometry_of
 from tileprobe.targets.cambricon.precision import Precision, precision_of
@@ -50,7 +51,8 @@ class CamMapPagesPass(ModulePass):
                 layers = block.parent_op()
                 count = layers.count.data if isinstance(layers, LayersOp) else 1
                 compute, stream = compute + count * pages[0], stream + count * pages[1]
-            _check_capacity(step, machine, max(compute, stream))
+            cache = _place_cache(step, machine, geometry, stream) - stream
+            _check_capacity(step, machine, max(compute, stream + cache), cache)
 
     def _place(
         self, block: Block, machine: Machine, geometry: Geometry, compute: int, stream: int
@@ -83,7 +85,37 @@ class CamMapPagesPass(ModulePass):
         return placed, (base - compute, -(-turn // whole) - stream)
 
 
-def _check_capacity(step: StepOp, machine: Machine, pages: int) -> None:
+def _place_cache(step: StepOp, machine: Machine, geometry: Geometry, stream: int) -> int:
+    """Pages of keys and values behind those of the weights: one after the other over all channels and dies. Returns
+    where they end.
+    """
+    flash, kv_bytes = machine.flash, precision_of(step.weights.data).kv_bytes
+    planes = max(geometry.stream_planes, 1)
+    whole = planes * geometry.dies_per_channel * geometry.channels
+    for op in (o for o in step.walk() if isinstance(o, AttentionOp) and o.flash.data):
+        pages = Paged.of(op.cached_values * kv_bytes, flash.page_bytes).pages(op.flash.data)
+        m = PageMap(geometry, pages, 1, 1, 1, 0, stream_first=stream * whole)
+        each, s = -(-pages // whole), LoopOp.of(m.stream_rounds)
+        read = PageReadOp.make(
+            [s.index],
+            stream_map(m, each, 0),
+            stream_blocks(m),
+            0,
+            pages,
+            1,
+            1,
+            flash.page_bytes,
+            flash.page_bytes,
+        )
+        s.body.block.add_op(read)
+        op.detach_region(op.regions[0]) if op.regions else None
+        op.add_region(Region(Block([s])))
+        layers = op.parent_op()
+        stream += each * (layers.count.data if isinstance(layers, LayersOp) else 1)
+    return stream
+
+
+def _check_capacity(step: StepOp, machine: Machine, pages: int, cache: int) -> None:
     if pages <= machine.flash.pages_per_plane:
         return
     weights = 0
@@ -94,7 +126,7 @@ def _check_capacity(step: StepOp, machine: Machine, pages: int) -> None:
     gigabytes = weights * precision_of(step.weights.data).weight_bits / 8e9
     raise TileProbeError(
         f"{step.sym_name.data} does not fit {machine.name}: its {gigabytes:.1f} GB of {step.weights.data} "
-        f"weights need "
+        f"weights{' and its keys and values' if cache else ''} need "
         f"{pages} pages on the fullest plane, which has {machine.flash.pages_per_plane} "
         f"({machine.capacity_bytes / 1e9:.1f} GB in all); use a larger device, more chips, or w4a16"
     )
