@@ -15,6 +15,7 @@ from session_parts import kernel_of, recorded, work_of
 
 import tileprobe
 from tileprobe.errors import TileProbeError
+from tileprobe.ir.machine import Clock
 from tileprobe.ir.sampling import Every, Sampling
 from tileprobe.session import decoding, hooks, script
 from tileprobe.session.decoding import _kernel_row, _unkept
@@ -492,7 +493,8 @@ def test_a_cost_that_is_not_told_from_nothing_is_the_least(error, cost):
     """10 ticks that may be off by 5: then what a record takes at the least, 20, is as good a guess."""
     variant = SimpleNamespace(layout=None, ir={}, regions=())
     seen = SimpleNamespace(kernel=kernel_of(), variant=variant)
-    row = _kernel_row(3, seen, Calibration(10.0, error, {}, (1, 3)))  # type: ignore[arg-type]
+    row = _kernel_row(3, seen, Calibration(10.0, error, {}, (1, 3)), Clock(2e9))  # type: ignore[arg-type]
+    assert row.clock == Clock(2e9)
     assert (row.id, row.calibration["cost_ticks"], row.calibration["floor_ticks"]) == (3, cost, 20.0)
 
 
