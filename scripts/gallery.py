@@ -30,7 +30,7 @@ SIZE = {"width": 1440, "height": 900}
 
 def attention() -> Trace:
     """Fused attention on this machine's CPU."""
-    from examples.demo import arrays
+    from examples.demo import LAUNCHES, arrays
     from examples.kernels import attention
 
     heads, length, dim = 8, 1024, 64
@@ -38,7 +38,7 @@ def attention() -> Trace:
     (lse,) = arrays((heads, length))
     attention.forward(q, k, v, out, lse, False, (128, 64))  # compiles
     with tileprobe.profile() as session:
-        for _ in range(12):
+        for _ in range(LAUNCHES):
             attention.forward(q, k, v, out, lse, False, (128, 64))
     return session.trace
 
