@@ -9,6 +9,7 @@ import family_barriers  # noqa: F401
 import family_copies  # noqa: F401
 import family_groups  # noqa: F401
 import family_lanes  # noqa: F401
+import family_loop  # noqa: F401
 import family_memory  # noqa: F401
 import family_order  # noqa: F401
 import family_reductions  # noqa: F401

@@ -9,11 +9,13 @@ memory), which a reference writes with NumPy; also what the family should answer
 from __future__ import annotations
 
 import ctypes
+import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+import numba
 import numpy as np
 
 from tileprobe.targets.simgpu.engine import clocks, numbers, table, vectors
@@ -248,7 +250,7 @@ class Bench:
         uop = np.zeros(16, np.int64)
         for name, value in fields.items():
             uop[getattr(at, name)] = value
-        uop[at.OP] = numbers.NUMBERS[op]
+        uop[at.OP] = numbers.NUMBERS.get(op, 0)  # what the loop calls has no number
         if op in STORES:  # results and what is stored are different operands, of which one is used
             uop[at.D] = R(REGISTERS - 4)
         elif op in LOADS:
@@ -304,14 +306,36 @@ def near(area: int, offset: int = 0) -> int:
     return -(1 << 40) * (area + 1) - offset
 
 
+# What the engine's loop calls between instructions: its module, and whether it is of a warp or of a program.
+LOOP = {
+    "rotate": ("control", "warp"),
+    "loaded_last": ("copies", "warp"),
+    "arrive_all": ("copies", "cta"),
+    "one_less": ("barriers", "cta"),
+}
 _compiled: dict[str, Any] = {}
 
 
 def compiled(op: str) -> Any:
     """The engine's own function."""
     if op not in _compiled:
-        _compiled[op] = FAMILY(int(table.table()[numbers.NUMBERS[op]]))
+        _compiled[op] = _of_the_loop(op) if op in LOOP else FAMILY(int(table.table()[numbers.NUMBERS[op]]))
     return _compiled[op]
+
+
+def _of_the_loop(name: str) -> Any:
+    """Such a function with the arguments of an instruction's. It is compiled for this alone."""
+    module, given = LOOP[name]
+    function = getattr(importlib.import_module(f"tileprobe.targets.simgpu.engine.{module}"), name)
+    answers = name in ("loaded_last", "arrive_all")
+
+    def called(op, uop, warp, cta, constants, mask, pc):
+        if answers:
+            return function(warp if given == "warp" else cta)
+        function(warp if given == "warp" else cta)
+        return 0
+
+    return numba.cfunc("int64(int64, int64, int64, int64, int64, int64, int64)", nopython=True)(called).ctypes
 
 
 def chosen(mask: int) -> np.ndarray:

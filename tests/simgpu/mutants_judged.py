@@ -13,10 +13,11 @@ NONE, GAP = "no change", "gap"
 FAMILIES = (
     (r"range\(32\):`: 32 to 33|range\(first\(mask\) \+ 1, 32\)", NONE, "bit 32 of a mask is never set"),
     (r"range\(16\):`: 16 to 17", NONE, "there is no sixteenth: it is never waited for, never meant"),
+    (r"barriers\.leave", GAP, "only the engine's loop calls it: kernels run it, no case does"),
     (
-        r"control\.rotate|barriers\.(one_less|leave)|copies\.(_arrive_of|loaded_last|arrive_all)",
-        GAP,
-        "only the engine's loop calls it: kernels run it, no case does",
+        r"_arrive_of: `while last < made .*(GtE to Gt|0 to 1)",
+        NONE,
+        "a copy has at least four bytes, and an arrival is below zero",
     ),
     (r"lowest = 1 << 30", NONE, "any number above all places in the code"),
     (r"branch_each: `park\(warp, active", NONE, "lanes of the mask are given their own place right after"),

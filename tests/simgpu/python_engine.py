@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 from exact_floats import F32, write
+from family_machine import LOOP
 
 from tileprobe.targets.simgpu.engine import lanes_address, lanes_matrix, layout, numbers, vectors
 
@@ -36,7 +37,7 @@ FAMILIES = (
 HELPERS = ("addresses", "barriers", "fields")  # modules that families are made of
 _CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int64, *([ctypes.c_int64] * 7))
 _HANDLER = ctypes.CFUNCTYPE(None, *([ctypes.c_int64] * 3), ctypes.c_int32, ctypes.c_int64)
-STEPS = 400_000  # accesses to memory before a changed family is taken for endless
+STEPS = 400_000  # accesses to memory and turns of loops before a changed family is taken for endless
 
 
 class Outside(Exception):
@@ -54,10 +55,13 @@ class Memory:
         """`handed`: micro-ops, warps, constants that code of the machine may be given."""
         self.span, self.left, self.handed = (start, stop), STEPS, handed
 
-    def check(self, address: int, size: int) -> None:
+    def step(self) -> None:
         self.left -= 1
         if self.left < 0:
             raise TimeoutError
+
+    def check(self, address: int, size: int) -> None:
+        self.step()
         start, stop = self.span
         if not (start <= address and address + size <= stop):
             raise Outside(f"{size} bytes at {address:#x}")
@@ -215,7 +219,7 @@ class Families(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         code = (
             compile(_wrapped(self.changed[name]), name, "exec") if name in self.changed else self._plain(name)
         )
-        vars(module)["python_shifted"] = _shifted
+        vars(module).update(python_shifted=_shifted, python_turn=memory.step)
         exec(code, vars(module))
 
     def _plain(self, name: str) -> Any:
@@ -238,7 +242,13 @@ class Families(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             sys.meta_path.remove(self)
             for name, spec in specs.items():
                 self._shims[name].__spec__ = spec
+        self.found.update({name: _of_the_loop(name, *where) for name, where in LOOP.items()})
         return self.found
+
+
+def _of_the_loop(name: str, module: str, given: str) -> Any:
+    function = getattr(sys.modules[f"{NAME}.{module}"], name)
+    return lambda op, uop, warp, cta, *_: function(warp if given == "warp" else cta) or 0
 
 
 def tree_of(name: str) -> ast.Module:
@@ -254,9 +264,15 @@ class _Shifts(ast.NodeTransformer):
             return node
         return ast.Call(ast.Name("python_shifted", ast.Load()), [node.left, node.right], [])
 
+    def visit_While(self, node: ast.While) -> ast.AST:
+        """Turns are counted, too: a loop that looks for what is not there may touch no memory."""
+        self.generic_visit(node)
+        node.body.insert(0, ast.Expr(ast.Call(ast.Name("python_turn", ast.Load()), [], [])))
+        return node
+
 
 def _wrapped(tree: ast.Module) -> ast.Module:
-    """The same with shifts of 64 bits."""
+    """The same with shifts of 64 bits, and loops that end."""
     return ast.fix_missing_locations(_Shifts().visit(copy.deepcopy(tree)))
 
 
