@@ -61,6 +61,18 @@ def _add_run_arguments(parser: argparse.ArgumentParser) -> None:
         "--prefill", action="store_true", help="the prompt of --context tokens instead of one token"
     )
     what.add_argument(
+        "--prefill-split", action="store_true", help="the flash computes its share of a prefill, too"
+    )
+    what.add_argument("--batch", type=int, default=1, metavar="N", help="sequences decoded together")
+    what.add_argument(
+        "--verify", type=int, default=1, metavar="K",
+        help="tokens of a sequence verified in one pass over the pages (default %(default)s: plain decoding)",
+    )  # fmt: skip
+    what.add_argument(
+        "--acceptance", type=float, default=0.8, metavar="A",
+        help="chance that a drafted token is accepted (default %(default)s)",
+    )  # fmt: skip
+    what.add_argument(
         "--kv", default="dram", choices=("dram", "spill", "flash"),
         help="keys and values: in DRAM, where they have to fit; older tokens in flash when they do not; all but a "
         "page in flash (default %(default)s)",
@@ -118,8 +130,8 @@ def _add_sweep_arguments(parser: argparse.ArgumentParser) -> None:
     sweep = parser.add_argument_group("the sweep")
     sweep.add_argument(
         "--vary", action="append", required=True, metavar="NAME=A,B,...",
-        help="an option (model, device, context, weights, tiling, tile, mode, slicing, mha, lm_head, kv, routing, "
-        "seed, expert_cache) or a "
+        help="an option (model, device, context, weights, tiling, tile, mode, slicing, mha, lm_head, kv, batch, "
+        "verify, acceptance, routing, seed, expert_cache) or a "
         "constant of the device; repeat for more",
     )  # fmt: skip
     sweep.add_argument(

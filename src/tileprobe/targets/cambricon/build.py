@@ -43,6 +43,8 @@ def build_step(
     prefill: bool = False,
     routes: Sequence[Sequence[int]] | None = None,
     in_flash: Sequence[int] | None = None,
+    batch: int = 1,
+    verify: int = 1,
 ) -> ModuleOp:
     """The module of one step. In a prefill, `context` is the prompt's length and all its tokens go at
     once. `routes` are the experts that the step meets in each layer (`LayersOp.routes`),
@@ -50,7 +52,7 @@ def build_step(
     """
     if context < 0:
         raise TileProbeError(f"the context must be zero tokens or more, found {context}")
-    tokens = max(context, 1) if prefill else 1
+    tokens = max(context, 1) if prefill else batch * verify
     body = Block(arg_types=[VectorType.of(model.hidden)])
     x: SSAValue = body.args[0]
     first = 0
@@ -72,6 +74,7 @@ def build_step(
             "sym_name": StringAttr(model.name),
             "kind": StringAttr("prefill" if prefill else "decode"),
             "tokens": IntAttr(tokens),
+            "sequences": IntAttr(batch),
             "context": IntAttr(context),
             "weights": StringAttr(precision.name),
             "mode": StringAttr(mode),

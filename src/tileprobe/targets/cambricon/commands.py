@@ -145,8 +145,8 @@ class _PageOp(IRDLOperation):
 
 @irdl_op_definition
 class ReadComputeOp(_PageOp):
-    """Read a page of `rows` x `cols` weights, multiply it where it lies, return partial sums of `width` bytes in
-    `parts` transfers. One execution is one request: a page on each channel and core.
+    """Read a page of `rows` x `cols` weights, multiply it where it lies by the vectors of `tokens`, return partial sums
+    of `width` bytes in `parts` transfers for each. One execution is one request: a page on each channel and core.
     """
 
     name = "cam.read_compute"
@@ -156,7 +156,8 @@ class ReadComputeOp(_PageOp):
     cols = prop_def(IntAttr)
     width = prop_def(IntAttr)
     parts = prop_def(IntAttr)
-    WORDS: ClassVar[tuple[str, ...]] = ("first", "end", "rows", "cols", "width", "parts")
+    tokens = prop_def(IntAttr)
+    WORDS: ClassVar[tuple[str, ...]] = ("first", "end", "rows", "cols", "width", "parts", "tokens")
 
 
 @irdl_op_definition

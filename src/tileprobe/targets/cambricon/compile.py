@@ -39,6 +39,10 @@ class Options:
     slicing: bool = True
     lm_head: bool = False
     prefill: bool = False
+    batch: int = 1  # sequences that are decoded together
+    verify: int = 1  # tokens of each that one pass verifies; 1: plain decoding
+    acceptance: float = 0.8  # of a drafted token
+    prefill_split: bool = False  # the flash computes in a prefill, too
     kv: str = "dram"  # where keys and values lie, see kv_cache.py
     routing: str = "uniform"  # of a mixture's tokens, see routing.py
     seed: int = 0
@@ -69,12 +73,20 @@ def stages(options: Options) -> list:
 def build(model: Model, machine: Machine, options: Options) -> ModuleOp:
     """The module of one step before any pass."""
     check_cache(model, machine, options)
-    mode = NPU_ONLY if options.prefill else options.mode
+    if min(options.batch, options.verify) < 1 or not 0.0 <= options.acceptance <= 1.0:
+        raise TileProbeError("batch and verified tokens are 1 or more, acceptance lies between 0 and 1")
+    if options.batch * options.verify > 1 and model.experts:
+        raise TileProbeError(f"{model.name}: a mixture of experts is decoded one token at a time here")
+    if options.batch > 1 and (options.prefill or options.kv != "dram"):
+        raise TileProbeError(
+            "a batch is decoded, with keys and values in DRAM; no --prefill and no --kv spill"
+        )
+    mode = NPU_ONLY if options.prefill and not options.prefill_split else options.mode
     precision = precision_of(options.weights)
     routes, plan = routing_of(model, options), cache_of(model, machine, options)
     return build_step(
         model, machine, precision, options.context, mode, options.lm_head, options.prefill,
-        routes.routes if routes else None, plan.in_flash,
+        routes.routes if routes else None, plan.in_flash, options.batch, options.verify,
     )  # fmt: skip
 
 
@@ -116,7 +128,7 @@ def compile_step(model: Model, machine: Machine, options: Options) -> ModuleOp:
 
 def kv_cache_bytes(model: Model, options: Options) -> int:
     seen = sum(min(options.context, model.window(n) or options.context) for n in range(model.layers))
-    return model.cached_values * seen * precision_of(options.weights).kv_bytes
+    return model.cached_values * seen * precision_of(options.weights).kv_bytes * options.batch
 
 
 def check_cache(model: Model, machine: Machine, options: Options) -> None:

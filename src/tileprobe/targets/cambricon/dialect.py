@@ -128,11 +128,18 @@ class StepOp(IRDLOperation):
     sym_name = prop_def(StringAttr)
     kind = prop_def(StringAttr)
     tokens = prop_def(IntAttr)
+    sequences = opt_prop_def(
+        IntAttr
+    )  # that the tokens belong to, each with a cache of its own; 1 when not given
     context = prop_def(IntAttr)
     weights = prop_def(StringAttr)
     mode = prop_def(StringAttr)
     sliced = opt_prop_def(UnitAttr)
     body = region_def("single_block")
+
+    @property
+    def batch(self) -> int:
+        return 1 if self.sequences is None else self.sequences.data
 
     def verify_(self) -> None:
         if self.kind.data not in ("decode", "prefill"):
@@ -141,6 +148,8 @@ class StepOp(IRDLOperation):
             raise VerifyException(f"weights are {' or '.join(PRECISIONS)}, not {self.weights.data!r}")
         if self.mode.data not in (SPLIT, FLASH_ONLY, NPU_ONLY):
             raise VerifyException(f"mode is {SPLIT}, {FLASH_ONLY} or {NPU_ONLY}, not {self.mode.data!r}")
+        if self.batch < 1 or self.tokens.data % self.batch:
+            raise VerifyException(f"{self.tokens.data} tokens do not belong to {self.batch} sequences evenly")
         if self.tokens.data < 1 or self.context.data < 0:
             raise VerifyException("a step has at least one token and no negative context")
 
@@ -148,7 +157,9 @@ class StepOp(IRDLOperation):
         printer.print_string(" ")
         printer.print_symbol_name(self.sym_name.data)
         printer.print_string(
-            f" {self.kind.data} tokens {self.tokens.data} context {self.context.data} weights "
+            f" {self.kind.data} tokens {self.tokens.data}"
+            + (f" sequences {self.batch}" if self.batch > 1 else "")
+            + f" context {self.context.data} weights "
         )
         printer.print_string_literal(self.weights.data)
         printer.print_string(" mode ")
@@ -162,9 +173,12 @@ class StepOp(IRDLOperation):
     def parse(cls, parser: Parser) -> StepOp:
         properties: dict[str, Attribute] = {"sym_name": parser.parse_symbol_name()}
         properties["kind"] = StringAttr(parser.parse_identifier())
-        for word in ("tokens", "context"):
-            parser.parse_keyword(word)
-            properties[word] = IntAttr(parser.parse_integer())
+        parser.parse_keyword("tokens")
+        properties["tokens"] = IntAttr(parser.parse_integer())
+        if parser.parse_optional_keyword("sequences"):
+            properties["sequences"] = IntAttr(parser.parse_integer())
+        parser.parse_keyword("context")
+        properties["context"] = IntAttr(parser.parse_integer())
         for word in ("weights", "mode"):
             parser.parse_keyword(word)
             properties[word] = StringAttr(parser.parse_str_literal())

@@ -191,7 +191,8 @@ class _Encoder:
             (p.K_DRAM_US, p.QK_ARRAY_US, dim),
             (p.V_DRAM_US, p.PV_ARRAY_US, latent or dim),
         ):
-            stored = near * size * self.precision.kv_bytes  # of the keys, or the values, of one head
+            # of the keys, or the values, of one head, in all sequences
+            stored = near * size * self.precision.kv_bytes * self.step.batch
             macs = queries * seen * size
             self.npu_macs += kv_heads * macs
             # each key is used by `queries` vectors: loading the array or multiplying, whichever takes longer

@@ -30,7 +30,7 @@ class Pages:
     where: Location
     stride: np.ndarray
     blocks: Blocks
-    more: np.ndarray  # part rows and sum bytes; bytes and slice
+    more: np.ndarray  # part rows, sum bytes and tokens; or bytes and slice
 
     @staticmethod
     def join(parts: list[Pages]) -> Pages:
@@ -41,7 +41,7 @@ class Pages:
                 Location(*[none] * 6),
                 np.zeros((0, 2), np.int64),
                 Blocks(*[none] * 5),
-                np.zeros((0, 2), np.int64),
+                np.zeros((0, 3), np.int64),
             )
         return Pages(
             np.concatenate([p.order for p in parts]),
@@ -105,8 +105,9 @@ class Expanded:
         at = (self.compute.order, where.channel, core)
         if len(np.unique(np.ravel_multi_index(at, compute.shape))) < len(core):
             raise TileProbeError(f"{self.name}: a request has two pages for one core")
-        compute["rows"][at], compute["cols"][at] = blocks.rows, blocks.cols
-        compute["part_rows"][at], compute["sum_bytes"][at] = self.compute.more.T
+        part_rows, sum_bytes, tokens = self.compute.more.T
+        compute["rows"][at], compute["cols"][at] = blocks.rows * tokens, blocks.cols  # once for each token
+        compute["part_rows"][at], compute["sum_bytes"][at] = np.minimum(part_rows, blocks.rows), sum_bytes
         compute["plane"][at] = where.plane % per_core
         compute["number"][at] = where.page * g.planes + where.plane
 
@@ -138,7 +139,7 @@ class Expanded:
         at, where = (nth, channel), part.where
         stream["die"][at] = (where.chip * g.dies + where.die)[turns]
         stream["plane"][at] = where.plane[turns] - g.compute_planes
-        stream["bytes"][at], stream["slice"][at] = part.more[turns].T
+        stream["bytes"][at], stream["slice"][at] = part.more[turns, :2].T
         stream["number"][at] = (where.page * g.planes + where.plane)[turns]
         return stream, count
 
@@ -239,10 +240,10 @@ def _pages(name: str, rows: int, cols: int, op: ReadComputeOp | PageReadOp, runs
         row, col, np.minimum(height, rows - row), np.minimum(width, cols - col), np.full(len(row), computes)
     )
     if computes:
-        more = -(-height // op.parts.data), op.width.data
+        more = -(-height // op.parts.data), op.width.data, op.tokens.data
         order = np.broadcast_to(np.array([r for r, _ in runs])[:, None, None], shape)
     else:
-        more = op.bytes.data, min(op.slice.data, op.bytes.data)
+        more = op.bytes.data, min(op.slice.data, op.bytes.data), 1
         order = np.array([r for r, _ in runs])[:, None, None] * units + unit
         order = np.broadcast_to(order, shape)
     more = np.tile(np.array(more, np.int64), (len(row), 1))

@@ -36,9 +36,10 @@ def roofline(result: Result, machine: Machine) -> Roofline:
     """The roof of this mode: flash, channels, or both together, at the intensity of the run."""
     flash, mode = machine.flash, result.options.mode
     cores = flash.channels * machine.cores_per_channel
-    page_us = max(flash.read_us, machine.core.page_us)
     in_flash = (
-        cores * flash.page_bytes / page_us / 1e3 if mode != "npu-only" and not result.options.prefill else 0.0
+        cores * flash.page_bytes / max(flash.read_us, machine.core.page_us * result.tokens) / 1e3
+        if mode != "npu-only" and not result.options.prefill
+        else 0.0
     )
     wire = (
         min(flash.channel_gb_per_s * flash.channels, machine.link.gb_per_s) if mode != "flash-only" else 0.0

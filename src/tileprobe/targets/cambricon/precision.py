@@ -5,7 +5,7 @@ A precision and a machine say how many values a page holds and how wide a partia
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tileprobe.errors import TileProbeError
 from tileprobe.targets.cambricon.machine import Machine
@@ -17,6 +17,15 @@ class Precision:
     weight_bits: int
     activation_bytes: int
     kv_bytes: int  # the KV cache keeps the activations' width
+    tokens: int = 1  # that a page is multiplied by before the next one: a core holds their inputs at once
+
+    @property
+    def input_bytes(self) -> int:
+        """Of one element of the vectors that a core takes."""
+        return self.activation_bytes * self.tokens
+
+    def together(self, tokens: int) -> Precision:
+        return replace(self, tokens=tokens)
 
     def values_per_page(self, machine: Machine) -> int:
         return machine.flash.page_bytes * 8 // self.weight_bits

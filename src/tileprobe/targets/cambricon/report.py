@@ -46,6 +46,10 @@ def _table(*columns: str, title: str = "") -> Table:
 def _head(console: Console, r: Result, machine: Machine) -> None:
     o, flash = r.options, machine.flash
     step = f"prefill of {r.tokens} tokens" if o.prefill else f"decode at a context of {o.context}"
+    if o.batch > 1:
+        step += f", {o.batch} sequences"
+    if o.verify > 1:
+        step += f", {o.verify} tokens verified a pass, {o.acceptance:.0%} accepted"
     console.print(
         f"\n[bold]{r.model}[/] on [bold]{r.device}[/]: {step}, {o.weights}, {o.mode}", highlight=False
     )
@@ -62,10 +66,10 @@ def _head(console: Console, r: Result, machine: Machine) -> None:
     table.add_row(
         "[bold]tokens/s[/]",
         f"[bold green]{r.tokens_per_s:.3g}[/]",
-        f"{r.latency_ms / r.tokens:.2f} ms a token",
+        f"{r.latency_ms / r.produced:.2f} ms a token",
     )
     table.add_row(
-        "channel use", f"{r.channel_use:.1%}", f"{r.channel_gb / r.tokens:.3f} GB over the channels a token"
+        "channel use", f"{r.channel_use:.1%}", f"{r.channel_gb / r.produced:.3f} GB over the channels a token"
     )
     table.add_row("energy", f"{r.joules_per_token:.3f} J", "a token: " + _parts(r))
     shapes = sorted({f"{h}x{w}" for h, w in r.tiles.values()})

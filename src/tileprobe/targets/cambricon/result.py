@@ -45,6 +45,7 @@ class Result:
     options: Options
     tokens: int
     latency_ms: float
+    produced: float  # tokens that come of it in the mean: fewer than verified ones
     channel_use: float
     channel_gb: float
     traffic_gb: dict[str, float]
@@ -71,11 +72,11 @@ class Result:
 
     @property
     def tokens_per_s(self) -> float:
-        return self.tokens * 1e3 / self.latency_ms
+        return self.produced * 1e3 / self.latency_ms
 
     @property
     def joules_per_token(self) -> float:
-        return sum(self.energy_j.values()) / self.tokens
+        return sum(self.energy_j.values()) / self.produced
 
     def to_json(self) -> dict[str, Any]:
         """The fields that scripts read, stable names first."""
@@ -85,7 +86,7 @@ class Result:
             "tokens_per_s": self.tokens_per_s,
             "latency_ms": self.latency_ms,
             "channel_use": self.channel_use,
-            "channel_gb_per_token": self.channel_gb / self.tokens,
+            "channel_gb_per_token": self.channel_gb / self.produced,
             "joules_per_token": self.joules_per_token,
             "alpha": self.alpha,
             "tile": list(self.tile),
@@ -104,6 +105,7 @@ class Result:
             "kv_cache_gb": self.kv_gb,
             "weight_gb": self.weight_bytes / 1e9,
             "tokens": self.tokens,
+            "produced": self.produced,
             "closed_form_ms": self.closed_form_ms,
             "core_area_mm2": self.core_area_mm2,
             "experts": self.experts,

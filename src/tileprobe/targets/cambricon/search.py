@@ -86,7 +86,7 @@ def _ranked(machine: Machine, precision: Precision, shapes: list[tuple[int, int]
         requests = -(-blocks // channels)
         chunks = sum(-(-rows // block_rows) for rows, _ in shapes)
         sums = chunks * block_rows * precision.partial_sum_bytes(machine) * requests
-        inputs = -(-chunks // cores) * requests * block_cols * precision.activation_bytes
+        inputs = -(-chunks // cores) * requests * block_cols * precision.input_bytes
         pages = requests * chunks + 0.02 * requests * (-chunks % cores)
         return pages + (sums + inputs) / machine.flash.page_bytes, sums
 

@@ -77,6 +77,13 @@ def _cache(model: Model, machine: Machine, options: Options) -> dict[str, float]
     return found
 
 
+def accepted(verified: int, acceptance: float) -> float:
+    """Tokens that a pass over so many makes in the mean: the first is certain, each other one needs all before it
+    accepted (Leviathan et al., ICML 2023).
+    """
+    return sum(acceptance**n for n in range(verified))
+
+
 def simulate_module(module: ModuleOp) -> Result:
     """Run a mapped module as it stands, wherever it comes from: what its loops command is what happens."""
     step = the_step(module)
@@ -88,6 +95,7 @@ def simulate_module(module: ModuleOp) -> Result:
         context=step.context.data, weights=step.weights.data, tiling="given", mode=step.mode.data,
         slicing=step.sliced is not None, prefill=step.kind.data == "prefill",
         lm_head=any(isinstance(op, GemvOp) for op in step.body.block.ops),
+        batch=step.batch, verify=1 if step.kind.data == "prefill" else step.tokens.data // step.batch,
     )  # fmt: skip
     return _run(find_machine(module), options, module)
 
@@ -151,6 +159,9 @@ def account(machine: Machine, options: Options, module: ModuleOp, program: p.Pro
         options=options,
         tokens=tokens,
         latency_ms=total / 1e3,
+        produced=float(tokens)
+        if options.prefill
+        else options.batch * accepted(options.verify, options.acceptance),
         channel_use=float(busy[: s.BUSY_COMMAND].sum()),
         channel_gb=float(sum(traffic.values())),
         traffic_gb={k: float(v) for k, v in traffic.items()},
@@ -180,7 +191,7 @@ def _cached_bytes(step: StepOp) -> int:
         layers = op.parent_op()
         count = layers.count.data if isinstance(layers, LayersOp) else 1
         total += count * op.cached_values * op.seen(step.context.data)
-    return total * precision_of(step.weights.data).kv_bytes
+    return total * precision_of(step.weights.data).kv_bytes * step.batch
 
 
 def pages_of(program: p.Program) -> np.ndarray:

@@ -31,7 +31,8 @@ from tileprobe.targets.cambricon.machine import _find_constant
 # settings of a run that can be varied beside the constants of the device, with the type they have in a table
 OPTIONS = {
     "model": str, "device": str, "context": int, "weights": str, "tiling": str, "tile": str, "mode": str,
-    "kv": str, "routing": str, "seed": int, "expert_cache": float,
+    "kv": str, "batch": int, "verify": int, "acceptance": float, "prefill_split": bool,
+    "routing": str, "seed": int, "expert_cache": float,
     "slicing": bool, "mha": bool, "lm_head": bool, "prefill": bool, "channels": int, "chips_per_channel": int,
 }  # fmt: skip
 ENGINE = Path(__file__).parent / "engine"
@@ -178,6 +179,8 @@ def run_sweep_command(args: argparse.Namespace) -> int:
         "model": args.model, "device": args.device, "context": args.context, "weights": args.weights,
         "tiling": args.tiling, "tile": args.tile, "mha": args.mha, "lm_head": args.lm_head,
         "prefill": args.prefill, "slicing": not args.no_slicing, "kv": args.kv, "routing": args.routing,
+        "batch": args.batch, "verify": args.verify, "acceptance": args.acceptance,
+        "prefill_split": args.prefill_split,
         "seed": args.seed,
         "expert_cache": args.expert_cache,
         "mode": "flash-only" if args.flash_only else "npu-only" if args.npu_only else "split",

@@ -81,7 +81,7 @@ def cut_buffers(
     fit.
     """
     rows, cols = tile.block(machine)
-    input_bytes = cols * precision.activation_bytes
+    input_bytes = cols * precision.input_bytes
     sum_bytes = precision.partial_sum_bytes(machine)
     left = machine.core.buffer_bytes - input_bytes
     fitting = min(rows, left // (2 * sum_bytes))
@@ -112,7 +112,7 @@ def check_tile(machine: Machine, precision: Precision, tile: Tile) -> None:
         )
     if cut_buffers(machine, precision, tile, 1, False) is None:
         raise TileProbeError(
-            f"{where}: the input slice of {cols * precision.activation_bytes} bytes and two partial sums do "
+            f"{where}: the input slice of {cols * precision.input_bytes} bytes and two partial sums do "
             f"not fit the "
             f"{machine.core.buffer_bytes} bytes of a core's buffers; use fewer columns"
         )
@@ -131,11 +131,12 @@ def service(machine: Machine, precision: Precision, tile: Tile, buffers: Buffers
     flash, cores = machine.flash, machine.cores_per_channel
     bytes_per_us = 1e3 * min(flash.channel_gb_per_s, machine.link.gb_per_s / flash.channels)
     rows, cols = tile.block(machine)
-    input_us = flash.command_us + cols * precision.activation_bytes / bytes_per_us
+    input_us = flash.command_us + cols * precision.input_bytes / bytes_per_us
     parts = -(-rows // buffers.rows)
     sums_us = cores * (parts * flash.command_us + rows * precision.partial_sum_bytes(machine) / bytes_per_us)
+    sums_us *= precision.tokens
     # with one input slice in a core the next one follows the page; the array reads meanwhile
-    core_us = machine.core.page_us + (input_us if buffers.inputs == 1 else 0.0)
+    core_us = machine.core.page_us * precision.tokens + (input_us if buffers.inputs == 1 else 0.0)
     sent = flash.page_bytes + (flash.spare_bytes if flash.spare_travels else 0)
     return Service(max(flash.read_us, core_us), input_us + sums_us, flash.command_us + sent / bytes_per_us)
 

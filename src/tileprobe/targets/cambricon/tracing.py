@@ -229,7 +229,7 @@ def layers_of(program: p.Program) -> np.ndarray:
 
 def _notes(result: Result, machine: Machine) -> list[str]:
     what, helps = bottleneck(result, machine)
-    moved = result.channel_gb / result.tokens
+    moved = result.channel_gb / result.produced
     return [
         f"{result.model}: {moved:.3f} GB over the channels and {result.joules_per_token:.3f} J a token",
         f"{result.model}: limited by {what}; what would help: {helps}",

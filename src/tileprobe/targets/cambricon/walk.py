@@ -9,7 +9,8 @@ from tileprobe.targets.cambricon.attributes import VectorType
 from tileprobe.targets.cambricon.dialect import GemvOp, LayersOp, StepOp
 from tileprobe.targets.cambricon.expand import Expanded, expand
 from tileprobe.targets.cambricon.machine import Machine
-from tileprobe.targets.cambricon.pagemap import Geometry, PageMap
+from tileprobe.targets.cambricon.pagemap import NPU_ONLY, Geometry, PageMap
+from tileprobe.targets.cambricon.precision import Precision, precision_of
 from tileprobe.targets.cambricon.tiling import Tile
 
 
@@ -21,6 +22,11 @@ def blocks_of(step: StepOp) -> list[Block]:
 
 def gemvs_of(step: StepOp) -> list[GemvOp]:
     return [op for op in step.walk() if isinstance(op, GemvOp)]
+
+
+def precision_in(step: StepOp) -> Precision:
+    """How weights are kept, and how many vectors a core multiplies a page by: all of the step."""
+    return precision_of(step.weights.data).together(step.tokens.data if step.mode.data != NPU_ONLY else 1)
 
 
 def hidden_size(step: StepOp) -> int:

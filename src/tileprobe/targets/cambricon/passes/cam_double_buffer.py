@@ -17,9 +17,8 @@ from xdsl.passes import ModulePass
 from tileprobe.errors import TileProbeError
 from tileprobe.targets.cambricon.attributes import BuffersAttr
 from tileprobe.targets.cambricon.dialect import StepOp, find_machine
-from tileprobe.targets.cambricon.precision import precision_of
 from tileprobe.targets.cambricon.tiling import check_tile, cut_buffers
-from tileprobe.targets.cambricon.walk import gemvs_of, tile_of
+from tileprobe.targets.cambricon.walk import gemvs_of, precision_in, tile_of
 
 
 @dataclass(frozen=True)
@@ -32,7 +31,7 @@ class CamDoubleBufferPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         machine = find_machine(op)
         for step in (o for o in op.walk() if isinstance(o, StepOp)):
-            precision = precision_of(step.weights.data)
+            precision = precision_in(step)
             for gemv in gemvs_of(step):
                 if gemv.split is None:
                     raise TileProbeError(

@@ -25,7 +25,7 @@ from tileprobe.targets.cambricon.machine import Machine
 from tileprobe.targets.cambricon.pagemap import Geometry, PageMap, geometry_of
 from tileprobe.targets.cambricon.precision import Precision, precision_of
 from tileprobe.targets.cambricon.tiling import Buffers
-from tileprobe.targets.cambricon.walk import blocks_of, gemvs_of, page_maps_of
+from tileprobe.targets.cambricon.walk import blocks_of, gemvs_of, page_maps_of, precision_in
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class CamMapPagesPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         machine = find_machine(op)
         for step in (o for o in op.walk() if isinstance(o, StepOp)):
-            precision = precision_of(step.weights.data)
+            precision = precision_in(step)
             geometry = geometry_of(machine, step.mode.data)
             compute = stream = 0  # pages, on each plane of the role
             own, *loops = blocks_of(step)
@@ -146,10 +146,11 @@ def commands(
         if not m.flash_chunks:
             continue
         j, i = LoopOp.of(m.col_requests), LoopOp.of(m.row_requests)
-        inputs = BroadcastOp.of(m.block_cols * precision.activation_bytes)
+        inputs = BroadcastOp.of(m.block_cols * precision.input_bytes)
         compute = ReadComputeOp.make(
             [j.index, i.index], flash_map(m, layer_pages[0], expert_pages[0]), flash_blocks(m), 0, m.flash_chunks,
             m.block_rows, m.block_cols, precision.partial_sum_bytes(machine), -(-m.block_rows // buffers.rows),
+            precision.tokens,
         )  # fmt: skip
         i.body.block.add_ops([compute] if buffers.keep else [inputs, compute])
         j.body.block.add_ops([inputs, i] if buffers.keep else [i])

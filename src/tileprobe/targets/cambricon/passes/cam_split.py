@@ -20,9 +20,8 @@ from tileprobe.targets.cambricon.attributes import SplitAttr
 from tileprobe.targets.cambricon.dialect import GemvOp, StepOp, find_machine, groups
 from tileprobe.targets.cambricon.machine import Machine
 from tileprobe.targets.cambricon.pagemap import FLASH_ONLY, NPU_ONLY
-from tileprobe.targets.cambricon.precision import precision_of
 from tileprobe.targets.cambricon.tiling import balance, cut_buffers, split_requests, whole_requests
-from tileprobe.targets.cambricon.walk import blocks_of, tile_of
+from tileprobe.targets.cambricon.walk import blocks_of, precision_in, tile_of
 
 RULES = ("paper", "alpha", "best")
 
@@ -54,7 +53,7 @@ class CamSplitPass(ModulePass):
             return chunks, chunks
         if step.mode.data == NPU_ONLY:
             return [0] * len(chunks), [0] * len(chunks)
-        precision, tile, cores = precision_of(step.weights.data), tile_of(group[0]), machine.cores_per_channel
+        precision, tile, cores = precision_in(step), tile_of(group[0]), machine.cores_per_channel
         shapes = [(g.rows.data, g.cols.data) for g in group]
         if self.alpha >= 0:
             if self.alpha > 1:

@@ -16,9 +16,8 @@ from xdsl.passes import ModulePass
 from tileprobe.errors import TileProbeError
 from tileprobe.targets.cambricon.attributes import TileAttr
 from tileprobe.targets.cambricon.dialect import StepOp, find_machine, groups
-from tileprobe.targets.cambricon.precision import precision_of
 from tileprobe.targets.cambricon.tiling import check_tile, paper_tile, parse_tile
-from tileprobe.targets.cambricon.walk import blocks_of, hidden_size
+from tileprobe.targets.cambricon.walk import blocks_of, hidden_size, precision_in
 
 
 @dataclass(frozen=True)
@@ -33,7 +32,7 @@ class CamTilePass(ModulePass):
             raise TileProbeError(f"cam-tile: rule is paper or best, not {self.rule!r}")
         machine = find_machine(op)
         for step in (o for o in op.walk() if isinstance(o, StepOp)):
-            precision = precision_of(step.weights.data)
+            precision = precision_in(step)
             fixed = parse_tile(self.tile) if self.tile else None
             if fixed is None and self.rule == "paper":
                 fixed = paper_tile(machine, precision, hidden_size(step))
