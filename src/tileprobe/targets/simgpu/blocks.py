@@ -154,8 +154,10 @@ def _relocate(program: Program, banks: dict[int, np.ndarray]) -> tuple[list[np.n
         if entry.function:
             value = at.FUNCTION_WINDOW + 16 * len(functions)
             functions[value] = entry.function
-        else:
+        elif entry.section in memory:
             value = address(memory[entry.section]) + entry.value
+        else:
+            raise BadCubin(f"a relocation names the section {entry.section!r}, which has no memory")
         _put(bank, entry.offset, np.array([value], np.uint64))
     return list(memory.values()), functions
 
