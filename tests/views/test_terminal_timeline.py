@@ -60,6 +60,14 @@ def test_every_letter_is_in_the_tree_even_of_what_has_no_own_time():
     assert drawn and drawn <= set(legend)
 
 
+def test_what_is_drawn_is_in_the_tree_however_little_it_has_of_all_launches():
+    trace = attention(launches=101, programs=2, iterations=1)
+    elsewhere = (pl.col("region") == 1) & (pl.col("launch") != 50)  # 8 % of one launch, 0.08 % of all
+    text = printed(replace(trace, frame=trace.intervals.filter(~elsewhere)), 120)
+    assert "launch 50: " in text
+    assert legend_of(text)[track(text, "core 0")[0]] == "load @ 26"
+
+
 def test_each_region_of_a_loop_has_its_iterations_in_the_tree():
     text = printed(attention(launches=2, iterations=4), 140)
     slow = attention(launches=2, iterations=4).intervals
