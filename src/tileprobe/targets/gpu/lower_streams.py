@@ -81,7 +81,9 @@ class LowersStreams(Lowering):
                 for word in (both, extent)
             )
             sampling[loop] = Sampling(emit.cast(both, 32), high, emit.cast(extent, 32), count)
-        beside = self.isa.beside(emit, by, epoch) if self.layout.clock_bits < 64 else epoch
+        # Where `while` loops carry numbers round, too, one more register of each thread is dearer than instructions.
+        narrow = self.layout.clock_bits < 64 and not any(loop.endless for loop in self.layout.loops)
+        beside = self.isa.beside(emit, by, epoch) if narrow else epoch
         made = Stream(stream.id, opened.threads, frame, by, beside, sampling, frame, frame)
         if self.layout.buffer == "shared":
             self._collect(emit.at(FLUSH), made, part, opened.entry)
