@@ -1,7 +1,8 @@
 """The published figures of Cambricon-LLM that a run can be held against, by group, and readings of the paper's text.
 
 Speeds of figure 9 are printed with one or two decimals; `step` is the last of them, so that a figure can be told from
-its rounding. A hypothesis is what was changed in the model because the paper's text says so, and how to switch it off.
+its rounding. Twelve of them were read in public repositories that quote the figure, and not in the paper. A hypothesis
+is what was changed in the model because the paper's text says so, and how to switch it off.
 """
 
 from __future__ import annotations
