@@ -23,6 +23,7 @@ ORDER = [
     "vmath",
     "dot",
     "dot_transpose",
+    "truth",
 ]
 QUICK = {"vmath": ["--quick"]}
 
