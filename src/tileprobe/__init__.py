@@ -6,7 +6,6 @@ backends. Public names are resolved on first use.
 
 from __future__ import annotations
 
-import sys
 from importlib import import_module
 from typing import Any
 
@@ -32,11 +31,14 @@ def __getattr__(name: str) -> Any:
         return import_module(f"tileprobe.{name}")
     if name not in _PUBLIC:
         raise AttributeError(f"module 'tileprobe' has no attribute {name!r}")
-    if "IPython" in sys.modules:
-        import_module("tileprobe.views.notebook").register()
     value = getattr(import_module(_PUBLIC[name]), name)
     globals()[name] = value
     return value
+
+
+def html_of(shown: Any) -> str:
+    """What a notebook shows of a trace, a result or a table: these stand left of the views and name none of them."""
+    return import_module("tileprobe.views.notebook").html_of(shown)
 
 
 def __dir__() -> list[str]:

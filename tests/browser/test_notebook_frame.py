@@ -41,13 +41,21 @@ def test_tables_and_results_are_escaped():
     assert "dot @ 35" in table_html(result.tables[0])
 
 
+def test_traces_results_and_tables_show_themselves():
+    """By the method that every front end of notebooks asks for."""
+    result = Regions().read(attention())
+    assert attention()._repr_html_().startswith("<iframe sandbox")
+    assert "dot @ 35" in result._repr_html_()
+    assert all(finding.text.split()[0] in result._repr_html_() for finding in result.findings)
+    assert result.tables[0]._repr_html_() == table_html(result.tables[0])
+
+
 def test_ipython_shows_traces_results_and_tables():
     """In a process of its own: a shell is there once for all."""
     code = """
     import sys
     from IPython.core.interactiveshell import InteractiveShell
     shell = InteractiveShell.instance()
-    shell.run_cell("import tileprobe; tileprobe.Trace")
     sys.path.insert(0, "tests/trace")
     from made import attention
     from tileprobe.tools.regions import Regions

@@ -270,6 +270,27 @@ def test_a_view_of_the_users_own(tmp_path, capsys):
     assert "it needs a name, a suffix and write(trace, path)" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("command", ["report", "export"])
+def test_a_view_of_the_users_own_that_raises_is_named_with_its_line(command, tmp_path, capsys):
+    (tmp_path / "mine.py").write_text(
+        "class Mine:\n    name, suffix = 'mine', '.txt'\n"
+        "    def write(self, trace, path):\n        return {}['lost']\n"
+        "class Unmade(Mine):\n    def __init__(self):\n        raise ValueError('no luck')\n"
+    )
+    attention().save(tmp_path / "t.parquet")
+
+    def said(name):
+        view = f"{tmp_path}/mine.py:{name}"
+        words = ["--view", f"{view}={tmp_path}/out"] if command == "report" else ["--to", view]
+        assert main([command, str(tmp_path / "t.parquet"), *words]) == 2
+        return capsys.readouterr().err
+
+    assert f"the view 'mine' failed: KeyError: 'lost' ({tmp_path}/mine.py, line 4)" in said("Mine")
+    assert f"cannot be made without arguments: ValueError: no luck ({tmp_path}/mine.py, line 7)" in said(
+        "Unmade"
+    )
+
+
 @pytest.mark.parametrize("name", sorted(available()))
 def test_no_source_leaves_none(name, tmp_path):
     attention().save(tmp_path / "t.parquet")

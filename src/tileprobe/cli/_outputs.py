@@ -16,7 +16,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from tileprobe.cli._ending import flush
 from tileprobe.cli._say import say
-from tileprobe.cli._views import view_and_file
+from tileprobe.cli._views import view_and_file, write_view
 from tileprobe.errors import TileProbeError
 from tileprobe.files import check_writable
 
@@ -107,7 +107,7 @@ def write(session: Profile, args: argparse.Namespace, terminal: Terminal) -> boo
     if args.html:
         steps.append(("the page", lambda: _html(session, args.html, not args.no_source)))
     for view, path in args.views:
-        steps.append((path, lambda view=view, path=path: view.write(_given(session, args), path)))
+        steps.append((path, lambda view=view, path=path: write_view(view, _given(session, args), path)))
     if args.json and args.json != "-":
         steps.append(("the JSON", lambda: _json(session, args.json)))
     if args.json == "-":

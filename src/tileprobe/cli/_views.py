@@ -17,6 +17,12 @@ def add_arguments(parser: argparse._ActionsContainer) -> None:
     )  # fmt: skip
 
 
+def write_view(view: Any, trace: Any, path: str) -> None:
+    from tileprobe.views.load import write
+
+    write(view, trace, path)
+
+
 def view_and_file(text: str) -> tuple[Any, str]:
     """`html=page.html` or `my_view.py:Mine=out.txt`."""
     from tileprobe.views.load import load_view

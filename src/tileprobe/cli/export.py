@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from tileprobe.cli import _traces
     from tileprobe.errors import TileProbeError
-    from tileprobe.views.load import file_for, load_view
+    from tileprobe.views.load import file_for, load_view, write
     from tileprobe.views.torch_trace import write_merged
 
     view = load_view(args.to)
@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
             raise TileProbeError("--into adds to a trace of torch.profiler, which is of --to chrome")
         write_merged(trace, args.into, path)
     else:
-        view.write(trace, path)
+        write(view, trace, path)
     if args.out != "-":
         print(path)
     return 0

@@ -33,7 +33,7 @@ def run(args: argparse.Namespace) -> int:
     import json
 
     from tileprobe.cli import _traces
-    from tileprobe.cli._views import view_and_file
+    from tileprobe.cli._views import view_and_file, write_view
     from tileprobe.files import write_json
     from tileprobe.tools.load import DEFAULT, failed, load_tool, read
     from tileprobe.views.json_report import trace_to_json
@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
 
         write_html(trace, args.html, source=not args.no_source)
     for view, path in views:
-        view.write(trace, path)
+        write_view(view, trace, path)
     if args.json == "-":
         print(json.dumps(trace_to_json(trace), indent=1))  # ASCII: any terminal and any locale takes it
         return 0

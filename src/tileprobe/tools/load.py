@@ -7,10 +7,9 @@ that raises takes nothing else with it: `plan_of` and `read` say where it went w
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from traceback import extract_tb
 from typing import Any
 
-from tileprobe.errors import TileProbeError
+from tileprobe.errors import TileProbeError, where
 from tileprobe.plugins import class_named, classes
 from tileprobe.tools.base import Tool
 from tileprobe.tools.plan import Plan
@@ -40,7 +39,7 @@ def load_tool(text: str) -> Tool:
     try:
         tool = kind()
     except Exception as error:
-        raise TileProbeError(f"the tool {text} cannot be made without arguments: {_where(error)}") from error
+        raise TileProbeError(f"the tool {text} cannot be made without arguments: {where(error)}") from error
     return checked(tool, text)
 
 
@@ -56,7 +55,7 @@ def plan_of(tool: Tool) -> Plan:
     try:
         plan = tool.plan()
     except Exception as error:
-        raise TileProbeError(f"the tool {tool.name!r} failed in plan(): {_where(error)}") from error
+        raise TileProbeError(f"the tool {tool.name!r} failed in plan(): {where(error)}") from error
     if not isinstance(plan, Plan):
         raise TileProbeError(f"plan() of the tool {tool.name!r} gave no Plan but {plan!r}")
     return plan
@@ -70,7 +69,7 @@ def read(tool: Tool, trace: Trace) -> Result:
         result = tool.read(trace)
         what = "" if isinstance(result, Result) else f"gave no Result but {result!r}"
     except Exception as error:
-        result, what = None, f"failed: {_where(error)}"
+        result, what = None, f"failed: {where(error)}"
     if isinstance(result, Result) and not what:
         return result
     said = Finding(f"the tool {tool.name!r} {what}", level="warning", data={"failed": tool.name})
@@ -80,10 +79,3 @@ def read(tool: Tool, trace: Trace) -> Result:
 def failed(results: Iterable[Result]) -> bool:
     """Whether one of the tools did."""
     return any("failed" in finding.data for result in results for finding in result.findings)
-
-
-def _where(error: Exception) -> str:
-    """What was raised, and by which line: the last one, which is the tool's own or one it called."""
-    frames = extract_tb(error.__traceback__)
-    at = f" ({frames[-1].filename}, line {frames[-1].lineno})" if len(frames) > 1 else ""
-    return f"{type(error).__name__}: {error}{at}"

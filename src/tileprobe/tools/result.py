@@ -7,6 +7,8 @@ from typing import Any
 
 import polars as pl
 
+from tileprobe import html_of
+
 
 @dataclass(frozen=True)
 class Column:
@@ -29,6 +31,9 @@ class Table:
     frame: pl.DataFrame
     columns: list[Column]
     kernel: int | None = None  # the kernel it is about, if it is about one
+
+    def _repr_html_(self) -> str:
+        return html_of(self)
 
 
 @dataclass(frozen=True)
@@ -55,3 +60,6 @@ class Result:
             "tables": [{"title": t.title, "rows": t.frame.to_dicts()} for t in self.tables],
             "findings": [{"text": f.text, "level": f.level, "data": f.data} for f in self.findings],
         }
+
+    def _repr_html_(self) -> str:
+        return html_of(self)

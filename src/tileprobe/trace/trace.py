@@ -15,6 +15,7 @@ from typing import Any
 
 import polars as pl
 
+from tileprobe import html_of
 from tileprobe.errors import TileProbeError
 from tileprobe.ir.layout import Layout
 from tileprobe.trace import file
@@ -190,6 +191,10 @@ class Trace:
         except ImportError as error:
             raise TileProbeError("to_pandas() needs pandas: pip install pandas") from error
         return pandas.DataFrame(self.to_polars().to_dict(as_series=False))
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the page, in a frame."""
+        return html_of(self)
 
     # -- changing -----------------------------------------------------------------------------------------
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from tileprobe.errors import TileProbeError
+from tileprobe.errors import TileProbeError, where
 from tileprobe.plugins import class_named, classes
+from tileprobe.trace import Trace
 from tileprobe.views.base import View
 
 GROUP = "tileprobe.views"
@@ -34,11 +35,25 @@ def load_view(text: str) -> View:
     kind = class_named(text, "view", BUILT_IN, GROUP)
     try:
         view = kind()
-    except TypeError as error:
-        raise TileProbeError(f"the view {text} cannot be made without arguments: {error}") from error
+    except Exception as error:
+        raise TileProbeError(f"the view {text} cannot be made without arguments: {where(error)}") from error
     if not isinstance(view, View):
         raise TileProbeError(f"{text} is no view: it needs a name, a suffix and write(trace, path)")
     return view
+
+
+def write(view: View, trace: Trace, path: str | Path) -> None:
+    """Writes the view; one of the user's that fails is said to have failed, and by which line."""
+    if type(view).__module__.startswith("tileprobe."):
+        return view.write(trace, path)
+    try:
+        view.write(trace, path)
+    except (TileProbeError, BrokenPipeError):
+        raise
+    except Exception as error:
+        raise TileProbeError(
+            f"the view {view.name!r} failed: {where(error)}; {path} may not be whole"
+        ) from error
 
 
 def file_for(view: View, trace_file: str) -> Path:

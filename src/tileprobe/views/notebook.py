@@ -1,14 +1,11 @@
 """What a notebook shows of a trace, a result or a table: the page in a frame that can reach nothing, and plain tables.
 
-In comes an object, out goes HTML. A session displays itself; the others stand left of all views, so IPython is told
-how to show them (`register`), once, by `tileprobe` itself when it is first used there.
+In comes an object, out goes HTML, by the object's own `_repr_html_`: every front end of notebooks knows that name.
 """
 
 from __future__ import annotations
 
 import html
-import sys
-from typing import Any
 
 from tileprobe.tools.result import Result, Table
 from tileprobe.trace import Trace
@@ -44,16 +41,7 @@ def table_html(table: Table) -> str:
     return tables_html([table], [])
 
 
-def register() -> None:
-    """Tells a running IPython, if there is one, how to show what has no method for it."""
-    if "IPython" not in sys.modules:
-        return
-    from IPython.core.getipython import get_ipython  # pyright: ignore[reportMissingImports]
-
-    shell: Any = get_ipython()
-    if shell is None or shell.display_formatter is None:
-        return
-    known = shell.display_formatter.formatters["text/html"]
-    known.for_type(Trace, trace_html)
-    known.for_type(Result, result_html)
-    known.for_type(Table, table_html)
+def html_of(shown: Trace | Result | Table) -> str:
+    if isinstance(shown, Trace):
+        return trace_html(shown)
+    return result_html(shown) if isinstance(shown, Result) else table_html(shown)
