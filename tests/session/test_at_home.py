@@ -3,11 +3,13 @@
 import os
 import subprocess
 import sys
+import types
 
 import pytest
+from examples.kernels.vector_add import add_kernel
 
 from tileprobe.ir.parts import Part
-from tileprobe.session.at_home import part_at_home, variant_at_home
+from tileprobe.session.at_home import moves_of, part_at_home, variant_at_home
 from tileprobe.targets.base import Exact, Source, Variant
 from tileprobe.tools.source import line_times
 from tileprobe.trace import Region, Trace
@@ -39,8 +41,8 @@ def test_places_in_the_kernels_file_are_in_the_one_it_was_launched_from():
 
 def test_what_simulated_machines_count_by_line_goes_with_it():
     counters = {"file": [OLD, LIB], "line": [5, 7]}
-    part, old = part_at_home(Exact({}, REGIONS, (), 1.0, counters=counters), HOME)
-    assert old == OLD
+    part, moves = part_at_home(Exact({}, REGIONS, (), 1.0, counters=counters), HOME)
+    assert moves == {OLD: NEW}
     assert list(part.counters["file"]) == [NEW, LIB] and [r.file for r in part.regions] == [NEW, NEW, LIB]
 
 
@@ -50,6 +52,48 @@ def test_a_kernel_at_home_or_of_nowhere_is_left_alone(source):
     assert variant_at_home(variant, source) is variant
     bare = Variant("", None, regions=(Region(0, "step", "kernel"),), ir=IR)
     assert variant_at_home(bare, HOME) is bare
+
+
+@pytest.fixture
+def modules(monkeypatch, tmp_path):
+    """Modules of a program: two that are called alike, and one in a package."""
+    for name in ("a.parts", "b.parts", "a.only"):
+        file = tmp_path.joinpath(*name.split(".")).with_suffix(".py")
+        file.parent.mkdir(exist_ok=True)
+        file.write_text("")
+        module = types.ModuleType(name)
+        module.__file__ = str(file)
+        module.called = add_kernel
+        monkeypatch.setitem(sys.modules, name, module)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("named", "home"),
+    [
+        ("/gone/a/parts.py", "a/parts.py"),
+        ("/gone/b/parts.py", "b/parts.py"),
+        ("/gone/parts.py", None),  # which of the two
+        ("/gone/only.py", "a/only.py"),  # it has the name alone, but is not there any more
+        ("/gone/other.py", None),
+    ],
+)
+def test_functions_that_are_called_are_in_the_programs_modules(modules, named, home):
+    regions = (REGIONS[0], Region(1, "exp @ 7", "exp", 0, 0, named, 7, 7, 1))
+    found = moves_of(regions, HOME)
+    assert found == {OLD: NEW} | ({} if home is None else {named: str(modules / home)})
+
+
+def test_a_file_that_is_still_there_needs_more_than_its_name(modules):
+    other = modules / "only.py"
+    other.write_text("")
+    region = Region(1, "exp @ 7", "exp", 0, 0, str(other), 7, 7, 1)
+    assert moves_of((region,), HOME) == {}
+    assert moves_of((region,), HOME, [str(modules / "elsewhere/a/only.py")]) == {
+        str(modules / "elsewhere/a/only.py"): str(modules / "a/only.py")
+    }
+    own = Region(1, "exp @ 7", "exp", 0, 0, str(modules / "b/parts.py"), 7, 7, 1)
+    assert moves_of((own,), HOME) == {}  # it is a module itself, and another is called alike
 
 
 SCRIPT = """import numpy as np, tileprobe, triton, triton.language as tl

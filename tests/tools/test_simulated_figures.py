@@ -8,6 +8,7 @@ import pytest
 from tileprobe.ir.machine import INSTRUCTIONS, SIMULATED
 from tileprobe.tools.accounting import interrupted
 from tileprobe.tools.kernels import kernel_totals
+from tileprobe.tools.overhead import overhead
 from tileprobe.tools.regions import Regions, region_tree
 from tileprobe.trace import Clock, Kernel, Launch, Losses, Region, Trace, Work
 from tileprobe.views.screen import Screen
@@ -105,3 +106,43 @@ def test_launches_that_all_ran_on_a_simulated_machine_are_no_sample():
     for other in (probed, more):
         row = kernel_totals(other).row(0, named=True)
         assert row["high_ns"] > row["total_ns"]
+
+
+def with_and_without(clock, probed=(148.0, 148.0), plain=(100.0,), cost_ticks=0.0):
+    """Launches with probes and without, of a kernel whose records cost so much."""
+    trace = made(clock, ran=len(probed) + len(plain), launches=len(probed), layout={})
+    trace.kernels = [replace(trace.kernels[0], calibration={"cost_ticks": cost_ticks})]
+    lasted = [*((True, ns) for ns in probed), *((False, ns) for ns in plain)]
+    trace.launches = [
+        Launch(n, 0, (3,), probed=p, duration_ns=ns, preempted_ns=0.0) for n, (p, ns) in enumerate(lasted)
+    ]
+    return trace
+
+
+def test_one_simulated_launch_without_probes_says_what_they_cost():
+    """Free records change the code around them: their own cost, nothing, is no estimate of that."""
+    trace = with_and_without(SIMULATED, probed=(150.0, 148.0, 148.0))
+    found = overhead(trace, trace.kernels[0])
+    assert (found.percent, found.low, found.high) == pytest.approx((48.0, 48.0, 50.0))
+    assert found.measurable
+    assert found.estimated_percent is None
+    assert "probes cost 48.0 % (48.0 to 50.0, measured)" in printed(trace)
+    row = kernel_totals(trace).row(0, named=True)
+    assert row["each_ns"] == 100.0  # as without probes
+    real = with_and_without("tsc")
+    assert overhead(real, real.kernels[0]).percent is None
+    assert kernel_totals(real).row(0, named=True)["each_ns"] == pytest.approx(132.0)
+
+
+def test_simulated_launches_that_did_other_things_measure_nothing():
+    trace = with_and_without(SIMULATED, probed=(100.0, 200.0), plain=(100.0, 200.0))
+    found = overhead(trace, trace.kernels[0])
+    assert not found.measurable
+    assert "differ by more than the probes cost" in found.why
+
+
+def test_free_records_alone_have_a_cost_that_is_not_known():
+    said = printed(with_and_without(SIMULATED, plain=()))
+    assert "records are free, what they change in the code around them is not known (--verify)" in said
+    assert "probes cost about" not in said
+    assert "probes cost about" in printed(with_and_without(SIMULATED, plain=(), cost_ticks=2.0))

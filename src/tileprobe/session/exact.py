@@ -36,14 +36,12 @@ def add_exact(making: Making, seen: Observed) -> None:
     kernels: dict[Any, tuple[int, int, dict[Hashable, int]]] = {}
     for run in seen.launches:
         for told in run.exact:
-            part, old = part_at_home(told, seen.kernel.source)
+            part, moves = part_at_home(told, seen.kernel.source)
             key = part.part, tuple(part.regions)
             if key not in kernels:
                 number = len(making.kernels)
                 row = _exact_row(number, seen, part, making.clock(seen.kernel.target.clock))
-                making.kernels.append(
-                    row if old is None else replace(row, ir=ir_at_home(row.ir, old, seen.kernel.source))
-                )
+                making.kernels.append(replace(row, ir=ir_at_home(row.ir, moves)))
                 works = making.add_works(number, seen.works)
                 kernels[key] = number, making.add_regions(number, part.regions), works
             kernel, first, works = kernels[key]

@@ -77,11 +77,12 @@ def kernel_totals(trace: Trace, times: Times | None = None) -> pl.DataFrame:
 @dataclass(frozen=True)
 class Known:
     """Of a kernel: how many of its programs ran at a time; for each recorded launch how long its longest program took
-    by itself, as no launch is shorter than that; and which launches were cold."""
+    by itself, as no launch is shorter than that; which launches were cold; and how many without probes are enough."""
 
     threads: int = 1
     longest_ns: Mapping[int, float] = field(default_factory=dict)
     cold: Set[int] = frozenset()
+    enough: int = ENOUGH
 
 
 def known_of(trace: Trace, kernel: Kernel) -> Known:
@@ -89,7 +90,8 @@ def known_of(trace: Trace, kernel: Kernel) -> Known:
     if not runs.height or not kernel.clock.is_time:
         return Known()
     longest = runs.group_by("launch").agg(pl.col("lasted_ns").max())
-    return Known(at_once(kernel, runs), dict(longest.iter_rows()), cold_launches(with_works(trace)))
+    enough = 1 if kernel.clock.is_simulated else ENOUGH  # it takes as long every time
+    return Known(at_once(kernel, runs), dict(longest.iter_rows()), cold_launches(with_works(trace)), enough)
 
 
 @dataclass(frozen=True)
@@ -131,7 +133,7 @@ def own_and_least(launches: Sequence[Launch], known: Known) -> list[tuple[float,
     """The same, and how long each took at the least, if none of its programs ran while a thread waited."""
     timed = [launch for launch in launches if launch.duration_ns is not None]
     without = [launch for launch in timed if not launch.probed]
-    chosen = without if len(without) >= ENOUGH else timed
+    chosen = without if len(without) >= known.enough else timed
     alone = [one.duration_ns or 0.0 for one in timed if undisturbed(one)]
     programs = [known.longest_ns[one.id] for one in timed if one.id in known.longest_ns]
     least = min(alone or programs, default=0.0)

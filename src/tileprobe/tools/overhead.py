@@ -1,8 +1,9 @@
 """What profiling cost a kernel: measured against unprobed launches of the same work, and estimated.
 
 Measured is the ratio of median durations with and without probes, work by work, with a 95 % interval from a bootstrap
-over the launches. Where the interval is wider than what it is about, the overhead cannot be measured here, and it is
-said why; the estimate from the cost of a record remains.
+over the launches; on a simulated machine, which takes as long every time, the extremes of the launches. Where the
+interval is wider than what it is about, the overhead cannot be measured here, and it is said why; the estimate from the
+cost of a record remains. Records that are free have none: they change the code around them, which no cost knows of.
 """
 
 from __future__ import annotations
@@ -52,10 +53,11 @@ def overhead(trace: Trace, kernel: Kernel) -> Overhead:
     cost_ticks = kernel.calibration.get("cost_ticks")
     cost = None if cost_ticks is None else float(cost_ticks) * 1e9 / kernel.clock.hz
     ran = {work.id: work.ran for work in trace.works}
-    counted = not kernel.clock.is_time  # a count is the same every time, so that one launch of each is enough
+    # A count and a simulated time are the same every time, so that one launch of each is enough.
+    exact = not kernel.clock.is_time or kernel.clock.is_simulated
     cold = cold_launches(trace)
     warm = [launch for launch in launches if launch.id not in cold]
-    percent, low, high, why = _measured(warm, ran, 1 if counted else ENOUGH)
+    percent, low, high, why = _measured(warm, ran, 1 if exact else ENOUGH)
     estimated = _estimated(trace, kernel, launches, cost)
     doubt = float(kernel.calibration.get("error_ticks") or 0.0) / float(cost_ticks) if cost_ticks else 0.0
     error = None if estimated is None else NORMAL * min(doubt, 1.0) * estimated
@@ -84,9 +86,7 @@ def _measured(
             f"{enough} launches of a work with and without probes are needed, not {fewest}",
         )
     percent = _percent(*_sums([(count, np.median(a), np.median(b)) for count, a, b in pairs]))
-    if enough == 1:
-        return percent, percent, percent, ""
-    low, high = _bootstrap(pairs, percent)
+    low, high = _extremes(pairs) if enough == 1 else _bootstrap(pairs, percent)
     return percent, low, high, _why(percent, low, high)
 
 
@@ -115,6 +115,12 @@ def _percent(plain: float, probed: float) -> float:
     return 100.0 * (probed / plain - 1.0)
 
 
+def _extremes(pairs: Sequence[tuple[int, np.ndarray, np.ndarray]]) -> tuple[float, float]:
+    """If every launch of a sort had taken as long as one of them."""
+    least = _percent(*_sums([(count, a.max(), b.min()) for count, a, b in pairs]))
+    return least, _percent(*_sums([(count, a.min(), b.max()) for count, a, b in pairs]))
+
+
 def _bootstrap(pairs: Sequence[tuple[int, np.ndarray, np.ndarray]], percent: float) -> tuple[float, float]:
     """Launches drawn again, with replacement, work by work. Percentiles of few launches are too narrow: they are
     stretched as Student's t is wider than the normal distribution."""
@@ -133,9 +139,9 @@ def _bootstrap(pairs: Sequence[tuple[int, np.ndarray, np.ndarray]], percent: flo
 
 
 def _estimated(trace: Trace, kernel: Kernel, launches: Sequence[Launch], cost: float | None) -> float | None:
-    """The records' cost against the time of all programs of the launches that wrote them."""
+    """The records' cost against the time of all programs of the launches that wrote them; none of free ones."""
     roots = [r.id for r in trace.regions if r.kernel == kernel.id and r.parent is None]
-    if cost is None or not roots:
+    if not cost or not roots:
         return None
     mine = trace.scan().filter(pl.col("region").is_in(roots) & (pl.col("kind") == "region"))
     whole = mine.select(TIME.sum()).collect().item()

@@ -122,8 +122,15 @@ def _cost(trace: Trace, kernel: Kernel) -> str:
         line = f"probes cost {cost.percent:.1f} % ({cost.low:.1f} to {cost.high:.1f}, measured)"
     elif cost.percent is not None:
         line = f"what probes cost is not measurable here: {cost.why}" + (f"; {estimate}" if estimate else "")
+    elif estimate:
+        line = f"probes cost {estimate}"
     else:
-        line = f"probes cost {estimate}" if estimate else ""
+        free = cost.record_cost_ns == 0.0
+        line = (
+            "records are free, what they change in the code around them is not known (--verify)"
+            if free
+            else ""
+        )
     unit = "ns" if kernel.clock.is_time else "instructions"
     if not kernel.clock.is_time:
         line = (
@@ -131,7 +138,7 @@ def _cost(trace: Trace, kernel: Kernel) -> str:
             .replace(" %", " % instructions", 1)
             .replace("measured", "counted")
         )
-    line += f", {cost.record_cost_ns:.1f} {unit} a record" if cost.record_cost_ns is not None else ""
+    line += f", {cost.record_cost_ns:.1f} {unit} a record" if cost.record_cost_ns else ""
     mine = [work for work in trace.works if work.kernel == kernel.id and work.session_us is not None]
     often = max(mine, key=lambda work: work.probed, default=None)
     if often is not None and often.session_us is not None and often.probed >= ENOUGH:

@@ -102,7 +102,9 @@ def _cost(trace: Trace, kernel: Kernel) -> dict[str, Any]:
         )
     if cost.percent is not None:
         return _fact("probes cost", "?", "not measurable here")
-    return _fact("probes cost", "nothing" if kernel.layout is None else "", "exact, by simulation")
+    if kernel.layout is None:
+        return _fact("probes cost", "nothing", "exact, by simulation")
+    return _fact("probes cost", "?", "records are free; --verify shows what they change" if each else "")
 
 
 def _records(kernel: Kernel, launches: list) -> dict[str, Any]:
