@@ -57,14 +57,13 @@ def cambricon() -> Trace:
 
 
 def simgpu() -> Trace:
-    """A pipelined matrix product on a simulated A100, with time: what overlaps inside of it."""
+    """A pipelined matrix product on a simulated A100: what each warp of the plain machine code does when."""
     import numpy as np
     from examples.kernels import matmul
 
     a, b, c = (tileprobe.array(np.ones((512, 512), np.float16)) for _ in range(3))
-    # Asynchronous pairs are of probes; they take no time.
     with (
-        tileprobe.use("sim:a100", timed=True, probes="free", fast_sums=True),
+        tileprobe.use("sim:a100", timed=True, fast_sums=True),
         tileprobe.profile(programs="all") as session,
     ):
         for _ in range(4):
