@@ -1,5 +1,7 @@
 """How often others took the processor is part of a trace."""
 
+from types import SimpleNamespace
+
 from tileprobe.session import crowd
 
 
@@ -20,4 +22,22 @@ def test_hardly_any_time_says_nothing(monkeypatch):
     one = crowd.Crowd()
     one.start()
     one.stop()
+    assert one.switched_per_s() is None
+
+
+def test_switches_and_time_are_those_of_this_process(monkeypatch):
+    usage = SimpleNamespace(ru_nivcsw=7, ru_utime=1.5, ru_stime=0.25, ru_nvcsw=99)
+    asked = []
+    fake = SimpleNamespace(RUSAGE_SELF=0, getrusage=lambda who: asked.append(who) or usage)
+    monkeypatch.setattr(crowd, "resource", fake)
+    assert crowd._so_far() == (7, 1.75)
+    assert asked == [0]
+
+
+def test_where_nothing_counts_switches_none_are_known(monkeypatch):
+    monkeypatch.setattr(crowd, "resource", None)
+    assert crowd._so_far() == (0, 0.0)
+    one = crowd.Crowd()
+    one.start()
+    one._first = (-100, -1.0)  # as if time had passed
     assert one.switched_per_s() is None

@@ -19,7 +19,7 @@ from tileprobe.session.flights import Flight, Looking
 from tileprobe.session.gathering import gather
 from tileprobe.session.making import Making, Units, joined, parents_first, stacked
 from tileprobe.session.places import Places
-from tileprobe.session.recorded import Recorded
+from tileprobe.session.recorded import Ready, Recorded
 from tileprobe.session.tally import Ran
 from tileprobe.session.works import LEFT_OUT, PLAIN, PROBED
 from tileprobe.targets.base import Exact, Variant
@@ -236,6 +236,35 @@ def test_a_simulator_must_name_what_is_there():
     ):
         exact_trace((simulated(kind=["x"]),))
     assert exact_trace((simulated(kind=["wait"]),)).intervals["kind"].to_list() == ["wait"]
+
+
+@pytest.mark.parametrize("end", ["from", "to"])
+@pytest.mark.parametrize("what", ["region", "unit"])
+def test_an_edge_has_two_ends_that_are_there(end, what):
+    edge = {"kind": ["issue-wait"], "from_tick": [11], "to_tick": [12], "from_region": [0], "to_region": [0]}
+    edge |= {"from_unit": [0], "to_unit": [0]}
+    told = replace(simulated(), edges=edge)
+    assert len(exact_trace((told,)).edges) == 1
+    with pytest.raises(TileProbeError, match=f"something happened in {what} 1, and names no such {what}"):
+        exact_trace((replace(told, edges=edge | {f"{end}_{what}": [1]}),))
+
+
+def test_regions_of_a_second_kernel_have_parents_of_their_own():
+    making = Making()
+    regions = (Region(0, "k", "kernel"), Region(1, "loop", "loop", 0), Region(2, "iteration", "iteration", 1))
+    assert [making.add_regions(kernel, regions) for kernel in (0, 1)] == [0, 3]
+    assert [(r.id, r.kernel, r.parent) for r in making.regions] == [
+        (0, 0, None), (1, 0, 0), (2, 0, 1), (3, 1, None), (4, 1, 3), (5, 1, 4),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("sampling", "turns"), [(Sampling(Every(4)), 4), (Sampling(), 1), (Sampling(Every(4), chosen=(1, 2)), 1)]
+)
+def test_programs_that_are_drawn_in_turns(sampling, turns):
+    ready = Ready.__new__(Ready)
+    ready.sampling = sampling
+    assert ready.turns == turns
 
 
 def test_works_of_a_session_in_the_order_in_which_they_ran():

@@ -16,7 +16,7 @@ from tileprobe.tools.overhead import overhead
 from tileprobe.tools.programs import Programs
 from tileprobe.tools.regions import Regions, region_tree
 from tileprobe.trace import Clock, Kernel, Launch, Losses, Region, Trace, Unit, Work
-from tileprobe.trace.cold import cold_launches
+from tileprobe.trace.cold import cold_launches, own_ns
 from tileprobe.trace.works import left_out, standing_for
 from tileprobe.views.html.distributions import distributions
 
@@ -148,3 +148,16 @@ def test_a_comparison_does_not_take_it_for_noise():
     row = compare(before, after).tables[0].frame.row(0, named=True)
     assert row["launches_a"] == row["launches_b"] == 4
     assert row["noise"] == pytest.approx(0.0, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("calibration", "taken"),
+    [({"dose_ticks": 4.0, "cost_ticks": 2.0}, 20.0), ({"cost_ticks": 2.0}, 10.0), ({}, 0.0)],
+)
+def test_what_a_first_launch_took_by_itself(calibration, taken):
+    """Ten records at 2 GHz, each of them as doses say; a launch without probes has none."""
+    kernel = Kernel(0, "k", "cpu", Clock(2e9), calibration=calibration)
+    launch = Launch(0, 0, (1,), duration_ns=1000.0, preempted_ns=100.0, losses=Losses(10))
+    assert own_ns(launch, kernel) == 900.0 - taken
+    assert own_ns(replace(launch, probed=False), kernel) == 900.0
+    assert own_ns(Launch(0, 0, (1,), losses=Losses(10)), kernel) == -taken

@@ -9,7 +9,7 @@ import pytest
 from tileprobe.ir.layout import EPOCH, PUSHED, UNIT, Body, Span, Stamp, allocate
 from tileprobe.ir.sampling import Every, Sampling
 from tileprobe.trace.decode import decode, read_rows
-from tileprobe.trace.in_place import BEFORE, UNSURE, InPlace, _code, _gaps, in_place
+from tileprobe.trace.in_place import BEFORE, UNSURE, InPlace, _code, _gaps, _ratio, in_place
 from tileprobe.trace.replay import Calibration
 
 COST, TRIPS = 20, 10
@@ -210,3 +210,22 @@ def test_records_of_a_while_loop_are_given_back_as_well():
     lasted, _ = decoded(words, layout, 0.1)
     assert lasted[0] == [pytest.approx(500 - 0.1 * 5 * COST)] * 2
     assert sum(lasted[1][:2]) > 430  # nearly all of it is work in the iterations
+
+
+def test_a_share_is_as_sure_as_launches_agree():
+    """Launches whose programs all took 2, 4 and 6 ticks longer where 8 were expected."""
+    launch = np.repeat([0, 1, 2], 20)
+    more, expected = np.repeat([2.0, 4.0, 6.0], 20), np.full(60, 8.0)
+    share, error, each = _ratio(more, expected, launch)
+    assert (share, each) == (0.5, 8.0)
+    assert error == pytest.approx(np.sqrt(3 / 2 * 2 * 40.0**2) / 480)
+    share, error, _ = _ratio(more[:40], expected[:40], launch[:40])
+    assert (share, error) == (0.375, pytest.approx(np.sqrt(2 * 2 * 20.0**2) / 320))
+    assert _ratio(more[:20], expected[:20], launch[:20]) is None
+    assert _ratio(more, np.zeros(60), launch) is None
+
+
+@pytest.mark.parametrize(("plain", "light"), [((1.0,), (2.0, 2.0)), ((1.0, 1.0), (2.0,)), ((), ())])
+def test_one_launch_of_a_sort_says_nothing_of_the_code(plain, light):
+    assert _code(plain, light, 0.0, 1.0) == (1.0, 0.0)
+    assert _code((1.0, 1.0), (2.0, 2.0), 0.0, 1.0) == (0.5, 0.0)

@@ -9,7 +9,10 @@ import pytest
 from tileprobe.ir.layout import EPOCH, PUSHED, Body, Span, Stamp, allocate
 from tileprobe.ir.regions import Region
 from tileprobe.ir.sampling import Every, Sampling
-from tileprobe.trace.decode import decode
+from tileprobe.trace import Clock, Kernel, Launch, Trace
+from tileprobe.trace.decode import decode, read_rows
+from tileprobe.trace.stand_ins import _Size, _sizes
+from tileprobe.trace.weights import _ends
 
 ROOM = 4
 SPANS = [Span(0, 0, 3), Span(1, 1, 2)]
@@ -330,3 +333,51 @@ def test_a_program_without_losses_stands_for_itself_beside_one_with():
     found = decode(words, layout, epochs=[1], programs=2, regions=REGIONS).columns
     mine = (found["region"] == 1) & (found["program"] == 1)
     assert (set(found["weight"][mine]), set(found["fit"][mine])) == ({1.0}, {1.0})
+
+
+def test_how_large_a_launch_was_counts_what_its_records_stand_for():
+    """One program of 100 ns that stands for three, each of half its time; a loop inside adds executions, no time."""
+    trace = Trace.build(
+        {"launch": [0, 0, 1], "region": [0, 1, 0], "start": [0, 10, 0], "stop": [100, 60, 7]}
+        | {"weight": [3.0, 5.0, 1.0], "fit": [0.5, 9.0, 1.0]},
+        kernels=[Kernel(0, "k", "cpu", Clock(1e9))],
+        launches=[Launch(0, 0, (3,), preempted_ns=40.0, ran_ns=120.0), Launch(1, 0, (1,))],
+        regions=[Region(0, "k", "kernel"), Region(1, "loop", "loop", 0)],
+    )
+    assert _sizes(trace, [0]) == {0: _Size(8.0, 120.0, 150.0)}
+    assert _sizes(trace, [1]) == {1: _Size(1.0, 7.0, 7.0)}
+
+
+def test_a_loop_is_measured_by_the_records_right_beside_it():
+    """Not by those with others between, nor by those of another stream or around a loop of it."""
+    rows, _ = read_rows(block(3, (0, 1, 2), end=1300)[None, None], COUNTED, epochs=[1], programs=1)
+    start, stop = _ends(rows[0], COUNTED.loops[0])
+    assert (start.base, stop.base) == (COUNTED.slots[0].base, COUNTED.slots[3].base)
+    for items in (
+        [Stamp(0), Stamp(4), Body(0, ROOM, (Stamp(1), Stamp(2))), Stamp(3)],
+        [Stamp(0), Body(0, ROOM, (Stamp(1), Stamp(2))), Stamp(4), Stamp(3)],
+    ):
+        apart = allocate(items, spans=SPANS)
+        words = np.zeros((1, 1, apart.block_words), np.uint64)
+        words[..., EPOCH] = 1
+        rows, _ = read_rows(words, apart, epochs=[1], programs=1)
+        assert _ends(rows[0], apart.loops[0]) is None
+
+
+def test_what_while_loops_ran_is_of_all_programs_of_the_launch():
+    """Two launches, of eight programs every fourth: the iterations of two programs are those of eight."""
+    words = np.stack([np.concatenate([while_block(range(n), end=2000, total=n)[0]] * 2) for n in (3, 2)])
+    found = decode(
+        words,
+        while_layout(16),
+        epochs=[1, 1],
+        programs=8,
+        sampling=Sampling(Every(4)),
+        launches=[5, 7],
+        regions=REGIONS,
+    )
+    assert [(one.loop, one.launch, one.total) for one in found.ran] == [(0, 5, 24.0), (0, 7, 16.0)]
+    assert set(zip(found.columns["launch"].tolist(), found.columns["weight"].tolist())) == {
+        (5, 4.0),
+        (7, 4.0),
+    }

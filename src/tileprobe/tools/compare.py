@@ -70,10 +70,7 @@ class _Side:
         self.labels = labels(self.trace.kernels)
         self.cold = cold_launches(self.trace)
         self.works = {work.id: (work.grid, work.arguments) for work in self.trace.works}
-        self.table = {
-            key[:2]: frame
-            for key, frame in self.times.launches.partition_by("partition", "region", as_dict=True).items()
-        }
+        self.table = self.times.launches.partition_by("partition", "region", as_dict=True)
 
     def launches(self, kernel: Kernel) -> dict[WorkKey, list[int]]:
         found: dict[WorkKey, list[int]] = {}
