@@ -40,7 +40,7 @@ class Profile(Session):
     def to_json(self) -> dict[str, Any]:
         from tileprobe.views.json_report import trace_to_json
 
-        return trace_to_json(self.trace)
+        return trace_to_json(self.trace, self.results())
 
     def _repr_html_(self) -> str:
         """A notebook shows the page in a frame, and the report as text where it shows no frames."""

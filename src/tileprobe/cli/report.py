@@ -3,6 +3,7 @@
 Examples:
   tileprobe report trace.parquet
   tileprobe report trace.parquet --tool programs --tool iterations
+  tileprobe report trace.parquet --tool overlap --json overlap.json
   tileprobe report trace.parquet --tool my_tool.py:Slowest
   tileprobe report trace.parquet --json report.json --chrome timeline.json --html report.html
 """
@@ -22,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--tool",
         action="append",
         metavar="NAME",
-        help="regions, source, iterations, programs, units, or file.py:Class",
+        help="regions, source, iterations, programs, units, roofline, overlap, or file.py:Class",
     )
     parser.add_argument("--json", metavar="FILE", help="write the figures as JSON; - is the standard output")
     parser.add_argument("--chrome", metavar="FILE", help="write a timeline that ui.perfetto.dev opens")
@@ -53,11 +54,12 @@ def run(args: argparse.Namespace) -> int:
         write_html(trace, args.html, source=not args.no_source)
     for view, path in views:
         write_view(view, trace, path)
-    if args.json == "-":
-        print(json.dumps(trace_to_json(trace), indent=1))  # ASCII: any terminal and any locale takes it
-        return 0
-    if args.json:
-        write_json(args.json, trace_to_json(trace))
     results = [read(tool, trace) for tool in tools]
+    if args.json == "-":
+        told = trace_to_json(trace, results)
+        print(json.dumps(told, indent=1))  # ASCII: any terminal and any locale takes it
+        return 2 if failed(results) else 0
+    if args.json:
+        write_json(args.json, trace_to_json(trace, results))
     print_report(trace, results, make_console(), args.full)
     return 2 if failed(results) else 0

@@ -23,6 +23,7 @@ BUILT_IN = {
     "iterations": "tileprobe.tools.iterations:Iterations",
     "programs": "tileprobe.tools.programs:Programs",
     "units": "tileprobe.tools.units:Units",
+    "overlap": "tileprobe.tools.overlap:Overlap",
     "roofline": "tileprobe.tools.roofline:RooflineTool",
 }
 DEFAULT = ("regions", "source")

@@ -6,13 +6,16 @@ ran, each with what was recorded of it and how sure it is.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from statistics import fmean, median
 from typing import Any
 
 from tileprobe.tools.accounting import accounted, interrupted
 from tileprobe.tools.kernels import kernel_totals
+from tileprobe.tools.load import DEFAULT
 from tileprobe.tools.overhead import overhead
 from tileprobe.tools.regions import region_tree
+from tileprobe.tools.result import Result
 from tileprobe.tools.signatures import labels
 from tileprobe.tools.times import Times, region_times
 from tileprobe.tools.verified import verified
@@ -27,8 +30,9 @@ REGION_KEYS = (
 )
 
 
-def trace_to_json(trace: Trace) -> dict[str, Any]:
-    """The report as plain data."""
+def trace_to_json(trace: Trace, results: Iterable[Result] = ()) -> dict[str, Any]:
+    """The report as plain data; `tools` has what others than the usual ones found, where they were asked."""
+    tools = [result.to_json() for result in results if result.tool not in DEFAULT]
     trace = with_works(trace)
     times, names = region_times(trace), labels(trace.kernels)
     totals = {row["kernel"]: row for row in kernel_totals(trace, times).iter_rows(named=True)}
@@ -44,6 +48,7 @@ def trace_to_json(trace: Trace) -> dict[str, Any]:
         "kernels": [
             _kernel(trace, kernel, times, names[kernel.id], totals[kernel.id]) for kernel in trace.kernels
         ],
+        **({"tools": tools} if tools else {}),
     }
 
 

@@ -15,6 +15,7 @@ from tileprobe.tools.accounting import interrupted
 from tileprobe.tools.iterations import Iterations
 from tileprobe.tools.kernels import known_of
 from tileprobe.tools.overhead import overhead
+from tileprobe.tools.overlap import Overlap
 from tileprobe.tools.programs import Programs
 from tileprobe.tools.regions import Regions, region_tree
 from tileprobe.tools.result import Finding
@@ -35,6 +36,7 @@ def findings(trace: Trace, times: Times) -> list[dict[str, Any]]:
     said = list(Regions().read(trace, times).findings)
     for tool in (Iterations(), Programs(), Units()):
         said += tool.read(trace).findings
+    said += [finding for finding in Overlap().read(trace).findings if finding.kernel is not None]
     problems = trace.meta.get("problems") or {}
     said += [Finding(str(problem), "warning") for problem in problems.values()]
     kept = {finding.text: finding for finding in said}
