@@ -59,6 +59,31 @@ def test_with_few_launches_noise_is_the_range_that_either_side_covers():
     assert (row["change"], row["noise"], row["verdict"]) == (0.25, 0.25, "within noise")  # as much is no more
 
 
+def sampled(trace, stride=16, **how):
+    sampling = {"programs": {"stride": stride, "phase": 0, "count": 1}} | how
+    return replace(trace, launches=[replace(launch, sampling=sampling) for launch in trace.launches])
+
+
+SLOW = [1000] * 15 + [5000]  # one program of sixteen is slow, and each launch recorded one
+
+
+@pytest.mark.parametrize("which", [{"stride": 16}, {"stride": 1, "chosen": [3]}])
+def test_sampled_programs_that_differ_are_compared_by_their_means(which):
+    """Most launches saw no slow program: of medians, 1100 both, nothing would be left of it."""
+    a, b = trace_of([1000] * 160), trace_of(SLOW * 10)
+    row = compare(sampled(a, **which), sampled(b, **which)).tables[0].frame.row(0, named=True)
+    assert (row["a_ns"], row["b_ns"]) == (1100.0, pytest.approx(1350.0))
+    error = math.sqrt(15 / 256 * 160 / 159) * 4000 / math.sqrt(160)
+    assert row["noise"] == pytest.approx(3 * error / 1100)
+    assert row["verdict"] == ("slower" if 250 > 3 * error else "within noise")
+    assert any("means of launches are compared" in text for text in texts(sampled(a), sampled(b)))
+    assert any("means of launches are compared" in text for text in texts(sampled(b), sampled(a)))
+    whole = compare(a, b).tables[0].frame.row(0, named=True)  # launches of all programs: some were slow
+    assert (whole["b_ns"], whole["noise"]) == (1100.0, 0.0)
+    alike = [1000, 1010, 990, 1030] * 40
+    assert not any("means of" in text for text in texts(sampled(trace_of(alike)), sampled(trace_of(alike))))
+
+
 ROOT_2 = math.sqrt(2)
 
 

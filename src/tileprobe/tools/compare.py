@@ -4,10 +4,13 @@ Kernels and regions are matched by structure and code (`tools/matching.py`). A r
 programs of that launch, is one sample. Launches are held against launches of the same work (the same grid and
 arguments) of the other trace; the difference of the medians is held against the noise of the samples and what is in
 doubt of the records' cost; with fewer than three launches on a side there is no telling, and the result says so.
+Where launches recorded some of their programs, and these differ, most launches may not have seen the slow ones: then
+means are compared, whose noise is wider.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,6 +30,7 @@ from tileprobe.trace.works import with_works
 ENOUGH = 3  # launches on each side
 MANY = 10  # launches, from which on the error of a median can be estimated from their spread
 SIGMAS = 3.0  # standard errors, beyond which a difference is no longer called noise
+UNEVEN = 1.05  # the mean of launches by their median, above which sampled programs are not alike
 NAMED = 3  # regions without a partner that are named
 
 COLUMNS = [
@@ -86,6 +90,14 @@ class _Side:
                 found[work.grid, work.arguments] = found.get((work.grid, work.arguments), 0) + work.ran
         return found
 
+    def sampled(self, launches: Iterable[int]) -> bool:
+        """Whether one of the launches recorded some of its programs only."""
+        wanted = set(launches)
+        how = (launch.sampling for launch in self.trace.launches if launch.id in wanted)
+        return any(
+            one.get("chosen") is not None or one.get("programs", {}).get("stride", 1) > 1 for one in how
+        )
+
     def streams(self, kernel: Kernel, partition: int) -> dict[int, float]:
         """How many programs, or streams of them, each launch had in a partition."""
         roots = [r.id for r in self.trace.kernel_regions(kernel.id) if r.parent is None]
@@ -120,6 +132,20 @@ class _Pair:
         ran_a, ran_b = self.left.ran(self.a), self.right.ran(self.b)
         counts = [ran_a.get(w, 0) + ran_b.get(w, 0) or 1 for w in self.works]
         self.shares = [count / sum(counts) for count in counts]
+        self.uneven = self._uneven(self.left, self.runs_a, self.a) or self._uneven(
+            self.right, self.runs_b, self.b
+        )
+
+    def _uneven(self, side: _Side, runs: dict[WorkKey, list[int]], kernel: Kernel) -> bool:
+        """Whether launches of a side are samples of programs that differ."""
+        if not side.sampled(n for work in self.works for n in runs[work]):
+            return False
+        root = next(r.id for r in side.trace.kernel_regions(kernel.id) if r.parent is None)
+        for partition in range(len(partitions(side.trace, kernel))):
+            found = self.samples(side, runs, (partition, root), side.streams(kernel, partition))
+            if any(float(np.mean(x)) > UNEVEN * float(np.median(x)) for x in found.values() if len(x)):
+                return True
+        return False
 
     def samples(
         self, side: _Side, runs: dict[WorkKey, list[int]], key: tuple[int, int], streams: dict
@@ -190,10 +216,11 @@ def _cost_doubt_ns(kernel: Kernel, frame: pl.DataFrame, streams: dict[int, float
 
 
 def _figures(a: Samples, b: Samples, pair: _Pair, doubts: tuple[float, float]) -> dict:
-    before = sum(share * float(np.median(a[work])) for work, share in zip(pair.works, pair.shares))
-    after = sum(share * float(np.median(b[work])) for work, share in zip(pair.works, pair.shares))
+    middle = np.mean if pair.uneven else np.median
+    before = sum(share * float(middle(a[work])) for work, share in zip(pair.works, pair.shares))
+    after = sum(share * float(middle(b[work])) for work, share in zip(pair.works, pair.shares))
     change = after / before - 1.0 if before else 0.0
-    spreads = [_spread_ns(a[work], b[work]) for work in pair.works]
+    spreads = [_spread_ns(a[work], b[work], pair.uneven) for work in pair.works]
     known = [share * spread for share, spread in zip(pair.shares, spreads) if spread is not None]
     spread = float(np.hypot.reduce([*known, *doubts]))
     noise = spread / before if before and len(known) == len(spreads) else None
@@ -208,13 +235,15 @@ def _figures(a: Samples, b: Samples, pair: _Pair, doubts: tuple[float, float]) -
     }
 
 
-def _spread_ns(a: np.ndarray, b: np.ndarray) -> float | None:
+def _spread_ns(a: np.ndarray, b: np.ndarray, uneven: bool) -> float | None:
     """The change that may be chance; None if unknown. With few launches it is the range that either side covers by
-    itself, with many it is SIGMAS standard errors of the difference of the medians."""
+    itself, with many it is SIGMAS standard errors of the difference of the medians, or of the means."""
     if min(len(a), len(b)) < ENOUGH:
         return None
     if min(len(a), len(b)) < MANY:
         return float(max(np.ptp(a), np.ptp(b)))
+    if uneven:
+        return float(SIGMAS * np.hypot(*(x.std(ddof=1) / np.sqrt(len(x)) for x in (a, b))))
     return float(SIGMAS * np.hypot(_error_of_median(a), _error_of_median(b)))
 
 
@@ -267,6 +296,13 @@ def _remarks(name: str, pair: _Pair, regions: Matched[Region]) -> list[Finding]:
         found.append(
             Finding(
                 f"{name}: code and work are the same in both: a change is the machine's, or that of the data"
+            )
+        )
+    if pair.uneven:
+        found.append(
+            Finding(
+                f"{name}: programs differ and some of each launch were recorded: means of launches are compared, which "
+                "are less sure than medians (--programs all records every program)"
             )
         )
     if not pair.same_work and pair.runs_a and pair.runs_b:
