@@ -1,22 +1,23 @@
-"""How near the simulated GPU's time is to published figures of real ones: Triton's tutorial kernels on an A100.
+"""How near the simulated GPU's time is to published figures of real ones: Triton's tutorial kernels on A100 and H100.
 
-`python -m benchmarks simgpu_time [--full]` runs products of matrices, row softmax and attention on `sim:a100` with time
+`python -m benchmarks simgpu_time [--full] [--plot FILE]` runs products of matrices, row softmax and attention with time
 and other data in the caches, as the tutorials are measured, and prints what the model says beside what was published
-for the silicon, at the nominal clock. Kernels are those of `examples/kernels`; of a product's configurations the
-fastest counts, as the tutorial's autotuner has it. Constants of the machine come from microbenchmarks
-(`machines/a100.toml`), none from here. `--full` takes the largest sizes, too (minutes). Each fastest launch runs once
-more on one thread: the rate of both is printed, and the cycles must be the same. Others' rates, as published: Accel-Sim
-12,500 warp instructions a second (traces of a real GPU), GPGPU-Sim 4.2 about 10,000 (PTX, no tensor cores of today).
+for the silicon, at the nominal clock and at the one that power leaves it. Kernels are those of `examples/kernels`; of
+several configurations the fastest counts, as the tutorials' autotuner has it. Constants of a machine come from
+microbenchmarks (`machines/*.toml`), none from here. `--full` takes the large sizes, too (minutes). Each fastest launch
+runs once more on one thread: the rate of both is printed, and the cycles must be the same. Others' rates, as published:
+Accel-Sim 12,500 warp instructions a second (traces of a real GPU), GPGPU-Sim 4.2 about 10,000 (PTX, no tensor cores of
+today).
 
-Published: the plots of Triton's tutorials 02, 03 and 06 as its documentation has them; clock, compiler and chosen
-configuration of those runs are not stated there.
+Compilers, chosen configurations and clocks of the published runs are not stated by their sources.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -28,19 +29,98 @@ from benchmarks._common import save
 from tileprobe.targets.simgpu.settings import settings
 from tileprobe.targets.simgpu.timing.chip import Timed
 
-MACHINE = "sim:a100"
-PRODUCTS = {512: 26.0, 1024: 100.0, 2048: 191.0, 4096: 220.0}  # TFLOP/s
-SOFTMAX = {256: 467.0, 1024: 999.0}  # GB/s, 4096 rows
-ATTENTION = {1024: 141.0}  # TFLOP/s, head of 64, not causal
-CONFIGS = (
+CLOCKS = ("nominal", "sustained")
+TUTORIALS = "Triton's documentation, plots of tutorials 02, 03 and 06"
+ISSUE = "triton-lang/triton issue 7085, tutorial 03 with Triton 3.2"
+FORK = "facebookexperimental/triton pull request 205, tutorial 06 without warp specialisation"
+FLASH = "Dao-AILab/flash-attention issue 1777"
+TILES = (
     (128, 128, 32, 4, 4),
     (128, 64, 32, 4, 4),
     (64, 64, 32, 4, 4),
     (128, 256, 64, 8, 3),
 )  # tile, warps, stages: shapes of the tutorial's own list
+BLOCKS = {
+    "sim:a100": ((128, 64, 4, 4),),
+    "sim:h100": ((128, 128, 8, 3),),
+    "sim:h100-pcie": ((128, 64, 4, 3),),
+}
+
+Launch = Callable[[], Any]
 
 
-def timed(launch: Callable[[], Any], threads: int = 0) -> tuple[Timed, float]:
+@dataclass(frozen=True)
+class Point:
+    """Something that was measured on silicon."""
+
+    machine: str
+    name: str
+    published: float
+    unit: str
+    source: str
+    work: float  # of a launch, in what a second of the unit has
+    launches: Callable[[], Iterator[Launch]]  # one for each configuration
+    large: bool = False
+
+
+def product(n: int, published: float, source: str = TUTORIALS) -> Point:
+    def launches() -> Iterator[Launch]:
+        a, b, c = (tileprobe.array(np.ones((n, n), np.float16)) for _ in range(3))
+        kernel: Any = matmul.matmul_kernel
+        for m, k, depth, warps, stages in TILES:
+            yield lambda m=m, k=k, depth=depth, warps=warps, stages=stages: kernel[
+                (triton.cdiv(n, m) * triton.cdiv(n, k),)
+            ](
+                *matmul._arguments(a, b, c), BLOCK_M=m, BLOCK_N=k, BLOCK_K=depth, GROUP=8, ACTIVATION="",
+                num_warps=warps, num_stages=stages,
+            )  # fmt: skip
+
+    flops = 2.0 * n**3 / 1e12
+    return Point("sim:a100", f"product {n}", published, "TFLOP/s", source, flops, launches, n > 1024)
+
+
+def rows(columns: int, published: float) -> Point:
+    def launches() -> Iterator[Launch]:
+        x, out = (tileprobe.array(np.zeros((4096, columns), np.float32)) for _ in range(2))
+        yield lambda: softmax.softmax(x, out, programs=108 * 8)
+
+    moved = 2.0 * 4 * 4096 * columns / 1e9
+    return Point("sim:a100", f"softmax 4096 x {columns}", published, "GB/s", TUTORIALS, moved, launches)
+
+
+def heads(machine: str, count: int, dim: int, published: float, source: str, length: int = 1024) -> Point:
+    def launches() -> Iterator[Launch]:
+        q, k, v, out = (tileprobe.array(np.zeros((count, length, dim), np.float16)) for _ in range(4))
+        sums = tileprobe.array(np.zeros((count, length), np.float32))
+        kernel: Any = attention.forward_kernel
+        for m, n, warps, stages in BLOCKS[machine]:
+            yield lambda m=m, n=n, warps=warps, stages=stages: kernel[(triton.cdiv(length, m), count)](
+                q, k, v, out, sums, length, 0.125, DIM=dim, CAUSAL=False, BLOCK_M=m, BLOCK_N=n,
+                num_warps=warps, num_stages=stages,
+            )  # fmt: skip
+
+    flops = 4.0 * count * length**2 * dim / 1e12
+    name = f"attention {length}, {count} heads of {dim}"
+    return Point(machine, name, published, "TFLOP/s", source, flops, launches, True)
+
+
+POINTS = (
+    product(512, 26.0),
+    product(640, 39.4, ISSUE),
+    product(768, 59.0, ISSUE),
+    product(896, 87.8, ISSUE),
+    product(1024, 100.0),
+    product(2048, 191.0),
+    product(4096, 220.0),
+    rows(256, 467.0),
+    rows(1024, 999.0),
+    heads("sim:a100", 128, 64, 141.0, TUTORIALS),
+    heads("sim:h100", 128, 128, 406.8, FORK),
+    heads("sim:h100-pcie", 512, 64, 230.0, FLASH),
+)
+
+
+def timed(launch: Launch, threads: int = 0) -> tuple[Timed, float]:
     """What a launch took on the chip, with other data in the caches, and seconds that this took here."""
     from triton.runtime import driver
 
@@ -56,94 +136,87 @@ def timed(launch: Callable[[], Any], threads: int = 0) -> tuple[Timed, float]:
     return found[-1], time.perf_counter() - start
 
 
-Case = tuple[str, float, Timed, float, Callable[[], Any]]  # name, work, what it took, seconds, the launch
-
-
-def product(n: int) -> Case:
-    a, b, c = (tileprobe.array(np.ones((n, n), np.float16)) for _ in range(3))
-    best = None
-    for m, k, depth, warps, stages in CONFIGS:
-        grid = (triton.cdiv(n, m) * triton.cdiv(n, k),)
-
-        def launch(grid: Any = grid, sizes: Any = (m, k, depth), how: Any = (warps, stages)) -> None:
-            kernel: Any = matmul.matmul_kernel
-            kernel[grid](
-                *matmul._arguments(a, b, c), BLOCK_M=sizes[0], BLOCK_N=sizes[1], BLOCK_K=sizes[2], GROUP=8,
-                ACTIVATION="", num_warps=how[0], num_stages=how[1],
-            )  # fmt: skip
-
-        took, seconds = timed(launch)
-        if best is None or took.cycles < best[1].cycles:
-            best = f"product {n}, {m} x {k} x {depth}", took, seconds, launch
-    assert best is not None
-    return best[0], 2.0 * n**3 / 1e12, *best[1:]
-
-
-def rows(columns: int) -> Case:
-    x, out = (tileprobe.array(np.zeros((4096, columns), np.float32)) for _ in range(2))
-
-    def launch() -> None:
-        softmax.softmax(x, out, programs=108 * 8)
-
-    took, seconds = timed(launch)
-    return f"softmax 4096 x {columns}", 2.0 * x.numpy().nbytes / 1e9, took, seconds, launch
-
-
-def heads(length: int) -> Case:
-    count = 128  # 4 x 32, as the tutorial has them
-    q, k, v, out = (tileprobe.array(np.zeros((count, length, 64), np.float16)) for _ in range(4))
-    sums = tileprobe.array(np.zeros((count, length), np.float32))
-
-    def launch() -> None:
-        kernel: Any = attention.forward_kernel
-        kernel[(triton.cdiv(length, 128), count)](
-            q, k, v, out, sums, length, 0.125, DIM=64, CAUSAL=False, BLOCK_M=128, BLOCK_N=64, num_warps=4, num_stages=4
-        )  # fmt: skip
-
-    took, seconds = timed(launch)
-    return f"attention {length}, head of 64", 4.0 * count * length**2 * 64 / 1e12, took, seconds, launch
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--full", action="store_true", help="the largest sizes, too")
-    full = parser.parse_args().full
-    cases: list[tuple[Callable[[int], Any], int, float, str]] = [
-        (product, n, known, "TFLOP/s") for n, known in PRODUCTS.items() if full or n <= 1024
-    ]
-    cases += [(rows, n, known, "GB/s") for n, known in SOFTMAX.items()]
-    cases += [(heads, n, known, "TFLOP/s") for n, known in ATTENTION.items() if full]
-    head = f"{'kernel':30}{'cycles':>10}{'model':>9}{'published':>11}{'error':>8}"
-    print(f"{head}{'M instr/s':>11}{'one thread':>12}")
-    results = []
-    with tileprobe.use(MACHINE, timed=True, check=False, fast_sums=True):
+def measured(point: Point, clock: str, rates: bool) -> dict[str, Any]:
+    with tileprobe.use(point.machine, timed=True, check=False, fast_sums=True, clock=clock):
         from triton.runtime import driver
 
-        clock = driver.active.machine.clock_mhz * 1e6  # pyright: ignore[reportAttributeAccessIssue]
-        for make, size, known, unit in cases:
-            name, work, took, seconds, launch = make(size)
+        hz = driver.active.machine.clock_mhz * 1e6  # pyright: ignore[reportAttributeAccessIssue]
+        tried = [(*timed(launch), launch) for launch in point.launches()]
+        took, seconds, launch = min(tried, key=lambda one: one[0].cycles)
+        speed = point.work / (took.cycles / hz)
+        found = {"cycles": took.cycles, "model": speed, "error_percent": 100 * (speed / point.published - 1)}
+        if rates:
             seconds = min(seconds, timed(launch)[1])  # the first one may have compiled something
             again, alone = timed(launch, threads=1)
             assert again.cycles == took.cycles, (
                 f"{again.cycles} cycles on one thread, {took.cycles} on several"
             )
-            speed = work / (took.cycles / clock)
-            error = 100 * (speed / known - 1)
-            rate, single = took.instructions / seconds / 1e6, took.instructions / alone / 1e6
-            print(
-                f"{name:30}{took.cycles:10,}{speed:9.0f}{known:11.0f}{error:+7.0f} %{rate:11.2f}{single:12.2f}  {unit}",
-                flush=True,
-            )
-            results.append(
-                {"kernel": name, "cycles": took.cycles, "model": speed, "published": known, "unit": unit,
-                 "error_percent": error, "instructions": took.instructions, "rate": rate * 1e6,
-                 "rate_one_thread": single * 1e6}
-            )  # fmt: skip
-    mean = float(np.mean([abs(r["error_percent"]) for r in results]))
-    print(
-        f"mean error {mean:.0f} %, largest {max(abs(r['error_percent']) for r in results):.0f} %; nominal clock"
+            found |= {"instructions": took.instructions, "rate": took.instructions / seconds}
+            found |= {"rate_one_thread": took.instructions / alone}
+        return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--full", action="store_true", help="the large sizes, too")
+    parser.add_argument("--only", metavar="NAME", default="", help="points with this in their name")
+    parser.add_argument("--plot", metavar="FILE", help="draw model against published")
+    args = parser.parse_args()
+    head = (
+        f"{'machine':15}{'kernel':34}{'published':>10}{'nominal':>9}{'error':>8}{'sustained':>11}{'error':>8}"
     )
-    save("simgpu_time", {"cases": results, "mean error": [{"percent": mean}]})
+    print(f"{head}{'M instr/s':>11}{'one thread':>12}")
+    results = []
+    for point in POINTS:
+        if (point.large and not args.full) or args.only not in point.name:
+            continue
+        found = {clock: measured(point, clock, clock == "nominal") for clock in CLOCKS}
+        at = "".join(
+            f"{one['model']:{9 + 2 * n}.0f}{one['error_percent']:+7.0f} %"
+            for n, one in enumerate(found.values())
+        )
+        rates = found["nominal"]["rate"] / 1e6, found["nominal"]["rate_one_thread"] / 1e6
+        print(
+            f"{point.machine:15}{point.name:34}{point.published:10.0f}{at}{rates[0]:11.2f}{rates[1]:12.2f}"
+            f"  {point.unit}",
+            flush=True,
+        )
+        results.append(
+            {"machine": point.machine, "kernel": point.name, "published": point.published, "unit": point.unit,
+             "source": point.source, **found}
+        )  # fmt: skip
+    means = []
+    for clock in CLOCKS:
+        errors = [abs(each[clock]["error_percent"]) for each in results]
+        means.append({"clock": clock, "percent": float(np.mean(errors)), "largest": max(errors)})
+        print(
+            f"{clock} clock: mean error {np.mean(errors):.0f} %, largest {max(errors):.0f} %, {len(errors)} points"
+        )
+    if args.plot:
+        draw(results, args.plot)
+    save("simgpu_time", {"cases": results, "mean error": means})
+
+
+def draw(results: list[dict[str, Any]], path: str) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, plot = pyplot.subplots(figsize=(7, 3.8), layout="constrained")
+    names = [f"{each['machine'].removeprefix('sim:')} {each['kernel']}" for each in results]
+    for n, clock in enumerate(CLOCKS):
+        where = [place + 0.16 * (2 * n - 1) for place in range(len(names))]
+        plot.barh(where, [each[clock]["error_percent"] for each in results], 0.3, label=f"{clock} clock")
+    plot.axvline(0, color="black", linewidth=0.8)
+    plot.axvspan(-15, 15, color="black", alpha=0.06)
+    plot.set_yticks(range(len(names)), names, fontsize=8)
+    plot.invert_yaxis()
+    plot.set_xlabel("model against silicon, % (above 0: the model is faster)")
+    plot.legend(fontsize=8)
+    for side in ("top", "right"):
+        plot.spines[side].set_visible(False)
+    figure.savefig(path)
 
 
 if __name__ == "__main__":

@@ -7,8 +7,11 @@ import pytest
 import triton
 import triton.language as tl
 
+import tileprobe
 from tileprobe import sim
 from tileprobe.cli import main
+from tileprobe.errors import TileProbeError
+from tileprobe.targets import catalog
 from tileprobe.targets.simgpu import machine as machines
 
 
@@ -64,3 +67,33 @@ def test_fewer_multiprocessors_take_a_second_wave():
         for on in ("h100", "h100-pcie")
     )
     assert more > 1.4 * full
+
+
+def test_at_the_sustained_clock_memory_is_as_fast_as_before():
+    """A kernel that computes takes as many cycles of a slower clock, one that moves memory fewer."""
+    x, out = (np.zeros(1 << 19, np.float32) for _ in range(2))
+    found = {}
+    for clock in ("nominal", "sustained"):
+        with sim.measure("sim:a100", clock=clock) as launches:
+            copy[(512,)](tileprobe.array(x), tileprobe.array(out), BLOCK=1024)
+            busy[(108,)](tileprobe.array(out), 200)
+        found[clock] = launches
+    (memory, work), (memory_slow, work_slow) = found["nominal"], found["sustained"]
+    assert (work.clock_mhz, work_slow.clock_mhz) == (1410, 1228)
+    assert work.cycles == work_slow.cycles
+    assert 1228 / 1410 < (memory_slow.cycles - 3000) / (memory.cycles - 3000) < 0.97
+    roofs = {}
+    for clock in found:
+        with tileprobe.use("sim:a100", timed=True, clock=clock):
+            roofs[clock] = catalog.find("sim:a100")[0].roofs("a100")
+    assert dict(roofs["sustained"].flops_per_s)["f32"] == pytest.approx(
+        dict(roofs["nominal"].flops_per_s)["f32"] * 1228 / 1410
+    )
+    assert dict(roofs["sustained"].bytes_per_s)["DRAM"] == dict(roofs["nominal"].bytes_per_s)["DRAM"]
+
+
+def test_a_clock_that_is_none(capsys):
+    with pytest.raises(TileProbeError, match="nominal or sustained, not 'fast'"):
+        tileprobe.use("sim:a100", timed=True, clock="fast")
+    assert main(["run", "--target", "sim:a100", "--clock", "sustained", __file__]) == 2
+    assert "--timed --clock" in capsys.readouterr().err

@@ -75,7 +75,7 @@ def test_sampled_programs_that_differ_are_compared_by_their_means(which):
     assert (row["a_ns"], row["b_ns"]) == (1100.0, pytest.approx(1350.0))
     error = math.sqrt(15 / 256 * 160 / 159) * 4000 / math.sqrt(160)
     assert row["noise"] == pytest.approx(3 * error / 1100)
-    assert row["verdict"] == ("slower" if 250 > 3 * error else "within noise")
+    assert row["verdict"] == ("slower" if 3 * error < 250 else "within noise")
     assert any("means of launches are compared" in text for text in texts(sampled(a), sampled(b)))
     assert any("means of launches are compared" in text for text in texts(sampled(b), sampled(a)))
     whole = compare(a, b).tables[0].frame.row(0, named=True)  # launches of all programs: some were slow

@@ -55,6 +55,12 @@ def add_timed(parser: Any) -> None:
         " time, for scopes, values and asynchronous pairs; or the time that they would take on a GPU",
     )
     parser.add_argument(
+        "--clock",
+        choices=("nominal", "sustained"),
+        help="with --timed: the nominal clock (the default), or the one that power leaves it with tensor cores"
+        " at work",
+    )
+    parser.add_argument(
         "--verify",
         action="store_true",
         help="as --timed --probes real, and each recorded launch also runs without probes and with free ones: what"
@@ -76,7 +82,7 @@ def settings(args: argparse.Namespace) -> dict[str, Any]:
             raise TileProbeError("--timed is for the simulated GPUs: --target sim:a100 or sim:h100")
         found["timed"] = True
     found |= _caches(args)
-    for name in ("probes", "verify"):
+    for name in ("probes", "clock", "verify"):
         if not getattr(args, name, None):
             continue
         if args.target.partition(":")[0] != "sim" or not (args.verify or args.timed):

@@ -4,7 +4,7 @@ one that `inherits` from another lists its differences alone."""
 from __future__ import annotations
 
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -79,6 +79,10 @@ class Machine:
     @property
     def capability(self) -> tuple[int, int]:
         return self.arch // 10, self.arch % 10
+
+    def sustained(self) -> Machine:
+        """With tensor cores at work, as the power limit has it."""
+        return replace(self, clock_mhz=self.timing.clock_mhz_sustained)
 
     def roofs(self) -> Roofs:
         """At the clock that launches are timed with."""

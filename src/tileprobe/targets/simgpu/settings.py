@@ -18,6 +18,7 @@ class Settings:
     cold: bool = False  # with empty caches each
     # Of timed launches: "none" are needed for loops and lines, "free" ones take no time, "real" ones what they would.
     probes: str = "none"
+    clock: str = "nominal"  # of the machine's file, or "sustained"
     verify: bool = False  # recorded launches also run without records and with free ones
 
     @property

@@ -88,6 +88,7 @@ class SimTarget(GpuTarget):
         timed: bool | None = None,
         cold: bool | None = None,
         probes: str | None = None,
+        clock: str | None = None,
         verify: bool | None = None,
     ) -> Any:
         from tileprobe.targets.simgpu import lines
@@ -100,13 +101,17 @@ class SimTarget(GpuTarget):
         given = {"threads": threads, "check": check, "step_limit": step_limit, "fast_sums": fast_sums}
         if probes not in (None, "none", "free", "real"):
             raise TileProbeError(f"probes of a simulated GPU are none, free or real, not {probes!r}")
+        if clock not in (None, "nominal", "sustained"):
+            raise TileProbeError(f"the clock of a simulated GPU is nominal or sustained, not {clock!r}")
+        given |= {"clock": clock}
         given |= {"timed": timed, "cold": cold, "probes": probes, "verify": verify}
         if verify:
             given["timed"] = True  # there is nothing to verify where nothing takes time
         asked = {name: value for name, value in given.items() if value is not None}
         vars(settings).update(vars(Settings()) | asked)  # what was said before is over
         name = machine or _DEFAULT
-        driver = SimDriver(name, load(name), self)
+        found = load(name).sustained() if settings.clock == "sustained" else load(name)
+        driver = SimDriver(name, found, self)
         end = lines.begin()
 
         def restore() -> None:
@@ -135,8 +140,10 @@ class SimTarget(GpuTarget):
 
     def roofs(self, machine: str = "") -> Roofs:
         from tileprobe.targets.simgpu.machine import machine as load
+        from tileprobe.targets.simgpu.settings import settings
 
-        return load(machine or _DEFAULT).roofs()
+        found = load(machine or _DEFAULT)
+        return (found.sustained() if settings.clock == "sustained" else found).roofs()
 
     def cuda_properties(self, machine: str = "") -> CudaProperties:
         from tileprobe.targets.simgpu.machine import machine as load
