@@ -344,6 +344,21 @@ def test_lines_that_no_kernel_has_are_said(lines, said):
     assert ("loop_kernel: no loop and no stage in the lines 1000-2000" in notes) == said
 
 
+@pytest.mark.parametrize(
+    ("programs", "said"),
+    [
+        ("0,3,1000", "loop_kernel: no program 3, 1,000; its largest grid has 3, counted from 0"),
+        ("2", None),
+        ("random:8", None),
+    ],
+)
+def test_programs_that_no_grid_has_are_said(programs, said):
+    with tileprobe.profile(programs=programs) as session:
+        K.launch(K.loop_kernel, 2, 4)
+        K.launch(K.loop_kernel, 3, 4)
+    assert session.trace.meta.get("notes", []) == ([said] if said else [])
+
+
 def test_a_launch_knows_what_the_system_took_from_it():
     with tileprobe.profile() as session:
         for _ in range(4):

@@ -13,6 +13,7 @@ from tileprobe.tools import load_tool
 from tileprobe.tools.kernels import kernel_totals
 from tileprobe.trace import Clock, Kernel, Launch, Region, Trace, Work
 from tileprobe.views.chrome import chrome_events
+from tileprobe.views.html.figures import facts
 from tileprobe.views.tables import ROWS, print_table, that_matter
 from tileprobe.views.terminal import make_console, print_report
 
@@ -271,6 +272,23 @@ def test_an_overhead_that_cannot_be_measured_is_not_printed_as_one():
     few = report(with_durations([1e5], [1.02e5]))
     assert "probes cost about 0.0 % (estimated)" in few
     assert "measurable" not in few
+
+
+def test_programs_that_took_no_time_have_a_cost_by_the_record_alone():
+    """An empty kernel: the correction leaves nothing, which the cost could be held against."""
+
+    def on_the_page(**calibration):
+        trace.kernels = [replace(trace.kernels[0], layout={}, calibration=calibration)]
+        found = facts(trace, trace.kernels[0], kernel_totals(trace).row(0, named=True))
+        return next(fact for fact in found if fact["name"] == "probes cost")
+
+    trace = attention(launches=1)
+    trace.frame = trace.intervals.with_columns(stop_ns=trace.intervals["start_ns"])
+    assert "\n12.0 ns a record\n" in report(trace)
+    said = on_the_page(cost_ticks=24.0)
+    assert (said["value"], said["note"]) == ("?", "12.0 ns a record")
+    assert on_the_page(cost_ticks=0.0)["note"].startswith("records are free")
+    assert on_the_page()["note"] == ""
 
 
 def test_interruptions_are_told():

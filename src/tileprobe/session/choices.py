@@ -63,6 +63,11 @@ class Choice:
     def auto(self) -> bool:
         return self.programs == "auto"
 
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """Programs that were asked for one by one."""
+        return () if self.programs.startswith("random:") else self.sampling(1, Draw()).chosen or ()
+
     def draws(self, sampling: Sampling) -> bool:
         """Whether the next launch may have another sampling than this one."""
         strides = (sampling.programs.stride, *(every.stride for every in sampling.loops.values()))

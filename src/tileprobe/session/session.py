@@ -13,6 +13,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import reduce
+from math import prod
 from operator import or_
 from typing import Any
 
@@ -233,6 +234,7 @@ class Session:
         meta["roofs"] = _roofs(machines)
         trace = build_trace(collected, meta)
         self._say_what_no_line_has(trace)
+        self._say_what_no_grid_has(trace)
         self._say_what_room_is_shared(trace)
         if not self._on:
             self._trace = trace
@@ -246,6 +248,15 @@ class Session:
             where = ", ".join(self.plan.lines)
             said = [f"{name}: no loop and no stage in the lines {where}" for name in dict.fromkeys(empty)]
             trace.meta["notes"] = [*trace.meta.get("notes", ()), *said]
+
+    def _say_what_no_grid_has(self, trace: Trace) -> None:
+        """Kernels without some of the programs that were asked for by their numbers."""
+        for kernel in trace.kernels if self.choice.numbers else ():
+            most = max((prod(work.grid) for work in trace.works if work.kernel == kernel.id), default=0)
+            beyond = [f"{number:,}" for number in self.choice.numbers if number >= most]
+            if beyond and most:
+                said = f"{kernel.name}: no program {', '.join(beyond)}; its largest grid has {most:,}, counted from 0"
+                trace.meta["notes"] = [*trace.meta.get("notes", ()), said]
 
     def _say_what_room_is_shared(self, trace: Trace) -> None:
         """Loops that lost iterations and have less room than was asked for, as loops within loops share a block."""

@@ -138,12 +138,16 @@ def _cost(trace: Trace, kernel: Kernel) -> str:
             .replace(" %", " % instructions", 1)
             .replace("measured", "counted")
         )
-    line += f", {cost.record_cost_ns:.1f} {unit} a record" if cost.record_cost_ns else ""
+    parts = [line] if line else []
+    if cost.record_cost_ns:
+        parts.append(f"{cost.record_cost_ns:.1f} {unit} a record")
     mine = [work for work in trace.works if work.kernel == kernel.id and work.session_us is not None]
     often = max(mine, key=lambda work: work.probed, default=None)
     if often is not None and often.session_us is not None and often.probed >= ENOUGH:
-        line += f"{', and ' if line else ''}{text.real(1e3 * often.session_us)} of Python a recorded launch"
-    return line
+        parts.append(
+            f"{'and ' if parts else ''}{text.real(1e3 * often.session_us)} of Python a recorded launch"
+        )
+    return ", ".join(parts)
 
 
 def truth_lines(truth: Truth) -> list[str]:

@@ -106,7 +106,8 @@ def _cost(trace: Trace, kernel: Kernel) -> dict[str, Any]:
         return _fact("probes cost", "?", "not measurable here")
     if kernel.layout is None:
         return _fact("probes cost", "nothing", "exact, by simulation")
-    return _fact("probes cost", "?", "records are free; --verify shows what they change" if each else "")
+    free = cost.record_cost_ns == 0.0
+    return _fact("probes cost", "?", "records are free; --verify shows what they change" if free else each)
 
 
 def _records(kernel: Kernel, launches: list) -> dict[str, Any]:
