@@ -170,6 +170,52 @@ def test_loops_that_changed_places_are_matched_with_all_that_is_in_them():
     assert not [f for f in compare(a, b).findings if "only in" in f.text]
 
 
+def loops_alike(*bodies, variable="a"):
+    """Loops that begin with the same line, over one stage each."""
+    regions = [Region(0, "k", "kernel", None, 0, "k.py", 1, 1 + 2 * len(bodies))]
+    lines = ["def k(n):"]
+    for n, body in enumerate(bodies):
+        at, line, kind = 1 + 3 * n, 2 + 2 * n, "+".join(body.split())
+        lines += ["    for i in range(n):", f"        {variable} = {body}"]
+        regions.append(Region(at, f"loop @ {line}", "loop", 0, 0, "k.py", line, line + 1, 1))
+        regions.append(Region(at + 1, "iteration", "iteration", at, 0, "k.py", line, line + 1, 2))
+        regions.append(Region(at + 2, f"{kind} @ {line + 1}", kind, at + 1, 0, "k.py", line + 1, line + 1, 3))
+    count = len(regions)
+    columns = {
+        "region": [r.id for r in regions],
+        "start": [0] * count,
+        "stop": [100 - n for n in range(count)],
+    }
+    kernel = Kernel(0, "k", "cpu", Clock(1e9), source="\n".join(lines), first_line=1)
+    return Trace.build(columns, kernels=[kernel], launches=[Launch(0, 0, (1,))], regions=regions)
+
+
+@pytest.mark.parametrize("variable", ["a", "b"])
+@pytest.mark.parametrize(
+    ("before", "after", "partners"),
+    [
+        (("exp", "sin"), ("sin", "exp"), [1, 0]),
+        (("exp", "sin"), ("sin", "exp cos"), [1, 0]),  # and one of them changed
+        (("exp", "sin", "log"), ("log", "sin", "exp"), [2, 1, 0]),
+        (("exp", "sin", "log"), ("log", "sin", "exp cos"), [2, 1, 0]),
+        (("exp", "exp"), ("exp", "exp"), [0, 1]),
+        (("exp", "exp"), ("exp cos", "exp"), [0, 1]),  # nobody knows better than their order
+        (("exp", "sin"), ("exp cos", "sin"), [0, 1]),
+    ],
+)
+def test_loops_that_begin_alike_are_known_by_what_is_in_them(before, after, partners, variable):
+    a, b = loops_alike(*before), loops_alike(*after, variable=variable)
+    found = match_regions(a, a.kernels[0], b, b.kernels[0])
+    loops = {x.id // 3: y.id // 3 for x, y in found.pairs if x.kind == "loop"}
+    assert loops == dict(enumerate(partners))
+    assert len({y.id for _, y in found.pairs}) == len({x.id for x, _ in found.pairs}) == len(found.pairs)
+    stages = {(x.kind, y.kind) for x, y in found.pairs if x.depth == 3}
+    assert stages == {
+        ("+".join(body.split()), "+".join(after[at].split()))
+        for body, at in zip(before, partners, strict=True)
+    }
+
+
 def test_a_kernel_that_was_renamed_is_known_by_its_code():
     def named(name, body="x = 1", signature="n: i32"):
         trace = spun(100, signature=signature, name=name)

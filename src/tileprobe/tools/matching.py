@@ -12,12 +12,13 @@ import textwrap
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-from difflib import SequenceMatcher
+from difflib import Match, SequenceMatcher
 from typing import Generic, TypeVar
 
 from tileprobe.trace import Kernel, Region, Trace
 
 T = TypeVar("T")
+Key = Callable[[Region], Hashable]
 TELLING = 4  # regions of a kernel, below which many have the same tree
 SAME = 0.5  # of the kinds of operations in two stages: then one is taken for the other, changed
 
@@ -164,6 +165,7 @@ class _Tree:
         for region in self.order:
             above = region.parent if region.parent in known else None
             self.children.setdefault(above, []).append(region)
+        self.wholes: dict[int, Hashable] = {}
         first = kernel.first_line or 1
         self.text = {first + n: _code_line(line) for n, line in enumerate(kernel.source.splitlines())}
 
@@ -178,17 +180,52 @@ class _Tree:
         numbers = region.all_lines[:1] if region.kind == "loop" else region.all_lines
         return (*self.kind(region), tuple(line for n in numbers if (line := self.text.get(n, ""))))
 
+    def whole(self, region: Region) -> Hashable:
+        """Its code, and that of all that is in it: what tells loops apart that begin with the same line."""
+        if region.id not in self.wholes:
+            self.wholes[region.id] = (self.code(region), *map(self.whole, self.children.get(region.id, ())))
+        return self.wholes[region.id]
+
+    def shape(self, region: Region) -> Hashable:
+        """Of what has something in it, what all of that does, whatever its variables are called."""
+        inside = self.children.get(region.id)
+        return (self.kind(region), *(self.shape(r) or self.kind(r) for r in inside)) if inside else None
+
 
 def _match_level(a: _Tree, b: _Tree, above_a: int | None, above_b: int | None, pairs: list) -> None:
+    """What only one region of either side is, whole, is that region wherever it stands; the others in order."""
     left, right = a.children.get(above_a, []), b.children.get(above_b, [])
-    for mine, other in _aligned(left, right, a.code, b.code, a.kind, b.kind):
+    alone = _alone(left, right, (a.whole, b.whole), (a.shape, b.shape))
+    numbers = [{pair[side].id: n for n, pair in enumerate(alone)} for side in (0, 1)]
+    keys = [lambda r, side=side: numbers[side].get(r.id, (side, r.id)) for side in (0, 1)]
+    in_place = {r.id for block in _blocks(left, right, *keys) for r in left[block.a : block.a + block.size]}
+    swapped = [pair for pair in alone if pair[0].id not in in_place]
+    gone = [{pair[side].id for pair in swapped} for side in (0, 1)]
+    left, right = [r for r in left if r.id not in gone[0]], [r for r in right if r.id not in gone[1]]
+    for mine, other in (*_aligned(left, right, *keys, a.code, b.code, a.kind, b.kind), *swapped):
         pairs.append((mine, other))
         _match_level(a, b, mine.id, other.id, pairs)
 
 
-def _aligned(
-    left: Sequence[Region], right: Sequence[Region], *keys: Callable[[Region], Hashable]
+def _alone(
+    left: Sequence[Region], right: Sequence[Region], *keys: tuple[Key, Key]
 ) -> list[tuple[Region, Region]]:
+    """Pairs that have their key alone on both sides, by the first keys, then of the rest by the second ones."""
+    found: list[tuple[Region, Region]] = []
+    for key_a, key_b in keys:
+        taken = [{pair[side].id for pair in found} for side in (0, 1)]
+        mine = {r.id: key_a(r) for r in left if r.id not in taken[0]}
+        others = {r.id: key_b(r) for r in right if r.id not in taken[1]}
+        count_a, count_b = Counter(mine.values()), Counter(others.values())
+        by_key = {others[r.id]: r for r in right if r.id in others}
+        for region in left:
+            key = mine.get(region.id)
+            if key is not None and count_a[key] == count_b[key] == 1:
+                found.append((region, by_key[key]))
+    return found
+
+
+def _aligned(left: Sequence[Region], right: Sequence[Region], *keys: Key) -> list[tuple[Region, Region]]:
     """Pairs in order: those with equal first keys, and between them those with equal second keys, ...; last, between
     these, stages that do much the same."""
     if not left or not right:
@@ -196,16 +233,19 @@ def _aligned(
     if not keys:
         return _similar(left, right)
     first, second, *rest = keys
-    blocks = SequenceMatcher(
-        None, [first(region) for region in left], [second(region) for region in right], autojunk=False
-    ).get_matching_blocks()
     found: list[tuple[Region, Region]] = []
     i = j = 0
-    for block in blocks:  # the last one is empty and lies behind the ends
+    for block in _blocks(left, right, first, second):  # the last one is empty and lies behind the ends
         found += _aligned(left[i : block.a], right[j : block.b], *rest)
         i, j = block.a + block.size, block.b + block.size
         found += zip(left[block.a : i], right[block.b : j])
     return found
+
+
+def _blocks(left: Sequence[Region], right: Sequence[Region], first: Key, second: Key) -> list[Match]:
+    """Stretches in which the keys of both sides are the same, in order."""
+    a, b = [first(region) for region in left], [second(region) for region in right]
+    return SequenceMatcher(None, a, b, autojunk=False).get_matching_blocks()
 
 
 def _similar(left: Sequence[Region], right: Sequence[Region]) -> list[tuple[Region, Region]]:
@@ -224,10 +264,12 @@ def _similar(left: Sequence[Region], right: Sequence[Region]) -> list[tuple[Regi
 
 
 def _moved(a: _Tree, b: _Tree, left: list[Region], right: list[Region]) -> list[tuple[Region, Region]]:
-    count_a, count_b = Counter(map(a.code, left)), Counter(map(b.code, right))
-    by_code = {b.code(region): region for region in right}
-    return [
-        (region, by_code[code])
-        for region in left
-        if (code := a.code(region))[-1] and count_a[code] == count_b[code] == 1 and len(code) > 2
-    ]
+    """Those that have their code alone, first with all that is in them."""
+    mine = [region for region in left if _tells(a.code(region))]
+    found = _alone(mine, right, (a.whole, b.whole), (a.code, b.code))
+    place = {region.id: n for n, region in enumerate(left)}
+    return sorted(found, key=lambda pair: place[pair[0].id])
+
+
+def _tells(code: tuple[Hashable, ...]) -> bool:
+    return len(code) > 2 and bool(code[-1])
