@@ -22,9 +22,10 @@ ARROW = {
     "plugins": {"errors"},
     "files": {"errors"},
     "imports": set(),
+    "sweeps": LEAVES,  # one function over many points: knows nothing of what runs at them
     "ir": LEAVES,
     "passes": LEAVES | {"ir"},
-    "targets": LEAVES | {"ir", "passes"},
+    "targets": LEAVES | {"ir", "passes", "sweeps"},
     "cuda_map": LEAVES | {"targets"},
     "trace": LEAVES | {"ir"},
     "tools": LEAVES | {"ir", "trace"},
@@ -35,7 +36,7 @@ ARROW = {
     "testing": LEAVES | {"sim"},
     "profiling": LEAVES | {"session", "views", "tools", "trace"},
     "cli": LEAVES
-    | {"ir", "passes", "targets", "trace", "tools", "session", "views", "profiling", "cuda_map"},
+    | {"ir", "passes", "targets", "trace", "tools", "session", "views", "profiling", "cuda_map", "sweeps"},
     "__main__": {"cli"},
     "__init__": set(),
 }

@@ -80,7 +80,7 @@ def test_printed_ir_goes_through_opt(tmp_path, capsys):
 SWEEP = ["llm", "sweep", "--model", "opt-6.7b", "--jobs", "1", "--vary", "chips_per_channel=1,2"]
 
 
-def test_sweep_writes_a_table_and_a_picture_and_resumes(tmp_path, capsys, monkeypatch):
+def test_sweep_writes_a_table_and_a_picture_and_resumes(tmp_path):
     name = str(tmp_path / "chips")
     assert main([*SWEEP, "--out", name]) == 0
     first = pl.read_parquet(f"{name}.parquet")
@@ -88,16 +88,12 @@ def test_sweep_writes_a_table_and_a_picture_and_resumes(tmp_path, capsys, monkey
     pytest.importorskip("matplotlib")
     assert (tmp_path / "chips.png").read_bytes()[:4] == b"\x89PNG"
 
-    from tileprobe.targets.cambricon import sweep
-
-    ran = []
-    real = sweep.run_point
-    monkeypatch.setattr(
-        sweep, "run_point", lambda point: ran.append(point["chips_per_channel"]) or real(point)
-    )
+    lines = (tmp_path / "chips.jsonl").read_text().splitlines()
     more = [*SWEEP[:-1], "chips_per_channel=1,2,4"]
     assert main([*more, "--out", name]) == 0
-    assert ran == [4]  # only what was not there
+    new = (tmp_path / "chips.jsonl").read_text().splitlines()
+    assert new[:3] == lines  # only what was not there is run
+    assert [json.loads(line)["settings"]["chips_per_channel"] for line in new[3:]] == [4]
     frame = pl.read_parquet(f"{name}.parquet")
     assert frame["chips_per_channel"].to_list() == [1, 2, 4]
     assert frame["key"].to_list()[:2] == first["key"].to_list()
@@ -106,7 +102,7 @@ def test_sweep_writes_a_table_and_a_picture_and_resumes(tmp_path, capsys, monkey
 def test_sweep_in_parallel_gives_the_same(tmp_path):
     one, two = str(tmp_path / "one"), str(tmp_path / "two")
     assert main([*SWEEP, "--vary", "context=10,20", "--out", one]) == 0
-    assert main([*SWEEP, "--vary", "context=10,20", "--jobs", "2", "--out", two]) == 0
+    assert main([*SWEEP, "--vary", "context=10,20", "--jobs", "2", "--on", "local", "--out", two]) == 0
     columns = ["chips_per_channel", "context", "tokens_per_s", "joules_per_token"]
     a, b = (pl.read_parquet(f"{n}.parquet").select(columns).sort(columns) for n in (one, two))
     assert a.equals(b)
@@ -117,15 +113,18 @@ def test_a_bad_point_does_not_stop_a_sweep(tmp_path, capsys):
     assert main([*SWEEP[:-1], "chips_per_channel=0,2", "--out", name]) == 0
     frame = pl.read_parquet(f"{name}.parquet")
     assert "must be more than zero" in frame["error"][0]
+    said = capsys.readouterr().err
+    assert "chips_per_channel 0: device cambricon:s" in said
+    assert "1 of 2 points failed" in said
     assert frame["error"][1] is None
     assert frame["tokens_per_s"][1] > 0
 
 
-def test_a_damaged_table_is_not_overwritten(tmp_path, capsys):
-    (tmp_path / "s.parquet").write_text("nonsense")
+def test_damaged_results_are_not_overwritten(tmp_path, capsys):
+    (tmp_path / "s.jsonl").write_text("nonsense\n")
     assert main([*SWEEP, "--out", str(tmp_path / "s")]) == 2
-    assert "cannot be resumed" in capsys.readouterr().err
-    assert (tmp_path / "s.parquet").read_text() == "nonsense"
+    assert "s.jsonl, line 1: it is damaged" in capsys.readouterr().err
+    assert (tmp_path / "s.jsonl").read_text() == "nonsense\n"
 
 
 def test_trace_tells_the_same_as_the_result(tmp_path):

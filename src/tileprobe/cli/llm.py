@@ -15,6 +15,8 @@ import json
 import sys
 from importlib.util import find_spec
 
+from tileprobe.sweeps.options import add_arguments as add_sweep_options
+
 _FUNCTIONAL = "tileprobe.targets.cambricon.functional.cli"
 
 
@@ -135,18 +137,10 @@ def _add_sweep_arguments(parser: argparse.ArgumentParser) -> None:
         "constant of the device; repeat for more",
     )  # fmt: skip
     sweep.add_argument(
-        "--out",
-        default="sweep",
-        metavar="NAME",
-        help="writes NAME.parquet and NAME.png (default %(default)s)",
-    )
-    sweep.add_argument("--jobs", type=int, default=0, metavar="N", help="processes (default: all cores)")
-    sweep.add_argument(
-        "--plot", default="tokens_per_s", metavar="COLUMN", help="what the plot shows (default %(default)s)"
-    )
-    sweep.add_argument(
-        "--restart", action="store_true", help="do not resume: forget results already in NAME.parquet"
-    )
+        "--plot", default="tokens_per_s", metavar="COLUMN",
+        help="what the plot NAME.png shows (default %(default)s)",
+    )  # fmt: skip
+    add_sweep_options(parser)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -70,7 +71,7 @@ class Expanded:
     def pages(self) -> int:
         return len(self.compute.order) + len(self.stream.order)
 
-    @property
+    @cached_property  # asked for by every layer
     def strides(self) -> tuple[np.ndarray, np.ndarray]:
         """Pages from one layer, and one expert, to the next: of computed and of streamed pages."""
         return self._stride(self.compute), self._stride(self.stream)

@@ -10,8 +10,10 @@ Every constant carries its unit in its name and its source beside it (`Machine.s
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import math
+import tomllib
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
@@ -244,29 +246,31 @@ def _entry(name: str, section: str, constant: str, entry: Any) -> tuple[Any, str
 
 
 @cache
-def _built_in_text(name: str) -> str | None:
+def _built_in(name: str) -> dict[str, Any] | None:
     file = (
         resources.files("tileprobe.targets.cambricon")
         / "devices"
         / (name.removeprefix("cambricon:") + ".toml")
     )
-    return file.read_text(encoding="utf-8") if name.startswith("cambricon:") and file.is_file() else None
+    there = name.startswith("cambricon:") and file.is_file()
+    return _parsed(name, file.read_text(encoding="utf-8")) if there else None
 
 
 def _read(name: str) -> dict[str, Any]:
-    try:
-        import tomllib  # pyright: ignore[reportMissingImports]
-    except ModuleNotFoundError:  # Python 3.10
-        import tomli as tomllib  # pyright: ignore[reportMissingImports]
-    text = _built_in_text(name)
-    if text is None:
+    """A document of its own for each who asks: those that we bring are parsed once."""
+    document = copy.deepcopy(_built_in(name))
+    if document is None:
         path = Path(name)
         if not path.is_file():
             raise TileProbeError(
                 f"no device {name!r}: expected {', '.join(BUILT_IN)} or the path of a TOML file that "
                 f"describes one"
             )
-        text = path.read_text(encoding="utf-8", errors="replace")
+        document = _parsed(name, path.read_text(encoding="utf-8", errors="replace"))
+    return document
+
+
+def _parsed(name: str, text: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

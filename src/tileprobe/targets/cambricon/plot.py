@@ -9,6 +9,7 @@ import polars as pl
 from tileprobe.errors import TileProbeError
 from tileprobe.files import replacing
 
+MOST_NAMED = 16  # curves with a line in the legend
 LABELS = {
     "tokens_per_s": "tokens/s",
     "latency_ms": "latency of a step (ms)",
@@ -46,7 +47,7 @@ def plot_sweep(frame: pl.DataFrame, axes: list[str], column: str, path: Path) ->
         part = part.sort(x) if numeric else part
         xs = part[x].to_list() if numeric else [str(v) for v in part[x].to_list()]
         plot.plot(xs, part[column].to_list(), marker="o", linewidth=1.6, markersize=4.5, label=label or None)
-    _dress(plot, good, x, column, bool(numeric), bool(rest))
+    _dress(plot, good, x, column, bool(numeric), 1 < len(groups) <= MOST_NAMED)
     try:
         with replacing(path) as temporary:
             figure.savefig(temporary, dpi=150, format="png")

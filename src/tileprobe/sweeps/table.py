@@ -1,0 +1,63 @@
+"""Results as a table: a row for each point, its settings, its figures, and the reason where it has none."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from tileprobe.files import write_file
+from tileprobe.sweeps.outcome import DONE
+
+_ROWS = 20_000  # turned into columns at a time
+_SHOWN = 10  # failed points that are named
+
+
+def frame_of(
+    entries: Iterable[dict[str, Any]], columns: Callable[[Mapping[str, Any]], dict[str, Any]] = dict
+) -> pl.DataFrame:
+    """Entries of a ledger as a table. `columns` says what settings are in it."""
+    rows, frames = (_row(entry, columns) for entry in entries), []
+    while some := list(islice(rows, _ROWS)):
+        frames.append(pl.DataFrame(some, infer_schema_length=None))
+    if not frames:
+        return pl.DataFrame(schema={"key": pl.String, "error": pl.String})
+    return pl.concat(frames, how="diagonal_relaxed")
+
+
+def _row(entry: dict[str, Any], columns: Callable[[Mapping[str, Any]], dict[str, Any]]) -> dict[str, Any]:
+    error = None if entry["outcome"] == DONE else entry["reason"]
+    return {
+        "key": entry["point"], "error": error, **columns(entry["settings"]), **entry.get("result", {}),
+        "seconds": entry["seconds"], "attempts": entry["attempts"],
+    }  # fmt: skip
+
+
+def write_table(frame: pl.DataFrame, path: Path) -> Path:
+    buffer = io.BytesIO()
+    frame.write_parquet(buffer)
+    write_file(path, buffer.getvalue())
+    return path
+
+
+def say_failed(frame: pl.DataFrame, axes: Iterable[str]) -> int:
+    """Names points that have no result, and why, on the standard error; how many there are."""
+    failed = frame.filter(pl.col("error").is_not_null())
+    for row in failed.head(_SHOWN).iter_rows(named=True):
+        where = ", ".join(f"{name} {row[name]}" for name in axes)
+        attempts = f" ({row['attempts']} attempts)" if row["attempts"] > 1 else ""
+        _say(f"{where}: {row['error']}{attempts}")
+    if failed.height:
+        more = f", {_SHOWN} of them above; the table has all" if failed.height > _SHOWN else ""
+        _say(f"{failed.height:,} of {frame.height:,} points failed{more}")
+    return failed.height
+
+
+def _say(text: str) -> None:
+    shown = "".join(c if c.isprintable() or c == "\n" else "?" for c in text)
+    print(f"tileprobe: {shown}", file=sys.stderr)
