@@ -1,5 +1,6 @@
 """A script that was copied: Triton's cache has its kernels, which name the file that they were compiled in first."""
 
+import linecache
 import os
 import subprocess
 import sys
@@ -82,6 +83,16 @@ def test_functions_that_are_called_are_in_the_programs_modules(modules, named, h
     regions = (REGIONS[0], Region(1, "exp @ 7", "exp", 0, 0, named, 7, 7, 1))
     found = moves_of(regions, HOME)
     assert found == {OLD: NEW} | ({} if home is None else {named: str(modules / home)})
+
+
+def test_a_cell_of_a_notebook_is_at_home_and_a_file_that_was_read_is_not(modules, monkeypatch):
+    (modules / "old/a").mkdir(parents=True)
+    read, cell = modules / "old/a/parts.py", modules / "gone/a/parts.py"
+    read.write_text("")
+    for file in (read, cell):
+        monkeypatch.setitem(linecache.cache, str(file), (0, None, [], str(file)))
+    found = moves_of((), HOME, [str(read), str(cell)])
+    assert found == {str(read): str(modules / "a/parts.py")}
 
 
 def test_a_file_that_is_still_there_needs_more_than_its_name(modules):

@@ -1,5 +1,6 @@
 """What a session chooses and keeps, part by part, without a kernel that runs."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -341,6 +342,29 @@ def test_parameters_are_made_once_for_launches_that_are_alike():
     made = [other.ready(Choice("random:2"), places, 8, 77, 100) for _ in range(40)]
     assert len({id(one) for one in made[:32]}) == 32
     assert {id(one) for one in made[32:]} <= {id(one) for one in made[:32]}
+    assert len({id(one) for one in made[32:]}) > 1  # not one of them alone
+
+
+def test_a_while_loop_whose_runs_are_too_different_stays_that():
+    """Its launches began shortly before the end of the shortest run, and had no room up to that of the longest."""
+    work, run = work_of(), Recorded((4,), dose=PROBED, ends=((0, 30),))
+    for ends, trips, known in (
+        (30, (), 30),
+        (50, (), 30),
+        (20, (), 20),
+        (20, ((0, 8, 40, 20),), 0),
+        (25, (), 0),
+    ):
+        work.learn(replace(run, ends=((0, ends),), trips=trips))
+        assert work.ends == {0: known}
+    learnt = work.learnt
+    work.learn(replace(run, ends=((0, 25),)))
+    assert work.learnt == learnt
+    other = work_of()
+    other.learn(run)
+    assert (other.ends, other.learnt) == ({0: 30}, 1)
+    other.learn(run)
+    assert other.learnt == 1  # nothing new
 
 
 def test_parameters_are_taken_back():

@@ -80,6 +80,9 @@ def test_sampled_programs_that_differ_are_compared_by_their_means(which):
     assert any("means of launches are compared" in text for text in texts(sampled(b), sampled(a)))
     whole = compare(a, b).tables[0].frame.row(0, named=True)  # launches of all programs: some were slow
     assert (whole["b_ns"], whole["noise"]) == (1100.0, 0.0)
+    assert dot_row(sampled(a, **which), sampled(b, **which))["b_ns"] == pytest.approx(1250.0)
+    long = (sampled(trace_of(dots, own=100_000)) for dots in ([1000] * 160, SLOW * 10))
+    assert not any("means of" in text for text in texts(*long))  # the whole kernel decides: 0.2 % of it
     alike = [1000, 1010, 990, 1030] * 40
     assert not any("means of" in text for text in texts(sampled(trace_of(alike)), sampled(trace_of(alike))))
 

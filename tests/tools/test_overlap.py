@@ -89,8 +89,24 @@ def test_what_is_on_another_unit_hides_nothing():
     assert exposed(tables)["dot"]["exposed_ns"] == 100
     assert exposed(tables)["special functions"]["hidden"] == 0
     assert "at the same time" not in tables
+    assert not any("stands still" in f.text for f in findings)
     assert tables["units at work"].to_dicts() == [{"units": "2", "share": 1.0, "ns": 100.0, "count": 2}]
     assert any("nothing runs beside anything else" in f.text for f in findings)
+
+
+def test_most_units_come_first():
+    rows = [(0, 0, 0, 0, "region", 0, 100), (0, 0, 0, 2, "region", 0, 100)]
+    rows += [(1, 1, 0, 0, "region", 0, 30), (1, 1, 0, 4, "region", 0, 30)]
+    tables, _ = read(build(rows))
+    assert tables["units at work"].rows() == [("2", 0.3, 30.0, 2), ("1", pytest.approx(0.7), 70.0, 1)]
+
+
+def test_a_bubble_is_that_of_the_longest_wait_in_it():
+    """Waits for the load of 5, for the release of 20 ns, in one loop."""
+    rows = [(0, 0, 0, 0, "region", 0, 100), (0, 0, 0, 1, "region", 0, 100), (0, 0, 0, 2, "region", 0, 60)]
+    rows += [(0, 0, 0, 3, "async", 0, 65), (0, 0, 0, 3, "wait", 60, 65), (0, 0, 0, 5, "wait", 70, 90)]
+    (bubble,) = read(build(rows))[0]["bubbles in loops"].to_dicts()
+    assert (bubble["ns"], bubble["count"], bubble["mostly"]) == (25, 2, "release @ 7")
 
 
 def test_programs_on_one_unit_hide_each_other():
@@ -120,6 +136,9 @@ def test_a_wait_names_who_ended_it():
     assert (wait["name"], wait["whom"]) == ("producer: release @ 7", "consumer: dot @ 5")
     assert wait["ns"] == 65 and wait["share"] == pytest.approx(0.65)
     assert any("for consumer: dot @ 5" in f.text for f in findings)
+    tables, _ = read(build(rows))
+    assert tables["waits"]["whom"].to_list() == ["meanwhile dot"]
+    rows += [(0, 0, 2, 0, "region", 0, 100), (0, 0, 2, 4, "region", 0, 40)]  # longer, but before it
     tables, _ = read(build(rows))
     assert tables["waits"]["whom"].to_list() == ["meanwhile dot"]
 

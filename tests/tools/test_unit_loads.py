@@ -293,6 +293,8 @@ def test_many_iterations_are_put_together_in_at_most_twelve_rows():
         ([150, 100, 100], 1),
         ([150, 100, 100, 100], 1),
         ([900, 100], 0),
+        ([149, 90, 110], 0),  # the others are those without the first
+        ([150, 90, 110], 1),
         ([0, 0, 0], 0),
         ([5, 0, 0], 0),
     ],

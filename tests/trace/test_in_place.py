@@ -223,6 +223,7 @@ def test_a_share_is_as_sure_as_launches_agree():
     assert (share, error) == (0.375, pytest.approx(np.sqrt(2 * 2 * 20.0**2) / 320))
     assert _ratio(more[:20], expected[:20], launch[:20]) is None
     assert _ratio(more, np.zeros(60), launch) is None
+    assert _ratio(more[:20], expected[:20], launch[:20] + 5) is None  # launches before it are none
 
 
 @pytest.mark.parametrize(("plain", "light"), [((1.0,), (2.0, 2.0)), ((1.0, 1.0), (2.0,)), ((), ())])
