@@ -143,8 +143,8 @@ HYPOTHESES = [
                "first that do not fill a request", {"edges": False}, {}, kept=False),
     Hypothesis("20 us core", "(not kept: the figure without tiling contradicts it) a core is sized for a page in 20 us",
                {}, {"page_us": 30.0}, kept=False),
-    Hypothesis("8 MiB SRAM", "(not kept: no size is stated) half of it holds the keys of a layer, so that the load of K "
-               "beside Q is whole", {}, {"sram_bytes": 2097152}, kept=False),
+    Hypothesis("8 MiB SRAM", "(not kept: no size is stated) half of it holds the keys of a layer: K is loaded whole "
+               "beside Q", {}, {"sram_bytes": 2097152}, kept=False),
 ]  # fmt: skip
 TURNED_ON: dict[str, tuple[dict[str, object], dict[str, object]]] = {
     "edges": ({"edges": True}, {}),
