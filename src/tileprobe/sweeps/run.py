@@ -51,7 +51,11 @@ def running(
     with contextlib.closing(Ledger(path, kind, args.restart)) as ledger:
         if ledger.torn:
             _note(f"{path}: a last line of {ledger.torn} bytes was torn and is cut off; its point runs again")
-        with contextlib.closing(open_executor(args.on, args.jobs)) as executor, progress(name) as tell:
+        with (
+            contextlib.redirect_stdout(sys.stderr),  # Ray prints what it has to say of workers that died
+            contextlib.closing(open_executor(args.on, args.jobs)) as executor,
+            progress(name) as tell,
+        ):
             driver = Driver(work, ledger, executor, rules, tell)
             found = Running(driver, ledger)
             try:
