@@ -16,6 +16,10 @@ UNFIT = "unfit"  # the worker can run no point of this sweep: another version, a
 KINDS = (DONE, REFUSED, RAISED, DIED, LATE, UNFIT)
 
 
+class Failed(Exception):
+    """Raised by a point that has words of its own for what went wrong."""
+
+
 @dataclass(frozen=True)
 class Outcome:
     kind: str

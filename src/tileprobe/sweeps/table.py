@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -43,6 +43,41 @@ def write_table(frame: pl.DataFrame, path: Path) -> Path:
     frame.write_parquet(buffer)
     write_file(path, buffer.getvalue())
     return path
+
+
+def print_table(
+    frame: pl.DataFrame, axes: Sequence[str], figures: Sequence[str], names: Mapping[str, str] | None = None,
+    best: tuple[str, bool] | None = None, most: int = 60,
+) -> None:  # fmt: skip
+    """Settings and figures of the points that have a result, in the terminal. Of many only the best: by a column, and
+    whether more is better."""
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    console, good = Console(), frame.filter(pl.col("error").is_null())
+    if good.height > most:
+        by, more = best or (figures[0], False)
+        good = good.sort(by, descending=more, nulls_last=True).head(most)
+        console.print(
+            f"{most} of {frame.height:,} points, by {(names or {}).get(by, by)}", style="dim", highlight=False
+        )
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for n, name in enumerate((*axes, *figures)):
+        shown = escape((names or {}).get(name, name))
+        table.add_column(
+            shown, justify="left" if n < len(axes) else "right", header_style="dim", no_wrap=n < len(axes)
+        )
+    for row in good.iter_rows(named=True):
+        table.add_row(*(escape(str(row[name])) for name in axes), *(_figure(row[name]) for name in figures))
+    if good.height:
+        console.print(table, highlight=False)
+
+
+def _figure(value: Any) -> str:
+    if value is None:
+        return ""
+    return f"{value:,}" if isinstance(value, int) else f"{value:.4g}" if abs(value) < 1e4 else f"{value:,.0f}"
 
 
 def say_failed(frame: pl.DataFrame, axes: Iterable[str]) -> int:

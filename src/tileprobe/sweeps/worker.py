@@ -19,7 +19,7 @@ from importlib import import_module
 from typing import Any, TextIO
 
 from tileprobe.errors import TileProbeError, where
-from tileprobe.sweeps.outcome import DONE, RAISED, REFUSED, UNFIT, Outcome, here
+from tileprobe.sweeps.outcome import DONE, RAISED, REFUSED, UNFIT, Failed, Outcome, here
 from tileprobe.sweeps.points import file_digest, package_digest
 
 
@@ -58,6 +58,8 @@ def perform(task: dict[str, Any]) -> Outcome:
         json.dumps(result)
     except TileProbeError as error:
         kind, reason, result = REFUSED, str(error), None
+    except Failed as error:
+        kind, reason, result = RAISED, str(error), None
     except (Exception, SystemExit) as error:
         kind, reason, result = RAISED, where(error) if isinstance(error, Exception) else repr(error), None
     else:

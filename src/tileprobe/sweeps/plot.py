@@ -10,17 +10,11 @@ from tileprobe.errors import TileProbeError
 from tileprobe.files import replacing
 
 MOST_NAMED = 16  # curves with a line in the legend
-LABELS = {
-    "tokens_per_s": "tokens/s",
-    "latency_ms": "latency of a step (ms)",
-    "channel_use": "channel use (share of time)",
-    "channel_gb_per_token": "bytes over the channels (GB a token)",
-    "joules_per_token": "energy (J a token)",
-    "alpha": "share of pages computed in flash",
-}
 
 
-def plot_sweep(frame: pl.DataFrame, axes: list[str], column: str, path: Path) -> Path | None:
+def plot_sweep(
+    frame: pl.DataFrame, axes: list[str], column: str, path: Path, label: str, title: str = ""
+) -> Path | None:
     """Draw `column` over the first axis that is a number (else the first); None when matplotlib is not
     there.
     """
@@ -41,13 +35,13 @@ def plot_sweep(frame: pl.DataFrame, axes: list[str], column: str, path: Path) ->
     figure, plot = pyplot.subplots(figsize=(7, 4.2), layout="constrained")
     groups = good.partition_by(rest, as_dict=True, maintain_order=True) if rest else {(): good}
     for values, part in groups.items():
-        label = ", ".join(
-            f"{value}" if isinstance(value, str) else f"{name} {value}" for name, value in zip(rest, values)
+        name = ", ".join(
+            f"{value}" if isinstance(value, str) else f"{axis} {value}" for axis, value in zip(rest, values)
         )
         part = part.sort(x) if numeric else part
         xs = part[x].to_list() if numeric else [str(v) for v in part[x].to_list()]
-        plot.plot(xs, part[column].to_list(), marker="o", linewidth=1.6, markersize=4.5, label=label or None)
-    _dress(plot, good, x, column, bool(numeric), 1 < len(groups) <= MOST_NAMED)
+        plot.plot(xs, part[column].to_list(), marker="o", linewidth=1.6, markersize=4.5, label=name or None)
+    _dress(plot, good, x, column, label, title, bool(numeric), 1 < len(groups) <= MOST_NAMED)
     try:
         with replacing(path) as temporary:
             figure.savefig(temporary, dpi=150, format="png")
@@ -56,12 +50,12 @@ def plot_sweep(frame: pl.DataFrame, axes: list[str], column: str, path: Path) ->
     return path
 
 
-def _dress(plot, frame: pl.DataFrame, x: str, column: str, numeric: bool, legend: bool) -> None:
+def _dress(
+    plot, frame: pl.DataFrame, x: str, column: str, label: str, title: str, numeric: bool, legend: bool
+) -> None:
     plot.set_xlabel(x.replace("_", " "))
-    plot.set_ylabel(LABELS.get(column, column.replace("_", " ")))
-    title = frame["model"].unique().to_list() if "model" in frame.columns else []
-    device = frame["device"].unique().to_list() if "device" in frame.columns else []
-    plot.set_title(" on ".join(names[0] for names in (title, device) if len(names) == 1), fontsize=10)
+    plot.set_ylabel(label)
+    plot.set_title(title, fontsize=10)
     values = frame[x].to_list()
     if numeric and len(values) and min(values) > 0 and max(values) / min(values) >= 8:
         plot.set_xscale("log", base=2)
