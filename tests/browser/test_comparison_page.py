@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import polars as pl
 import pytest
 from made import attention
 
@@ -62,3 +63,23 @@ def test_lines_are_matched_and_those_of_one_side_marked(page):
     assert page.locator(".lines .gone").all_inner_texts()[0].strip().endswith("# the scores of this block")
     assert page.locator(".lines .fresh").all_inner_texts()[0].strip().endswith("# <b>scores</b>")
     assert page.locator("b", has_text="scores").count() == 0
+
+
+def test_it_says_which_figure_it_compares(open_page, page, tmp_path, capsys):
+    """Launches that recorded one program of sixteen, of which some are slow: means."""
+    assert "time in a program, median of the launches" in page.locator("#kernels .head").first.inner_text()
+    some = attention(launches=8)
+    late = pl.col("launch") > 5
+    some = replace(
+        some,
+        frame=some.intervals.with_columns(pl.col("stop_ns") + pl.when(late).then(90_000.0).otherwise(0.0)),
+    )
+    sampling = {"programs": {"stride": 16, "phase": 0, "count": 1}}
+    some = replace(some, launches=[replace(launch, sampling=sampling) for launch in some.launches])
+    some.save(tmp_path / "some.parquet")
+    write_comparison(some, some, tmp_path / "some.html", ("a", "b"))
+    shown = open_page(file=tmp_path / "some.html").locator("#kernels .head").first.inner_text()
+    assert "time in a program, mean of the launches" in shown
+    capsys.readouterr()
+    assert main(["compare", *[str(tmp_path / "some.parquet")] * 2]) == 0
+    assert "attention, time in a program, mean of the launches" in capsys.readouterr().out

@@ -11,7 +11,7 @@ from made_streams import warp_specialised
 
 from tileprobe.tools.kernels import kernel_totals
 from tileprobe.tools.regions import region_tree
-from tileprobe.trace import Clock, Kernel, Launch, Region, Trace, Unit
+from tileprobe.trace import Clock, Kernel, Launch, Losses, Region, Trace, Unit
 from tileprobe.views import text
 
 TILE = f"""builtin.module {{
@@ -476,3 +476,52 @@ def test_tracks_are_named_after_units_and_streams():
     names = [track["name"] for track in timeline(warp_specialised()).tracks]
     assert names[0] == "SM 0 / lane 0 / producer"
     assert [track["name"] for track in timeline(attention()).tracks] == ["core 0", "core 1"]
+
+
+def test_a_launch_of_which_a_part_was_recorded_says_that_gaps_need_not_be_idle(open_page):
+    trace = attention(launches=2)
+    trace.launches[0] = replace(trace.launches[0], losses=Losses(60, 40, 100))
+    page = open_page(trace)
+    for launch, said in (
+        ("0", "30 % of this launch was recorded: a gap need not be idle"),
+        ("1", ""),
+        ("all", ""),
+    ):
+        after(page, lambda launch=launch: page.select_option("#launch", launch))
+        assert page.locator("#said").inner_text() == said
+
+
+def test_a_slice_of_less_than_a_nanosecond_is_as_long_as_it_was(open_page):
+    """One cycle at 1,410 MHz."""
+    count = 40
+    trace = Trace.build(
+        {
+            "region": np.r_[0, np.ones(count, int)],
+            "start": np.r_[0, np.arange(count)],
+            "stop": np.r_[count, 1 + np.arange(count)],
+        },
+        kernels=[Kernel(0, "k", "sim:a100", Clock(1.41e9, "simulated"))],
+        launches=[Launch(0, 0, (1,), 0.0, 30.0)],
+        regions=[Region(0, "k", "kernel"), Region(1, "copy", "copy", 0)],
+        units=[Unit(0, "SM 0", "sm")],
+    )
+    page = open_page(trace)
+    page.locator("#scroller").focus()
+    for key in ("ArrowRight", "ArrowDown", "ArrowRight", "Enter"):
+        page.keyboard.press(key)
+    said = page.locator("#live").inner_text()
+    assert said.startswith("copy, 0.71 ns, ") and ("1.00 times its median" in said or "0.99 times" in said)
+
+
+def test_a_histogram_has_the_p50_of_the_tree(open_page):
+    """A launch that stands for nine, and is slow."""
+    trace = attention(launches=2, noise=0.2)
+    rows = trace.intervals.with_columns(
+        pl.when(pl.col("launch") == 1).then(pl.col("weight") * 9).otherwise(pl.col("weight"))
+    )
+    trace = replace(trace, frame=rows)
+    dot = region_tree(trace, trace.kernels[0]).filter(pl.col("name") == "dot @ 35").row(0, named=True)
+    page = open_page(trace)
+    page.locator("#regions tbody tr", has_text="dot @ 35").first.click()
+    label = page.locator("#details canvas[aria-label^=histogram]").get_attribute("aria-label")
+    assert label == f"histogram of dot @ 35: p50 {text.duration(dot['p50_ns'])}"

@@ -6,6 +6,8 @@ import polars as pl
 import pytest
 
 from tileprobe.cli import main
+from tileprobe.tools.accounting import accounted
+from tileprobe.tools.regions import region_tree
 from tileprobe.trace import Trace
 
 RUN = ["llm", "--model", "opt-6.7b", "--device", "cambricon:s"]
@@ -184,3 +186,57 @@ def test_a_changed_device_file_is_run_again(tmp_path):
         assert main([*sweep, "--out", str(tmp_path / "s")]) == 0
         rates.append(pl.read_parquet(tmp_path / "s.parquet")["tokens_per_s"].to_list()[-1])
     assert rates[1] > rates[0]
+
+
+def test_layers_that_sampling_leaves_out_are_scaled_up(tmp_path):
+    """What is recorded stands for all layers; the output projection is there once, and stands for itself."""
+    file = tmp_path / "t.trace"
+    assert main([*RUN, "--trace", str(file), "--trace-intervals", "200000", "--lm-head"]) == 0
+    trace = Trace.load(file)
+    result = trace.meta["llm"]
+    assert trace.losses.sampled_out > 0 and not trace.losses.lost
+    units = {row["name"]: row for row in region_tree(trace, trace.kernels[1]).iter_rows(named=True)}
+    assert units["read-compute"]["count"] == pytest.approx(result["read_compute_commands"], rel=1e-9)
+    assert units["page read"]["count"] == pytest.approx(
+        result["page_commands"] - result["read_compute_commands"], rel=0.01
+    )
+    assert units["read-compute"]["estimate"] and units["read-compute"]["recorded"] < 0.2
+    weights = (
+        trace.to_polars().filter(pl.col("launch") == 1).group_by("iteration").agg(pl.col("weight").unique())
+    )
+    found = dict(weights.iter_rows())
+    assert found.pop(-1) == [1.0] and all(weight == [32 / len(found)] for weight in found.values())
+    (shares,) = [accounted(trace, trace.kernels[1])]
+    assert shares is not None and shares.percent == pytest.approx(100.0, abs=2.0)
+
+
+def test_a_run_writes_the_page_and_other_views(tmp_path, capsys):
+    files = {name: tmp_path / name for name in ("t.parquet", "p.html", "c.json", "t.csv")}
+    outputs = ["--trace", files["t.parquet"], "--html", files["p.html"], "--chrome", files["c.json"]]
+    outputs += ["--view", f"csv={files['t.csv']}", "--trace-intervals", "20000"]
+    assert main([*RUN, *map(str, outputs)]) == 0
+    assert all(file.stat().st_size for file in files.values())
+    said = " ".join(capsys.readouterr().out.split())
+    assert said.endswith("written: " + ", ".join(str(file) for file in files.values()))
+    assert "cam.gemv" in files["p.html"].read_text()
+    assert main([*RUN, "--html", str(files["p.html"]), "--no-source", "--trace-intervals", "20000"]) == 0
+    assert "cam.gemv" not in files["p.html"].read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--html", "nowhere/p.html"], "cannot write nowhere/p.html: there is no folder"),
+        (["--view", "csv"], "--view takes NAME=FILE"),
+        (["--html", "one", "--trace", "one"], "need files of their own"),
+        (
+            ["--from-ir", "step.mlir", "--html", "p.html"],
+            "--from-ir runs as the file says and records nothing",
+        ),
+        (["--from-ir", "step.mlir", "--trace", "t.parquet"], "leave out --trace"),
+    ],
+)
+def test_outputs_that_cannot_be_are_said_before_the_run(arguments, said, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main([*RUN, *arguments]) == 2
+    assert said in capsys.readouterr().err

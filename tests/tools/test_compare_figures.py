@@ -73,13 +73,14 @@ def test_sampled_programs_that_differ_are_compared_by_their_means(which):
     a, b = trace_of([1000] * 160), trace_of(SLOW * 10)
     row = compare(sampled(a, **which), sampled(b, **which)).tables[0].frame.row(0, named=True)
     assert (row["a_ns"], row["b_ns"]) == (1100.0, pytest.approx(1350.0))
+    assert row["figure"] == "mean"
     error = math.sqrt(15 / 256 * 160 / 159) * 4000 / math.sqrt(160)
     assert row["noise"] == pytest.approx(3 * error / 1100)
     assert row["verdict"] == ("slower" if 3 * error < 250 else "within noise")
     assert any("means of launches are compared" in text for text in texts(sampled(a), sampled(b)))
     assert any("means of launches are compared" in text for text in texts(sampled(b), sampled(a)))
     whole = compare(a, b).tables[0].frame.row(0, named=True)  # launches of all programs: some were slow
-    assert (whole["b_ns"], whole["noise"]) == (1100.0, 0.0)
+    assert (whole["b_ns"], whole["noise"], whole["figure"]) == (1100.0, 0.0, "median")
     assert dot_row(sampled(a, **which), sampled(b, **which))["b_ns"] == pytest.approx(1250.0)
     long = (sampled(trace_of(dots, own=100_000)) for dots in ([1000] * 160, SLOW * 10))
     assert not any("means of" in text for text in texts(*long))  # the whole kernel decides: 0.2 % of it

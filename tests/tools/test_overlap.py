@@ -1,5 +1,7 @@
 """What runs beside what: hand-built traces, and random ones against a look at every nanosecond."""
 
+import io
+
 import numpy as np
 import polars as pl
 import pytest
@@ -11,6 +13,7 @@ from tileprobe.tools.activities import OTHER, SIGNAL, WAITING, activities, kind_
 from tileprobe.tools.overlap import overlaps
 from tileprobe.tools.ratios import ratio, windows
 from tileprobe.trace import Clock, Kernel, Launch, Losses, Region, Trace, Unit
+from tileprobe.views.terminal import make_console, print_report
 
 REGIONS = [
     Region(0, "k", "kernel"),
@@ -276,3 +279,31 @@ def test_lazy_traces_are_read_too(tmp_path):
     tables, _ = read(Trace.open(tmp_path / "t.parquet"))
     assert exposed(tables)["load"]["exposed_ns"] == 40
     assert isinstance(tables["what is exposed"], pl.DataFrame)
+
+
+def test_a_stage_that_fills_its_scope_is_what_runs():
+    """Of equal ones the stage is the innermost, whatever the order of the rows."""
+    regions = [Region(0, "k", "kernel"), Region(1, "load it", "scope", 0, depth=1)]
+    regions += [Region(2, "load @ 3", "load", 1, depth=2), Region(3, "exp @ 4", "exp", 0, depth=1)]
+    rows = [(0, 0, 0, 0, "region", 0, 100), (0, 0, 0, 2, "region", 0, 60)]
+    rows += [(0, 0, 0, 1, "region", 0, 60), (0, 0, 0, 3, "region", 60, 100)]
+    trace = build(rows)
+    found = exposed(read(Trace.build(trace.to_polars().select(COLUMNS).to_dict(as_series=False),
+        kernels=trace.kernels, launches=trace.launches, regions=regions, units=trace.units))[0])  # fmt: skip
+    assert {kind: row["busy_ns"] for kind, row in found.items()} == {"load": 60.0, "special functions": 40.0}
+
+
+def test_how_many_units_work_at_once_is_not_known_of_a_sample():
+    rows = [(unit, unit, 0, region, "region", 0, 100) for unit in range(3) for region in (0,)]
+    rows += [(unit, unit, 0, 2, "region", 0, 50) for unit in range(3)]
+    rows += [(unit, unit, 0, 4, "region", 50, 100) for unit in range(3)]
+    assert read(build(rows))[0]["units at work"]["units"].to_list() == ["3"]
+    assert "units at work" not in read(build(rows, losses=Losses(9, 90)))[0]
+
+
+def test_a_kernel_of_which_the_tool_has_nothing_to_say_was_recorded_all_the_same():
+    trace = build([(0, 0, 0, 0, "region", 0, 100)])
+    out = io.StringIO()
+    print_report(trace, [load_tool("overlap").read(trace)], make_console(out, 100))
+    assert "overlap: nothing to show of this kernel" in out.getvalue()
+    assert "nothing was recorded" not in out.getvalue()

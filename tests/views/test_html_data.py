@@ -9,10 +9,13 @@ import polars as pl
 from made import attention
 from made_streams import warp_specialised
 
-from tileprobe.trace import Clock, Kernel, Launch, Region, Trace
+from tileprobe.tools.programs import program_times
+from tileprobe.tools.regions import region_tree
+from tileprobe.trace import Clock, Kernel, Launch, Losses, Region, Trace, Work
 from tileprobe.views.encodable import encodable
 from tileprobe.views.html import embedded, page
 from tileprobe.views.html.distributions import distributions
+from tileprobe.views.html.figures import launches
 from tileprobe.views.html.levels import read_level
 from tileprobe.views.html.listing import highlight
 from tileprobe.views.html.merging import merge_short
@@ -231,3 +234,48 @@ def test_a_page_of_many_kernels_and_large_grids_stays_small():
     assert len(found) == 8
     assert all(len(region["programs"]["ns"]) <= 600_000 // (100 * 8) for region in found.values())
     assert len(distributions(wide, wide.kernels[0])[5]["programs"]["ns"]) > 2000
+
+
+def test_quantiles_of_a_histogram_are_those_of_the_tree():
+    """Two launches, one of them stands for nine and is slow; in each, one of two executions stands for four."""
+    trace = Trace.build(
+        {
+            "launch": [0, 0, 1, 1],
+            "region": [0, 0, 0, 0],
+            "start": [0, 100, 1000, 1500],
+            "stop": [10, 120, 1300, 1900],
+            "weight": [1.0, 4.0, 1.0, 4.0],
+        },
+        kernels=[Kernel(0, "k", "cpu", Clock(1e9))],
+        launches=[Launch(0, 0, (5,), work=0), Launch(1, 0, (7,), work=1)],
+        regions=[Region(0, "k", "kernel")],
+        works=[Work(0, 0, (5,), ran=1, probed=1), Work(1, 0, (7,), ran=9, probed=1)],
+    )
+    found = distributions(trace, trace.kernels[0])[0]["histogram"]
+    row = region_tree(trace, trace.kernels[0]).row(0, named=True)
+    assert found["quantiles"] == [20.0, row["p50_ns"], row["p95_ns"]] == [20.0, 400.0, 400.0]
+    assert sum(found["counts"]) + found["beyond"] == row["count"] == 50
+
+
+def test_what_a_unit_did_is_all_its_own_on_the_map():
+    """Units without a kernel around their work are there once: what was sampled of it does not make two of them."""
+    trace = Trace.build(
+        {"program": [0, 1], "region": [1, 1], "start": [0, 0], "stop": [100, 50], "weight": [2.0, 2.0]},
+        kernels=[Kernel(0, "k: units", "cambricon:s", Clock(1e9, "simulated"))],
+        launches=[Launch(0, 0, (2,), 0.0, 200.0)],
+        regions=[Region(1, "array read", "hardware")],
+    )
+    assert distributions(trace, trace.kernels[0])[1]["programs"]["ns"] == [200.0, 100.0]
+    runs = program_times(trace, trace.kernels[0])
+    assert runs["weight"].to_list() == [1.0, 1.0]
+
+
+def test_launches_say_how_much_of_them_was_recorded():
+    some = attention(launches=2)
+    some.launches[1] = replace(some.launches[1], losses=Losses(20, 60, 20))
+    assert [launch["part"] for launch in launches(some)] == [1.0, 0.2]
+
+
+def test_a_page_of_nothing_is_called_so():
+    nothing = Trace.build({"region": [], "start": [], "stop": []}, kernels=[], launches=[], regions=[])
+    assert "<title>an empty trace · TileProbe</title>" in page(nothing)

@@ -7,15 +7,16 @@ import subprocess
 import sys
 from dataclasses import replace
 
+import numpy as np
 import polars as pl
 import pytest
 from made import attention
 from made_streams import warp_specialised
 
 from tileprobe.cli import main
-from tileprobe.trace import Trace
+from tileprobe.trace import Clock, Kernel, Launch, Losses, Region, Trace, Unit
 from tileprobe.views.screen import Screen
-from tileprobe.views.terminal_timeline import LETTERS, print_timeline, sparkline
+from tileprobe.views.terminal_timeline import LETTERS, _short, print_timeline, sparkline
 
 
 def printed(trace, width=100, plain=False):
@@ -148,3 +149,50 @@ def test_who_reads_no_further_is_no_error(command, tmp_path):
     run = subprocess.run([a for a in arguments if a], cwd=tmp_path, stdout=write, stderr=subprocess.PIPE)
     os.close(write)
     assert (run.returncode, run.stderr) == (0, b"")
+
+
+def test_a_track_on_which_nothing_is_drawn_is_left_out():
+    """Asynchronous operations have no row here."""
+    trace = warp_specialised()
+    kinds = trace.intervals["kind"].cast(pl.String)
+    streams = trace.intervals.with_columns(kinds.alias("kind")).filter(kinds.is_in(["region", "wait"]))[
+        "stream"
+    ]
+    alone = trace.intervals.with_columns(
+        pl.when(kinds == "async").then(9).otherwise(pl.col("stream")).cast(pl.UInt16).alias("stream")
+    )
+    text = printed(replace(trace, frame=alone), 120)
+    assert 9 not in streams and "stream 9" not in text and "and" not in re.findall(r"^and .* tracks", text)
+
+
+def partly(busy):
+    """Ten programs of which each works for a part of its time; half of the records kept."""
+    start = 1000 * np.arange(100)
+    return Trace.build(
+        {"region": np.ones(100, int), "start": start, "stop": start + np.maximum(busy * 1000, 1).astype(int)},
+        kernels=[Kernel(0, "k", "cpu", Clock(1e9))],
+        launches=[Launch(0, 0, (1,), 0.0, 1e5, losses=Losses(100, 60, 40))],
+        regions=[Region(0, "k", "kernel"), Region(1, "load", "load")],
+        units=[Unit(0, "core 0", "core")],
+    )
+
+
+def test_a_cell_in_which_something_ran_for_less_than_half_of_it_is_no_idle_one():
+    share = np.where(np.arange(100) < 50, 0.3, 0.001)
+    text = printed(partly(share), 60)
+    cells = track(text, "core 0")
+    assert set(cells) == {":", "·"} and cells.index("·") == pytest.approx(len(cells) / 2, abs=1)
+    assert ": something ran there, for less than half of the time" in text
+    busy = printed(partly(np.full(100, 0.8)), 60)
+    assert set(track(busy, "core 0")) == {"A"} and "something ran" not in busy
+
+
+def test_how_much_of_a_launch_was_recorded_is_said():
+    assert "k, launch 0: 100 µs, 50 % of it recorded" in printed(partly(np.ones(100)), 60)
+
+
+def test_names_of_tracks_are_cut_in_their_middle():
+    name = "channel 0 / chip 0 / die 1 / read planes"
+    assert _short(name, 40, False) == name
+    assert _short(name, 21, False) == "channel 0 …ead planes" and len(_short(name, 20, True)) == 20
+    assert _short(name, 20, True) == "channel ...ad planes"

@@ -12,7 +12,7 @@ import json
 import os
 import sys
 from collections.abc import Callable
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, Protocol
 
 from tileprobe.cli._ending import flush
 from tileprobe.cli._say import say
@@ -22,6 +22,18 @@ from tileprobe.files import check_writable
 
 if TYPE_CHECKING:
     from tileprobe.profiling import Profile
+    from tileprobe.trace import Trace
+
+Step = tuple[str, Callable[[], None]]  # what it makes, and how
+
+
+class Recorded(Protocol):
+    """What has a trace to be written."""
+
+    @property
+    def trace(self) -> Trace: ...
+
+    def save(self, path: str) -> None: ...
 
 
 def check(args: argparse.Namespace) -> None:
@@ -99,7 +111,28 @@ def _number(stream: Any) -> int | None:
 
 def write(session: Profile, args: argparse.Namespace, terminal: Terminal) -> bool:
     """Writes everything that was asked for; returns whether something could not be."""
-    steps: list[tuple[str, Callable[[], None]]] = []
+    steps = _files(session, args)
+    if args.json and args.json != "-":
+        steps.append(("the JSON", lambda: _json(session, args.json)))
+    if args.json == "-":
+        steps.append(("the JSON", lambda: _json_to(session, terminal)))
+    elif not args.quiet:
+        steps.append(("the report", lambda: _report(session, terminal, args.full)))
+    return _tried(steps)
+
+
+def write_files(session: Recorded, args: argparse.Namespace) -> bool:
+    """The trace and its views alone, of a command that has a report and a JSON of its own."""
+    return _tried(_files(session, args))
+
+
+def _tried(steps: list[Step]) -> bool:
+    failures = [_failed(*step) for step in steps]  # every step is tried
+    return any(failures)
+
+
+def _files(session: Recorded, args: argparse.Namespace) -> list[Step]:
+    steps: list[Step] = []
     if args.trace:
         steps.append(("the trace", lambda: session.save(args.trace)))
     if args.chrome:
@@ -108,14 +141,7 @@ def write(session: Profile, args: argparse.Namespace, terminal: Terminal) -> boo
         steps.append(("the page", lambda: _html(session, args.html, not args.no_source)))
     for view, path in args.views:
         steps.append((path, lambda view=view, path=path: write_view(view, _given(session, args), path)))
-    if args.json and args.json != "-":
-        steps.append(("the JSON", lambda: _json(session, args.json)))
-    if args.json == "-":
-        steps.append(("the JSON", lambda: _json_to(session, terminal)))
-    elif not args.quiet:
-        steps.append(("the report", lambda: _report(session, terminal, args.full)))
-    failures = [_failed(*step) for step in steps]  # every step is tried
-    return any(failures)
+    return steps
 
 
 def _failed(what: str, step: Callable[[], None]) -> bool:
@@ -140,19 +166,19 @@ def _failed(what: str, step: Callable[[], None]) -> bool:
     return False
 
 
-def _chrome(session: Profile, path: str) -> None:
+def _chrome(session: Recorded, path: str) -> None:
     from tileprobe.views.chrome import write_chrome
 
     write_chrome(session.trace, path)
 
 
-def _html(session: Profile, path: str, source: bool) -> None:
+def _html(session: Recorded, path: str, source: bool) -> None:
     from tileprobe.views.html import write_html
 
     write_html(session.trace, path, source=source)
 
 
-def _given(session: Profile, args: argparse.Namespace) -> Any:
+def _given(session: Recorded, args: argparse.Namespace) -> Any:
     from tileprobe.views.without_source import without_source
 
     return without_source(session.trace) if args.no_source else session.trace

@@ -52,7 +52,10 @@ def run(args: argparse.Namespace) -> int:
     screen.print()
     with text.units_of(b):
         for table in result.tables:
-            screen.say(f"{table.title}, {'instructions' if text.counts(b) else 'time'} in a program", "bold")
+            counted = "instructions" if text.counts(b) else "time"
+            screen.say(
+                f"{table.title}, {counted} in a program, {table.frame['figure'][0]} of the launches", "bold"
+            )
             print_table(table, screen)
             screen.print()
     print_findings(result.findings, screen)

@@ -2,6 +2,7 @@
 
 examples:
   tileprobe llm --model opt-6.7b --device cambricon:l
+  tileprobe llm --model opt-6.7b --device cambricon:s --html token.html
   tileprobe llm --model path/to/config.json --device my-device.toml --context 4000 --json result.json
   tileprobe llm --model llama2-70b --mha --device cambricon:s --no-slicing
   tileprobe llm --model opt-6.7b --ir > step.mlir && tileprobe llm --from-ir step.mlir
@@ -109,6 +110,13 @@ def _add_output_arguments(parser: argparse.ArgumentParser) -> None:
     out = parser.add_argument_group("output")
     out.add_argument("--json", metavar="FILE", help="write the result as JSON (- for the terminal)")
     out.add_argument("--trace", metavar="FILE", help="write the intervals of all units as a trace")
+    out.add_argument("--html", metavar="FILE", help="write that trace as a page that needs nothing else")
+    out.add_argument("--chrome", metavar="FILE", help="write its timeline, for ui.perfetto.dev")
+    out.add_argument(
+        "--view", action="append", metavar="NAME=FILE",
+        help="write it with this view (perfetto, speedscope, ...), or file.py:Class=FILE",
+    )  # fmt: skip
+    out.add_argument("--no-source", action="store_true", help="no IR in --html and --view, to mail them")
     out.add_argument(
         "--trace-intervals",
         type=int,
@@ -159,6 +167,9 @@ def _run_one(args: argparse.Namespace) -> int:
     from tileprobe.errors import TileProbeError
     from tileprobe.targets.cambricon.command import settings_of
 
+    traced = [name for name in ("trace", "html", "chrome", "view") if getattr(args, name)]
+    if args.from_ir and traced:
+        raise TileProbeError(f"--from-ir runs as the file says and records nothing: leave out --{traced[0]}")
     if args.from_ir:
         return _run_ir(args)
     if args.model is None:
@@ -171,21 +182,24 @@ def _run_one(args: argparse.Namespace) -> int:
 
         print((build if args.ir == "built" else compile_step)(model, machine, options))
         return 0
+    from tileprobe.cli import _outputs as outputs
     from tileprobe.targets.cambricon.simulate import simulate
 
-    if args.trace:
+    outputs.check(args)
+    failed = False
+    if traced:
         from tileprobe.session.session import Session
 
         with Session(tools=("regions", "units"), intervals=args.trace_intervals) as session:
             result = simulate(model, machine, options)
-        session.save(args.trace)
+        failed = outputs.write_files(session, args)
     else:
         result = simulate(model, machine, options)
     if args.json:
         _write_json(args.json, result.to_json())
     if args.json != "-":
         _print(args, model, machine, options, result)
-    return 0
+    return 2 if failed else 0
 
 
 def _run_ir(args: argparse.Namespace) -> int:
@@ -212,8 +226,11 @@ def _print(args: argparse.Namespace, model, machine, options, result) -> None:
     others = baselines(model, machine, options) if args.baselines else None
     changes = what_if(model, machine, options) if args.what_if else None
     print_report(result, machine, others, changes)
-    if args.trace:
-        print(f"\ntrace written to {args.trace}")
+    written = [
+        path for path in (args.trace, args.html, args.chrome, *(path for _, path in args.views)) if path
+    ]
+    if written:
+        print(f"\nwritten: {', '.join(written)}")
 
 
 def _write_json(path: str, document: dict) -> None:

@@ -126,8 +126,11 @@ def _of_streams(trace: Trace, kernel: Kernel, frame: pl.DataFrame) -> pl.DataFra
     what = {region.id: kind_of(region) for region in trace.kernel_regions(kernel.id)}
     named = pl.col("region").replace_strict(what, default=OTHER, return_dtype=pl.String)
     beside = frame.filter(pl.col("kind") == "async").with_columns(named.alias("what"))
-    # a wait as long as its region lies within it, so waits come last
-    inline = frame.filter(pl.col("kind") != "async").sort(pl.col("kind") == "wait", maintain_order=True)
+    # of equal ones the last is the innermost: a stage in a scope that has nothing else, a wait in its region
+    depths = {region.id: region.depth for region in trace.kernel_regions(kernel.id)}
+    depth = pl.col("region").replace_strict(depths, default=0, return_dtype=pl.Int64)
+    inline = frame.filter(pl.col("kind") != "async")
+    inline = inline.sort(depth, pl.col("kind") == "wait", maintain_order=True)
     stream = inline.select(pl.struct("launch", "program", "stream", "unit").rank("dense")).to_series()
     pieces = innermost(stream.to_numpy(), inline["start_ns"].to_numpy(), inline["stop_ns"].to_numpy())
     found = inline[pieces.index].with_columns(

@@ -230,6 +230,7 @@ def _figures(a: Samples, b: Samples, pair: _Pair, doubts: tuple[float, float]) -
         "change": change,
         "noise": noise,
         "verdict": _verdict(change, noise),
+        "figure": "mean" if pair.uneven else "median",
         "launches_a": sum(len(a[work]) for work in pair.works),
         "launches_b": sum(len(b[work]) for work in pair.works),
     }

@@ -182,8 +182,9 @@ def _pairs(seen: Overlaps) -> pl.DataFrame:
 
 
 def _units(found: Activities) -> pl.DataFrame | None:
-    """How many units of the machine worked at once, launch by launch; for cores beside cores and SMs beside SMs."""
-    if found.by_unit or found.spans["unit"].n_unique() < 2:
+    """How many units of the machine worked at once, launch by launch; for cores beside cores and SMs beside SMs. Where
+    programs were left out, nobody knows."""
+    if found.by_unit or found.sampled or found.spans["unit"].n_unique() < 2:
         return None
     place, start, stop = found.columns
     owner, spans = merge_by(place, start, stop)

@@ -60,12 +60,14 @@ def program_times(trace: Trace, kernel: Kernel) -> pl.DataFrame:
     mine = trace.scan().filter(pl.col("launch").is_in(launches))
     if roots:
         mine = mine.filter(pl.col("region").is_in(roots))
+    # where no kernel is around what a unit did, the unit is there once, whatever was sampled of its work
+    weight = pl.col("weight").min().cast(pl.Float64) if roots else pl.lit(1.0).alias("weight")
     grouped = mine.group_by("launch", "program", "unit").agg(
         pl.col("start_ns").min(),
         pl.col("stop_ns").max(),
         pl.col("taken_ns").max().cast(pl.Float64),
         ((pl.col("stop").max() - pl.col("start").min()) * (1e9 / kernel.clock.hz)).alias("raw_ns"),
-        pl.col("weight").min().cast(pl.Float64),
+        weight,
     )
     lasted = pl.col("stop_ns") - pl.col("start_ns") - pl.col("taken_ns")
     grouped = grouped.with_columns(lasted.alias("lasted_ns"))

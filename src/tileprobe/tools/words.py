@@ -4,8 +4,8 @@ from __future__ import annotations
 
 
 def duration(ns: float) -> str:
-    """For a sentence: 19.3 us."""
-    for unit, scale in (("s", 1e9), ("ms", 1e6), ("us", 1e3)):
+    """For a sentence: 19.3 µs."""
+    for unit, scale in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
         if ns >= scale:
             return f"{ns / scale:.3g} {unit}"
     return f"{ns:.3g} ns"

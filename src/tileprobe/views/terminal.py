@@ -94,8 +94,7 @@ def _print_kernel(trace: Trace, kernel: Kernel, results: list[Result], screen: S
         print_findings([_without_name(trace, kernel, finding) for finding in findings], screen)
         screen.print()
     if not any(table.frame.height for _, table in mine):
-        screen.say("nothing was recorded: no program ran, or none was sampled", "yellow")
-        screen.print()
+        _print_nothing(trace, kernel, results, screen)
         return
     sources = [table for result, table in mine if result.tool == "source"]
     for result, table in mine:
@@ -103,6 +102,18 @@ def _print_kernel(trace: Trace, kernel: Kernel, results: list[Result], screen: S
             _print(trace, result, table, screen, full)
     if sources:
         _print_sources(sources, screen, full)
+
+
+def _print_nothing(trace: Trace, kernel: Kernel, results: list[Result], screen: Screen) -> None:
+    """Nothing was recorded; or there are records, and these tools find nothing in them."""
+    recorded = any(launch.losses.kept for launch in trace.kernel_launches(kernel.id))
+    if not recorded:
+        screen.say("nothing was recorded: no program ran, or none was sampled", "yellow")
+    elif results:
+        screen.say(
+            f"{' and '.join(result.tool for result in results)}: nothing to show of this kernel", "dim"
+        )
+    screen.print()
 
 
 def _without_name(trace: Trace, kernel: Kernel, finding: Finding) -> Finding:

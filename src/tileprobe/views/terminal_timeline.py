@@ -2,7 +2,8 @@
 over a loop's iterations as a sparkline.
 
 In come a trace and a screen; out go, for each kernel, its typical launch in as many columns as the screen has. A cell
-shows the innermost region that took most of its time there; a point is time in which nothing ran.
+shows the innermost region that took most of its time there; a point is time in which nothing ran, a colon time in
+which something did for less than half of it.
 """
 
 from __future__ import annotations
@@ -25,12 +26,16 @@ from tileprobe.views import text
 from tileprobe.views.brackets import depths
 from tileprobe.views.screen import Screen
 from tileprobe.views.tables import print_table
-from tileprobe.views.tracks import SLICES, tracks
+from tileprobe.views.tracks import FINE_NS, SLICES, tracks
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 STYLES = ("blue", "yellow", "green", "magenta", "cyan", "red", "bright_blue", "bright_green")
 TRACKS = 24  # of a launch; more are counted
 LITTLE = 0.001  # of the own time of all regions: with less, one that is not drawn is left out
+IDLE, BUSY = -1, -2  # what a cell shows where no region has most of it
+PARTLY = ":"
+ALMOST = 0.98  # of a cell in which nothing ran: as good as all of it
+RECORDED = 0.9995  # of a launch: as good as all of it
 SPARKS, PLAIN_SPARKS = "▁▂▃▄▅▆▇█", "._-=+*#@"
 
 
@@ -93,33 +98,47 @@ def _print_launch(
     trace: Trace, launch: Launch, letters: dict[int, Letter], name: str, screen: Screen
 ) -> set[int]:
     """The regions that are drawn."""
-    drawn = tracks(trace.filter(launches=[launch.id]))
+    drawn = tracks(trace.filter(launches=[launch.id]), FINE_NS)
     slices = drawn.frame.filter(pl.col("kind").is_in(SLICES))
     low, high = float(slices["start_ns"].min()), float(slices["stop_ns"].max())  # type: ignore[arg-type]
     span, lasted = text.duration(high - low), text.duration(launch.duration_ns or high - low)
-    inside = "" if span == lasted else f", recorded for {span}"
+    part = text.part(launch.losses)
+    inside = f", {text.percent(part)} of it recorded" if part < RECORDED else ""
+    inside = inside or ("" if span == lasted else f", recorded for {span}")
     screen.print(screen.words(f"{name}, launch {launch.id}: {lasted}{inside}", "bold"))
     seen: set[int] = set()
-    titles = dict(drawn.table.select("track", "name").iter_rows())
+    busy = drawn.table.filter(pl.col("track").is_in(slices["track"].unique().to_list()))
+    titles = dict(busy.select("track", "name").iter_rows())
     left = min(max(len(title) for title in titles.values()), max(8, screen.width // 4))
     width = max(10, screen.width - left - 3)
     edge = "|" if screen.plain else "│"
     shown = list(titles)[:TRACKS]
     for track in shown:
         line = Text(no_wrap=True, end="")
-        line.append_text(screen.fit(screen.words(f"{titles[track]:<{left}}"), left))
+        line.append_text(screen.words(f"{_short(titles[track], left, screen.plain):<{left}}"))
         line.append(f" {edge}", "dim")
         for region in _cells(slices.filter(pl.col("track") == track), low, high, width):
             seen.add(region)
             known = letters.get(region)
-            line.append(
-                known.letter if known else "." if screen.plain else "·", known.style if known else "dim"
-            )
+            idle = PARTLY if region == BUSY else "." if screen.plain else "·"
+            line.append(known.letter if known else idle, known.style if known else "dim")
         screen.print(line)
     if len(titles) > len(shown):
         screen.say(f"and {len(titles) - len(shown):,} more tracks", "dim")
     _print_ruler(low, high, left, width, screen)
+    if BUSY in seen:
+        screen.say(f"{PARTLY} something ran there, for less than half of the time", "dim")
     return seen
+
+
+def _short(title: str, width: int, plain: bool) -> str:
+    """Cut in its middle: both ends of a track's name tell it from others."""
+    mark = "..." if plain else "…"
+    over = len(title) - width
+    if over <= 0:
+        return title
+    kept = width - len(mark)
+    return f"{title[: kept // 2]}{mark}{title[len(title) - (kept - kept // 2) :]}"
 
 
 def _letters(tree: pl.DataFrame) -> dict[int, Letter]:
@@ -136,35 +155,44 @@ def _letters(tree: pl.DataFrame) -> dict[int, Letter]:
 
 
 def _cells(slices: pl.DataFrame, low: float, high: float, width: int) -> list[int]:
-    """For each cell the region with the most own time in it, -1 where nothing ran for most of it."""
+    """For each cell the region with the most own time in it; IDLE where nothing ran for most of it, BUSY where
+    something did, but for less than half."""
+    slices = slices.filter(pl.col("stop_ns") > pl.col("start_ns"))
     start, stop = slices["start_ns"].to_numpy(), slices["stop_ns"].to_numpy()
-    region = slices["region"].to_numpy().astype(np.int64)
     size = (high - low) / width or 1.0
-    depth = depths(np.zeros(len(start), np.int64), start, stop)
-    numbers, place = np.unique(region, return_inverse=True)
+    numbers, place = np.unique(slices["region"].to_numpy().astype(np.int64), return_inverse=True)
     own = np.zeros((len(numbers) + 1, width))  # a row a region; the last one is idle
     own[-1] = size
-    around = _around(start, depth)
-    for n in range(len(start)):
-        first, last = int((start[n] - low) / size), min(int((stop[n] - low) / size), width - 1)
-        cells = np.arange(first, last + 1)
-        inside = np.minimum(stop[n], low + (cells + 1) * size) - np.maximum(start[n], low + cells * size)
-        inside = np.maximum(inside, 0.0)
-        own[place[n], cells] += inside
-        own[place[around[n]] if around[n] >= 0 else -1, cells] -= inside
-    best = own.argmax(axis=0)
-    return [int(numbers[n]) if n < len(numbers) else -1 for n in best]
+    around = _around(depths(np.zeros(len(start), np.int64), start, stop))
+    from_, to = (start - low) / size, (stop - low) / size
+    _spread(own, place, from_, to, size)
+    _spread(own, np.where(around >= 0, place[around], -1), from_, to, -size)
+    best, idle = own.argmax(axis=0).tolist(), own[-1] < ALMOST * size
+    return [int(numbers[n]) if n < len(numbers) else BUSY if busy else IDLE for n, busy in zip(best, idle)]
 
 
-def _around(start: np.ndarray, depth: np.ndarray) -> list[int]:
-    """The slice around each one; they come in the order of their starts, outer ones first."""
+def _spread(own: np.ndarray, row: np.ndarray, start: np.ndarray, stop: np.ndarray, size: float) -> None:
+    """Adds each slice to the cells of its row that it covers. Times are in cells; `size` is what a whole one adds."""
+    width = own.shape[1]
+    first, last = (np.minimum(one.astype(np.int64), width - 1) for one in (start, stop))
+    within = first == last
+    np.add.at(own, (row, first), np.where(within, stop - start, first + 1 - start) * size)
+    np.add.at(own, (row[~within], last[~within]), (stop - last)[~within] * size)
+    whole = np.zeros((own.shape[0], width + 1), np.int64)  # how many begin and end to cover a cell whole
+    np.add.at(whole, (row[~within], first[~within] + 1), 1)
+    np.add.at(whole, (row[~within], last[~within]), -1)
+    own += whole.cumsum(axis=1)[:, :width] * size
+
+
+def _around(depth: np.ndarray) -> np.ndarray:
+    """The slice around each one, -1 where there is none; they come in the order of their starts, outer ones first."""
     open_: list[int] = []
     found = []
-    for n in range(len(start)):
-        del open_[depth[n] :]
+    for n, deep in enumerate(depth.tolist()):
+        del open_[deep:]
         found.append(open_[-1] if open_ else -1)
         open_.append(n)
-    return found
+    return np.array(found, np.int64)
 
 
 def _print_ruler(low: float, high: float, left: int, width: int, screen: Screen) -> None:

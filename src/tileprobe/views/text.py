@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from tileprobe.trace import Trace
+from tileprobe.trace import Losses, Trace
 
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 _TIME = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns"))
@@ -54,6 +54,11 @@ def ascii_only(text: str) -> str:
     return (
         text if text.isascii() else text.translate(_PLAIN).encode("ascii", "backslashreplace").decode("ascii")
     )
+
+
+def part(losses: Losses) -> float:
+    """The share of what a launch would have recorded that it did record."""
+    return losses.kept / ((losses.kept + losses.sampled_out + losses.lost) or 1)
 
 
 def counts(trace: Trace) -> bool:

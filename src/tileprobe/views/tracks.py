@@ -17,11 +17,13 @@ from tileprobe.trace.intervals import lanes, nesting_lanes
 RUN = ["launch", "program", "unit"]
 TRACK = ["kernel", "unit", "lane", "stream", "extra"]
 SLICES = ["region", "wait"]  # kinds that are drawn as slices, so that they must nest
+FINE_NS = 1 / 128  # a hundredth of a cycle of a GPU: what a picture of ours is drawn to
+SHORT_NS = 16.0  # where a tenth of the intervals lasts less, whole nanoseconds are too coarse for it
 
 
 @dataclass
 class Tracks:
-    """`frame` holds the intervals, outer ones first, in whole nanoseconds, with `kernel` and `track`; `table` a row a
+    """`frame` holds the intervals, outer ones first, in whole grains, with `kernel` and `track`; `table` a row a
     track: the columns of TRACK, `track` and `name`; `runs` the lane of each program on a unit."""
 
     frame: pl.DataFrame
@@ -37,8 +39,9 @@ class Tracks:
         return joined.select("number", "kernel", pl.col("track").alias(f"{end}_track"))
 
 
-def tracks(trace: Trace) -> Tracks:
-    frame = _ordered(trace)
+def tracks(trace: Trace, grain_ns: float = 1.0) -> Tracks:
+    """Times are rounded to a grain: viewers of others keep whole nanoseconds."""
+    frame = _ordered(trace, grain_ns)
     runs = _lanes(frame)
     frame = frame.join(runs.drop("kernel"), on=RUN, how="left", maintain_order="left")
     frame = frame.with_columns(_extra(frame))
@@ -48,13 +51,20 @@ def tracks(trace: Trace) -> Tracks:
     return Tracks(frame, table.with_columns(_names(trace, table)), runs)
 
 
-def _ordered(trace: Trace) -> pl.DataFrame:
-    """Whole nanoseconds, which is what viewers keep, and what encloses before what it encloses."""
+def grain_ns(trace: Trace) -> float:
+    """A nanosecond; less where that would be much of an interval, as of a GPU's single instructions."""
+    lasted = pl.col("stop_ns") - pl.col("start_ns")
+    short = trace.scan().select(lasted.filter(lasted > 0).quantile(0.1)).collect().item()
+    return FINE_NS if short is not None and short < SHORT_NS else 1.0
+
+
+def _ordered(trace: Trace, grain_ns: float) -> pl.DataFrame:
+    """Whole grains, and what encloses before what it encloses."""
     depths = {region.id: region.depth for region in trace.regions}
     kernels = {launch.id: launch.kernel for launch in trace.launches}
     times = trace.scan().with_columns(
-        pl.col("start_ns").round(0),
-        pl.col("stop_ns").round(0),
+        (pl.col("start_ns") / grain_ns).round(0) * grain_ns,
+        (pl.col("stop_ns") / grain_ns).round(0) * grain_ns,
         pl.col("region").replace_strict(depths, default=0, return_dtype=pl.Int32).alias("depth"),
         pl.col("launch").replace_strict(kernels, default=0, return_dtype=pl.Int64).alias("kernel"),
     )

@@ -43,13 +43,22 @@ def sampled(program: p.Program, capacity: int) -> np.ndarray:
     if total <= capacity:
         return np.ones(len(rows), np.bool_)
     count = layers.max() + 1
-    fitting = max(1, int(capacity / total * count))
+    outside = int(cost[layers < 0].sum()) * INTERVALS_PER_PAGE  # the output projection, which is there once
+    fitting = max(1, int((capacity - outside) / (total - outside) * count))
     kept = (
         np.unique(np.linspace(0, count - 1, fitting).round().astype(int))
         if fitting > 1
         else np.array([count // 2])
     )
-    return np.isin(layers, kept)
+    return np.isin(layers, kept) | (layers < 0)
+
+
+def standing(program: p.Program, keep: np.ndarray) -> np.ndarray:
+    """For how many operators each one that is kept stands: those of all layers that do the same."""
+    inside = (name.partition(" / ") for name in program.names)  # "layer 3 / up", but "lm_head"
+    same = np.unique([name or f"{layer} outside" for layer, _, name in inside], return_inverse=True)[1]
+    kept = np.bincount(same, keep, same.max() + 1)
+    return np.bincount(same)[same] / np.maximum(kept, 1)[same]
 
 
 @dataclass
@@ -172,6 +181,7 @@ def _hardware(
         "start": _ticks(run.trace.start[:n]),
         "stop": _ticks(run.trace.stop[:n]),
         "value": run.trace.value[:n],
+        "weight": standing(program, run.trace.keep)[run.trace.op[:n]],
     }
     return Exact(
         columns,

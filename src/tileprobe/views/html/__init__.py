@@ -173,9 +173,11 @@ def _title(trace: Trace, by_time: Iterable[int]) -> str:
     """The kernels with the most time, and where they ran."""
     kernels = {kernel.id: kernel.name for kernel in trace.kernels}
     names = list(dict.fromkeys(kernels[kernel] for kernel in by_time))
+    if not names:
+        return "an empty trace"
     targets = sorted({kernel.target for kernel in trace.kernels})
     more = f" and {len(names) - 2} more" if len(names) > 2 else ""
-    return f"{', '.join(names[:2]) or 'nothing'}{more} on {', '.join(targets) or 'no target'}"
+    return f"{', '.join(names[:2])}{more} on {', '.join(targets)}"
 
 
 def _asset(name: str) -> str:

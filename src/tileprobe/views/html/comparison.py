@@ -57,7 +57,10 @@ def _kernels(result: Result, a: Trace, b: Trace) -> list[dict[str, Any]]:
             continue
         rows = table.frame.select(ROW).to_dicts()
         pair = before[table.kernel], after[table.kernel]
-        found.append({"title": table.title, "rows": rows, "lines": _lines(a, b, *pair, table)})
+        figure = table.frame["figure"][0]
+        found.append(
+            {"title": table.title, "figure": figure, "rows": rows, "lines": _lines(a, b, *pair, table)}
+        )
     return found
 
 

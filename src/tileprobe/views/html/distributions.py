@@ -17,6 +17,7 @@ import polars as pl
 
 from tileprobe.tools.figures import LASTED, STANDS, TIME
 from tileprobe.trace import Kernel, Trace
+from tileprobe.trace.works import standing_for
 
 REGIONS, FEWEST = 400, 8  # of a page, the longest ones of each kernel; and of a kernel among many
 BINS = 40
@@ -31,6 +32,8 @@ WIDE = 60.0  # a spread beyond which a histogram has a logarithmic axis
 def distributions(trace: Trace, kernel: Kernel, gone: Collection[int] = ()) -> dict[int, dict[str, Any]]:
     """By region, without the launches that are `gone`. The more kernels a trace has, the fewer regions of each, and the
     coarser."""
+    launches = standing_for(trace)
+    roots = any(region.kernel == kernel.id and region.kind == "kernel" for region in trace.regions)
     regions = [region.id for region in trace.regions if region.kernel == kernel.id]
     count = min(max(FEWEST, REGIONS // max(len(trace.kernels), 1)), len(regions))
     cells = min(CELLS, max(COARSE, NUMBERS // max(count * len(trace.kernels), 1)))
@@ -40,8 +43,8 @@ def distributions(trace: Trace, kernel: Kernel, gone: Collection[int] = ()) -> d
         *("region", "launch", "program", "iteration"),
         LASTED.alias("ns"),
         TIME.alias("time"),
-        STANDS.alias("stands"),
-        STANDS.min().over("launch", "program").alias("programs"),  # that this one stands for
+        (STANDS * pl.col("launch").replace_strict(launches, default=1.0)).alias("stands"),
+        (STANDS.min().over("launch", "program") if roots else pl.lit(1.0)).alias("programs"),  # it stands for
     ).collect()
     longest = frame.group_by("region").agg(pl.col("time").sum()).sort("time", descending=True)
     found: dict[int, dict[str, Any]] = {}
@@ -60,7 +63,7 @@ def distributions(trace: Trace, kernel: Kernel, gone: Collection[int] = ()) -> d
 def _histogram(rows: pl.DataFrame) -> dict[str, Any] | None:
     """Of the bulk; the few executions that are far longer than the rest are counted beside it."""
     ns, stands = rows["ns"].to_numpy(), rows["stands"].to_numpy()
-    few, half, most = (float(q) for q in np.quantile(ns, (0.05, 0.5, 0.95)))
+    few, half, most = (_quantile(ns, stands, share) for share in (0.05, 0.5, 0.95))
     low, high = float(ns.min()), min(float(ns.max()), most + FAR * (most - few))
     if len(ns) < 2 or high - low <= ALIKE * high:
         return None
@@ -76,6 +79,13 @@ def _histogram(rows: pl.DataFrame) -> dict[str, Any] | None:
         "largest": _digits(float(ns.max())),
         "quantiles": [_digits(few), _digits(half), _digits(most)],
     }
+
+
+def _quantile(ns: np.ndarray, stands: np.ndarray, share: float) -> float:
+    """As the region tree has it (`tools/figures.weighted_quantile`)."""
+    order = np.argsort(ns, kind="stable")
+    summed = np.cumsum(stands[order])
+    return float(ns[order][np.searchsorted(summed, share * summed[-1] * (1 - 1e-9))])
 
 
 def _iterations(rows: pl.DataFrame) -> dict[str, Any] | None:

@@ -164,6 +164,7 @@ def launches(trace: Trace) -> list[dict[str, Any]]:
             "stop_ns": found[launch.id][1],
             "taken_ns": found[launch.id][2],
             "duration_ns": launch.duration_ns,
+            "part": text.part(launch.losses),
         }
         for launch in trace.launches
         if launch.id in found

@@ -19,7 +19,7 @@ from tileprobe.trace.model import KINDS
 from tileprobe.views.brackets import depths
 from tileprobe.views.html.merging import Merged, merge_short
 from tileprobe.views.html.packing import pack
-from tileprobe.views.tracks import TRACK, Tracks, tracks
+from tileprobe.views.tracks import TRACK, Tracks, grain_ns, tracks
 
 LIMIT = 1_000_000  # intervals that are drawn one by one: a page of 8 MB that redraws within 50 ms
 EDGES = 40_000  # arcs that a page holds
@@ -36,7 +36,8 @@ class Timeline:
 
 
 def timeline(trace: Trace, limit: int = LIMIT) -> Timeline:
-    drawn = tracks(trace)
+    grain = grain_ns(trace)
+    drawn = tracks(trace, grain)
     frame, table = _one_axis(trace, drawn)
     frame = _rows(frame)
     rows = frame.group_by("line").agg(pl.col("row").max() + 1).sort("line")
@@ -49,11 +50,12 @@ def timeline(trace: Trace, limit: int = LIMIT) -> Timeline:
     end = float(frame["stop_ns"].max() or 0.0)  # type: ignore[arg-type]
     merged = merge_short(frame, limit)
     edges = _edges(trace, drawn, table)
-    columns = {**_columns(merged, origin, int(first[-1])), **_edge_columns(edges.head(EDGES), origin)}
+    columns = {**_columns(merged, origin, int(first[-1]), grain), **_edge_columns(edges.head(EDGES), origin)}
     packed, layout = pack(columns)
     about = {
         "columns": layout,
         "origin_ns": origin,
+        "grain_ns": grain,
         "length_ns": end - origin,
         "intervals": frame.height,
         "drawn": merged.frame.height,
@@ -135,16 +137,17 @@ def _track_lines(drawn: Tracks, table: pl.DataFrame) -> pl.DataFrame:
     return drawn.table.join(flat, on=["kernel", "unit", "name"], how="left")
 
 
-def _columns(merged: Merged, origin: float, places: int) -> dict[str, np.ndarray]:
+def _columns(merged: Merged, origin: float, places: int, grain: float) -> dict[str, np.ndarray]:
+    """Starts and lengths are in grains: whole numbers are small."""
     frame = merged.frame
     place = frame["place"].to_numpy()
     kinds = {kind: number for number, kind in enumerate(KINDS)}
     kind = frame["kind"].cast(pl.String).replace_strict(kinds, return_dtype=pl.UInt8)
-    start = frame["start_ns"].to_numpy() - origin
+    start = np.rint((frame["start_ns"].to_numpy() - origin) / grain)
     columns = {
         "offsets": np.searchsorted(place, np.arange(places + 1)).astype(np.uint32),
         "start": start,
-        "length": frame["stop_ns"].to_numpy() - origin - start,
+        "length": np.rint((frame["stop_ns"].to_numpy() - origin) / grain) - start,
         "region": frame["region"].to_numpy(),
         "iteration": frame["iteration"].to_numpy().astype(np.int32),
         "program": frame["program"].to_numpy(),

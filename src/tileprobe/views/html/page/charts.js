@@ -73,7 +73,7 @@ function label(pen, text, x, y, align = "left") {
 
 function histogram(found, region) {
   if (!found) return [];
-  const { counts, quantiles: [, p50] } = found;
+  const { counts } = found, p50 = rowOf.get(region.id)?.p50_ns ?? found.quantiles[1]; // the figure of the tree
   const said = `time of an execution${found.log ? ", logarithmic" : ""}`;
   const beyond = found.beyond ? ` · ${count(found.beyond)} longer, up to ${duration(found.largest)}` : "";
   const place = (ns) => (found.log ? Math.log(ns / found.from) / Math.log(found.to / found.from) : (ns - found.from) / (found.to - found.from));

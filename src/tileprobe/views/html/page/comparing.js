@@ -47,7 +47,7 @@ function kernelPart(kernel) {
   const titles = ["region", "A above, B below; the line is A's noise", A, B, "change", "noise", ""];
   const head = el("tr", {}, titles.map((title, n) => el("th", { class: n < 2 ? "left" : "" }, title)));
   const table = el("table", { class: "tree compare" }, el("thead", {}, head), el("tbody", {}, kernel.rows.map((row) => regionRow(row, most))));
-  const parts = [el("div", { class: "head" }, el("h2", {}, kernel.title), el("span", { class: "dim push" }, "time in a program, median of the launches")), table];
+  const parts = [el("div", { class: "head" }, el("h2", {}, kernel.title), el("span", { class: "dim push" }, `${data.unit === "ns" ? "time" : "instructions"} in a program, ${kernel.figure} of the launches`)), table];
   const changed = kernel.lines.filter((line) => line.a && line.b && line.a.ns !== null && line.b.ns !== null).map((line) => Math.abs(line.b.ns - line.a.ns));
   if (kernel.lines.length) {
     parts.push(el("div", { class: "head" }, el("h2", {}, "by line"), el("span", { class: "dim push" }, "A, B, the difference, and the line in each")));

@@ -40,6 +40,8 @@ async function unpack() {
     found[part.name] = column(bytes, at, part);
     at += part.count * TYPES[part.type].BYTES_PER_ELEMENT;
   }
+  const grain = data.timeline.grain_ns;
+  if (grain !== 1) for (const name of ["start", "length"]) found[name] = Float64Array.from(found[name], (grains) => grains * grain);
   let first = 0;
   for (const track of data.tracks) {
     track.first = first;

@@ -144,7 +144,14 @@ function drawRuler(pen, x, width, height) {
   pen.fillStyle = css("--accent");
   pen.fillRect(a, 0, 1, height);
   pen.fillRect(b, 0, 1, height);
-  if (b - a > 60) { pen.textAlign = "center"; pen.fillText(duration(Math.abs(range.to - range.from)), (a + b) / 2, 14); pen.textAlign = "left"; }
+  if (b - a <= 60) return;
+  const said = duration(Math.abs(range.to - range.from)), wide = pen.measureText(said).width + 10;
+  pen.fillStyle = css("--panel"); // the ruler's own words lie below
+  pen.fillRect((a + b - wide) / 2, 2, wide, RULER - 5);
+  pen.fillStyle = css("--accent");
+  pen.textAlign = "center";
+  pen.fillText(said, (a + b) / 2, 14);
+  pen.textAlign = "left";
 }
 
 function tick(ns, step) {
@@ -208,7 +215,8 @@ function drawOverview() {
 }
 
 function saidAbout(hidden) {
-  const about = data.timeline, said = [];
+  const about = data.timeline, said = [], launch = data.launches.find((one) => String(one.id) === $("launch").value);
+  if (launch && launch.part < 0.9995) said.push(`${percent(launch.part)} of this launch was recorded: a gap need not be idle`);
   if (about.merged) said.push(`${count(about.merged)} of ${count(about.intervals)} intervals are shorter than ${duration(about.shorter_than_ns)} and drawn together; tables count each`);
   if (about.edges > about.edges_drawn) said.push(`the first ${count(about.edges_drawn)} of ${count(about.edges)} arcs`);
   if (hidden) said.push(`zoom in to see ${count(hidden)} arcs`);
