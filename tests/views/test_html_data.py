@@ -16,8 +16,8 @@ from tileprobe.views.encodable import encodable
 from tileprobe.views.html import embedded, page
 from tileprobe.views.html.distributions import distributions
 from tileprobe.views.html.figures import launches
-from tileprobe.views.html.levels import read_level
-from tileprobe.views.html.listing import highlight
+from tileprobe.views.html.levels import levels, read_level
+from tileprobe.views.html.listing import Places, highlight
 from tileprobe.views.html.merging import merge_short
 from tileprobe.views.html.packing import pack
 from tileprobe.views.html.timeline import timeline
@@ -151,6 +151,20 @@ def test_assembly_follows_its_loc():
     found = places(PTX)
     assert found["ld.global.f32"] == {("/home/k/k.py", 7)}
     assert found["st.global.f32"] == {("/home/k/k.py", 8)}
+
+
+def test_names_of_folders_are_not_shown():
+    """Of files that are listed, of libraries, and those that assembly says apart."""
+    ptx = PTX.replace(
+        "\t.loc\t1 8", '\t.file\t2 "/opt/python/site-packages/triton/language/standard.py"\n\t.loc\t1 8'
+    )
+    kernel = replace(attention().kernels[0], file="/home/k/k.py", ir={"ptx": ptx, "tile": TILE})
+    places = Places()
+    places.add(("/home/k/k.py", 7))
+    assembly, scheduled = levels(kernel, places)
+    assert assembly["lines"][1] == '\t.file\t1 "k.py"' and '\t.file\t2 "standard.py"' in assembly["lines"]
+    assert not any("/" in line for line in (*assembly["lines"], *scheduled["lines"]))
+    assert assembly["links"][3] == [0]
 
 
 def test_a_location_that_refers_to_itself_is_no_endless_loop():

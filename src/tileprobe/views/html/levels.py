@@ -37,6 +37,8 @@ PLACE = re.compile(r'"((?:[^"\\]|\\.)*)":(\d+)(?::\d+)?')
 REFERENCE = re.compile(r"#(loc\w*)")
 STAGE = re.compile(r'from "([^"]*?):([\d,]+)"')
 FILE = re.compile(r'^\s*\.file\s+(\d+)\s+(?:"([^"]*)"\s+)?"([^"]*)"')
+WHOLE = re.compile(r'"/(?:[^"/]+/)+([^"/]+\.\w+)"')  # a file with its folders, of a library
+BESIDE = re.compile(r'^(\s*\.file\s+\d+\s+)"/[^"]*"\s+(?=")')  # a folder that assembly says apart
 COMMENT = re.compile(r'^ *; from "', re.MULTILINE)
 LINE = re.compile(r"^[ \t]*\.loc\s+(\d+)\s+(\d+)", re.MULTILINE)
 
@@ -74,7 +76,7 @@ def _without(folders: set[str], line: str) -> str:
     """Names of files are enough; where they lie is nobody's business."""
     for folder in folders:
         line = line.replace(folder, "")
-    return line
+    return BESIDE.sub(r"\1", WHOLE.sub(r'"\1"', line)) if '"/' in line else line
 
 
 def read_level(text: str) -> Found:
