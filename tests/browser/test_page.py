@@ -262,6 +262,42 @@ def test_the_tree_is_walked_and_chosen_from_by_keys(page):
     assert lit(page, "regions").inner_text().startswith("load @ 26")
 
 
+def test_every_list_is_one_stop_of_the_tab_key(open_page):
+    """However many lines of IR there are, the timeline is not hundreds of keys away."""
+    trace = attention()
+    tile = TILE.replace(
+        '    %2 = "tt.load"(%1) : (i64) -> f32\n', '    %2 = "tt.load"(%1) : (i64) -> f32\n' * 300
+    )
+    page = open_page(replace(trace, kernels=[replace(trace.kernels[0], ir={"tile": tile})]))
+    page.locator("#search").focus()
+    stops = []
+    while "scroller" not in stops and len(stops) < 40:
+        page.keyboard.press("Tab")
+        stops.append(
+            page.evaluate("document.activeElement.id || document.activeElement.closest('section').id")
+        )
+    assert stops.count("regions") == 8 + 1 and stops.count("code") == 1  # the columns and one row
+    assert stops.count("ir") == 2 and stops[-1] == "scroller"  # the level and one line
+
+
+def test_source_and_ir_are_walked_and_chosen_from_by_keys(page):
+    line = page.locator("#code .row", has_text="s = tl.dot(q, k)")
+    line.focus()
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowDown")
+    assert line.evaluate("row => row === document.activeElement")
+    page.keyboard.press("ArrowUp")  # over a comment, which has no time
+    page.keyboard.press("Enter")
+    assert "tl.load(K" in lit(page, "code").first.inner_text()
+    page.locator("#ir .live").nth(1).focus()
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press(" ")
+    assert "tl.load(K" in lit(page, "code").first.inner_text()
+    assert page.locator("#ir [tabindex='0']").count() == 1
+
+
 def test_light_dark_and_print(open_page):
     def back(page):
         return page.evaluate("getComputedStyle(document.body).backgroundColor")
@@ -483,7 +519,7 @@ def test_a_launch_of_which_a_part_was_recorded_says_that_gaps_need_not_be_idle(o
     trace.launches[0] = replace(trace.launches[0], losses=Losses(60, 40, 100))
     page = open_page(trace)
     for launch, said in (
-        ("0", "30 % of this launch was recorded: a gap need not be idle"),
+        ("0", "30 % recorded: gaps need not be idle"),
         ("1", ""),
         ("all", ""),
     ):

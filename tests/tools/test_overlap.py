@@ -1,6 +1,7 @@
 """What runs beside what: hand-built traces, and random ones against a look at every nanosecond."""
 
 import io
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -24,6 +25,7 @@ REGIONS = [
     Region(5, "release @ 7", "async", 1),
     Region(6, "barrier @ 8", "barrier", 0),
 ]
+PART = ", of what was recorded"
 COLUMNS = ("unit", "program", "stream", "region", "kind", "start", "stop")
 
 
@@ -42,7 +44,9 @@ def build(rows, *, clock="simulated", edges=None, streams=(), losses=None, launc
 
 def read(trace):
     result = load_tool("overlap").read(trace)
-    return {t.title.removeprefix("k: "): t.frame for t in result.tables}, result.findings
+    titles = {t.title.removeprefix("k: ").removesuffix(PART): t.frame for t in result.tables}
+    assert len({t.title.endswith(PART) for t in result.tables}) < 2  # all or none
+    return titles, result.findings
 
 
 def exposed(tables):
@@ -167,6 +171,10 @@ def test_units_of_several_kinds_are_the_kinds():
     (wait,) = tables["waits"].to_dicts()
     assert (wait["whom"], wait["ns"]) == ("meanwhile slices", 30)
     assert any("1 times, 30 ns each, meanwhile slices" in f.text for f in findings)
+    part = replace(trace, launches=[replace(trace.launches[0], losses=Losses(1, 9))])
+    assert any("1 times of those recorded, 30 ns each" in f.text for f in read(part)[1])
+    assert {table.title.endswith(PART) for table in load_tool("overlap").read(part).tables} == {True}
+    assert {table.title.endswith(PART) for table in load_tool("overlap").read(trace).tables} == {False}
 
 
 def test_a_sampled_trace_has_an_error_and_a_whole_simulated_one_has_none():

@@ -115,21 +115,24 @@ def overlaps(found: Activities) -> Overlaps:
 def _tell(result: Result, trace: Trace, kernel: Kernel, found: Activities) -> None:
     seen = overlaps(found)
     simulated = kernel.clock.is_simulated and not found.sampled
-    result.tables.append(Table(f"{kernel.name}: what is exposed", _kinds(seen, simulated), KINDS, kernel.id))
+    part = ", of what was recorded" if found.sampled else ""  # nothing is scaled up here
+    result.tables.append(
+        Table(f"{kernel.name}: what is exposed{part}", _kinds(seen, simulated), KINDS, kernel.id)
+    )
     pairs = _pairs(seen)
     if pairs.height:
-        result.tables.append(Table(f"{kernel.name}: at the same time", pairs, PAIRS, kernel.id))
+        result.tables.append(Table(f"{kernel.name}: at the same time{part}", pairs, PAIRS, kernel.id))
     result.findings += _findings(kernel, seen, found.by_unit, simulated)
     units = _units(found)
     if units is not None:
         result.tables.append(Table(f"{kernel.name}: units at work", units, UNITS, kernel.id))
     still = bubbles(trace, kernel, found)
     if still is not None:
-        result.tables.append(Table(f"{kernel.name}: bubbles in loops", still.table, BUBBLES, kernel.id))
+        result.tables.append(Table(f"{kernel.name}: bubbles in loops{part}", still.table, BUBBLES, kernel.id))
         result.findings += still.findings
     waited = waits(trace, kernel, found)
     if waited is not None:
-        result.tables.append(Table(f"{kernel.name}: waits", waited.table, WAITS, kernel.id))
+        result.tables.append(Table(f"{kernel.name}: waits{part}", waited.table, WAITS, kernel.id))
         result.findings += waited.findings
 
 

@@ -58,7 +58,7 @@ def waits(trace: Trace, kernel: Kernel, found: Activities) -> Told | None:
     table = table.join(_lasted(found, waits), on="name", how="left")
     table = table.with_columns((pl.col("ns") / pl.col("of_ns")).alias("share"))
     table = table.sort("ns", "name", "whom", descending=[True, False, False])
-    return Told(table, _findings(kernel, table, found.by_unit))
+    return Told(table, _findings(kernel, table, found.by_unit, found.sampled))
 
 
 def _lasted(found: Activities, waits: pl.DataFrame) -> pl.DataFrame:
@@ -119,13 +119,14 @@ def _meanwhile(waits: pl.DataFrame, work: pl.DataFrame, place: list[str]) -> dic
     return found
 
 
-def _findings(kernel: Kernel, table: pl.DataFrame, by_unit: bool) -> list[Finding]:
+def _findings(kernel: Kernel, table: pl.DataFrame, by_unit: bool, sampled: bool) -> list[Finding]:
     """The wait that takes longest, if that is much of the time of those who wait."""
     top = table.row(0, named=True)
     if not top["share"] or top["share"] < WORTH:
         return []
     if by_unit:
-        text = f"{kernel.name}: {top['name']}: {top['count']:,} times, {duration(top['mean_ns'])} each, {top['whom']}"
+        times = f"{top['count']:,} times{' of those recorded' if sampled else ''}"
+        text = f"{kernel.name}: {top['name']}: {times}, {duration(top['mean_ns'])} each, {top['whom']}"
         return [Finding(text, data={"wait": top}, kernel=kernel.id)]
     whom = f", for {top['whom']}" if top["whom"] and not top["whom"].startswith("meanwhile") else ""
     text = f"{kernel.name}: {100 * top['share']:.0f} % of the time of its streams is waited at {top['name']}{whom}"

@@ -4,7 +4,7 @@ const KEYS = [
   ["W S", "zoom in and out"], ["A D", "pan"], ["wheel", "zoom; sideways or with shift: pan; with alt: scroll the tracks"],
   ["drag", "pan"], ["shift + drag, drag on the ruler", "select a range and sum what it covers"],
   ["double click", "zoom to a slice"], ["← → ↑ ↓", "walk from slice to slice, out and in"], ["Enter", "select the slice's region"],
-  ["F", "zoom to the selected slice or range"], ["0", "everything"], ["/", "search; Enter and shift+Enter: next and previous"], ["Esc", "clear"],
+  ["↑ ↓ in a list", "from row to row; Tab goes to the next list"], ["F", "zoom to the selected slice or range"], ["0", "everything"], ["/", "search; Enter and shift+Enter: next and previous"], ["Esc", "clear"],
 ];
 
 function listenTimeline() {

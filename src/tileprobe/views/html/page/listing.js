@@ -21,7 +21,7 @@ function drawSource() {
   const head = el("div", { class: "head" }, el("h2", {}, "Source"), el("span", { class: "dim" }, kernel.place),
     estimated ? el("span", { class: "dim push", title: "a stage fused from several lines is measured as one; its time is spread over them by what their operations cost" }, "~ estimated") : null);
   const longest = Math.max(...listings.flatMap((listing) => listing.lines.map((line) => lineTime(line).length)));
-  $("code").replaceChildren(head, el("div", { class: "body" }, timesWide(el("div", { class: "code" }, blocks.filter(Boolean)), longest)));
+  $("code").replaceChildren(head, el("div", { class: "body" }, timesWide(oneStop(el("div", { class: "code" }, blocks.filter(Boolean))), longest)));
 }
 
 const lineTime = (line) => (line.ns === null ? "" : marked(line.estimate ? "~" : "", duration(line.ns)));
@@ -30,7 +30,7 @@ function sourceRow(line, hottestLine) {
   const timed = line.ns !== null;
   const tint = timed ? { background: `rgba(${css("--hot")}, ${(0.2 * line.share) / hottestLine})` } : {};
   const title = timed && line.called_ns > 0 ? `${duration(line.called_ns)} of it in functions that are called here` : undefined;
-  return el("div", { class: timed ? "row live" : "row", "data-line": line.id, title, tabindex: timed ? "0" : undefined, ...actions(() => selectLines([line.id], "source")) },
+  return el("div", { class: timed ? "row live" : "row", "data-line": line.id, title, ...actions(() => selectLines([line.id], "source")), ...(timed ? {} : { tabindex: undefined }) },
     el("span", { class: "t" }, lineTime(line)),
     el("span", { class: "p" }, timed ? percent(line.share) : ""),
     el("span", { class: "h" }, timed ? el("i", { style: { width: `${(100 * line.share) / hottestLine}%` } }) : ""),
@@ -41,8 +41,23 @@ function sourceRow(line, hottestLine) {
 function actions(pick) {
   const onkeydown = (event) => {
     if (event.key === "Enter" || event.key === " ") { event.preventDefault(); pick(); }
+    const step = { ArrowDown: "nextElementSibling", ArrowUp: "previousElementSibling" }[event.key];
+    let row = step && event.currentTarget[step];
+    while (row && !row.hasAttribute("tabindex")) row = row[step];
+    if (row) { event.preventDefault(); row.focus(); }
   };
-  return { onclick: pick, onkeydown };
+  return { onclick: pick, onkeydown, tabindex: "-1" };
+}
+
+// One stop of the tab key for all rows of a list, the one that was last on; arrows go from row to row.
+function oneStop(list) {
+  const at = list.querySelector("[tabindex]");
+  if (at) at.tabIndex = 0;
+  list.addEventListener("focusin", ({ target }) => {
+    for (const other of list.querySelectorAll('[tabindex="0"]')) other.tabIndex = -1;
+    target.tabIndex = 0;
+  });
+  return list;
 }
 
 function drawLevels() {
@@ -57,7 +72,7 @@ function drawLevels() {
     el("button", { type: "button", role: "tab", "aria-selected": String(one === shown), title: one.level, onclick: () => { level = one.level; drawLevels(); lightLines(); } }, one.title)));
   const rows = shown.lines.map((text, n) => irRow(text, n, shown.links[n]));
   $("ir").replaceChildren(el("div", { class: "head" }, el("h2", {}, "IR"), tabs), shown.note ? el("div", { class: "remark" }, shown.note) : "",
-    el("div", { class: "body" }, el("div", { class: rows.length > 4000 ? "code long" : "code" }, rows)));
+    el("div", { class: "body" }, oneStop(el("div", { class: rows.length > 4000 ? "code long" : "code" }, rows))));
 }
 
 const TOKENS = /("(?:[^"\\]|\\.)*")|((?:\/\/|;).*$)|(%[\w".]+|\$\w+)|(![\w.]+)|\b([a-z_]\w*(?:\.\w+)+)|\b(0x[0-9a-fA-F]+|\d+(?:\.\d+)?(?:e[+-]?\d+)?)\b/g;
@@ -66,7 +81,7 @@ const TOKEN_CLASSES = [null, "s", "c", "f", "d", "k", "n_"];
 function irRow(text, n, links) {
   const live = links.length > 0;
   const pick = live ? actions(() => selectLines(links, "ir")) : {};
-  return el("div", { class: live ? "row live" : "row", "data-links": links.join(" "), tabindex: live ? "0" : undefined, ...pick },
+  return el("div", { class: live ? "row live" : "row", "data-links": links.join(" "), ...pick },
     el("span", { class: "n" }, String(n + 1)), el("span", {}, pieces(text.length > 400 ? `${text.slice(0, 400)} …` : text)));
 }
 

@@ -55,7 +55,7 @@ function drawTimeline() {
   drawFocus(pen, x, width);
   drawRuler(pen, x, width, height);
   drawOverview();
-  $("said").textContent = saidAbout(hidden);
+  $("said").textContent = $("said").title = saidAbout(hidden);
   frames++;
   document.documentElement.dataset.frame = String(frames);
   Object.assign(document.documentElement.dataset, { from: view.from, to: view.to });
@@ -216,7 +216,7 @@ function drawOverview() {
 
 function saidAbout(hidden) {
   const about = data.timeline, said = [], launch = data.launches.find((one) => String(one.id) === $("launch").value);
-  if (launch && launch.part < 0.9995) said.push(`${percent(launch.part)} of this launch was recorded: a gap need not be idle`);
+  if (launch && launch.part < 0.9995) said.push(`${percent(launch.part)} recorded: gaps need not be idle`);
   if (about.merged) said.push(`${count(about.merged)} of ${count(about.intervals)} intervals are shorter than ${duration(about.shorter_than_ns)} and drawn together; tables count each`);
   if (about.edges > about.edges_drawn) said.push(`the first ${count(about.edges_drawn)} of ${count(about.edges)} arcs`);
   if (hidden) said.push(`zoom in to see ${count(hidden)} arcs`);

@@ -16,7 +16,7 @@ function drawTree() {
   const shown = rows.filter((row) => !small.includes(row));
   const head = el("tr", {}, COLUMNS.map(([name, title, cls]) => el("th", { class: cls, "aria-sort": sort(name) },
     el("button", { type: "button", title: `sort by ${title}`, onclick: () => sortBy(name) }, title + mark(name)))));
-  const body = el("tbody", {}, shown.map(treeRow));
+  const body = oneStop(el("tbody", {}, shown.map(treeRow)));
   const table = el("table", { class: "tree" }, el("thead", {}, head), body);
   const more = small.length ? el("button", { type: "button", class: "more", onclick: () => { sorting.all = true; drawTree(); } }, `+ ${small.length} regions below 0.2 %`) : null;
   const estimated = kernel.tree.some(roughly);
@@ -73,12 +73,7 @@ function treeRow(row) {
     el("td", { class: "num wide" }, duration(row.p95_ns)),
   ];
   const pick = () => row.region !== null && selectRegion(row.region, "tree");
-  const onkeydown = (event) => {
-    if (event.key === "Enter" || event.key === " ") { event.preventDefault(); pick(); }
-    const next = { ArrowDown: "nextSibling", ArrowUp: "previousSibling" }[event.key];
-    if (next && event.currentTarget[next]) { event.preventDefault(); event.currentTarget[next].focus(); }
-  };
-  return el("tr", { tabindex: "0", "data-region": row.region, onclick: pick, onkeydown }, cells);
+  return el("tr", { "data-region": row.region, ...actions(pick) }, cells);
 }
 
 function meter(row) {
