@@ -288,6 +288,8 @@ def test_launches_say_how_much_of_them_was_recorded():
     some = attention(launches=2)
     some.launches[1] = replace(some.launches[1], losses=Losses(20, 60, 20))
     assert [launch["part"] for launch in launches(some)] == [1.0, 0.2]
+    some.launches[1] = replace(some.launches[1], losses=Losses())  # nobody counted
+    assert [launch["part"] for launch in launches(some)] == [1.0, 1.0]
 
 
 def test_a_page_of_nothing_is_called_so():

@@ -57,8 +57,9 @@ def ascii_only(text: str) -> str:
 
 
 def part(losses: Losses) -> float:
-    """The share of what a launch would have recorded that it did record."""
-    return losses.kept / ((losses.kept + losses.sampled_out + losses.lost) or 1)
+    """The share of what a launch would have recorded that it did record; all of it where nobody counted."""
+    whole = losses.kept + losses.sampled_out + losses.lost
+    return losses.kept / whole if whole else 1.0
 
 
 def counts(trace: Trace) -> bool:
