@@ -114,7 +114,10 @@ def test_code_that_was_added_does_not_shift_the_rest():
         ("dot @ 5", "dot @ 7"),
     ]
     texts = [f.text for f in compare(a, b).findings]
-    assert any("only in B: exp @ 2, max @ 6" in text for text in texts)
+    assert any(text.endswith("only in B: exp @ 2, max @ 6") for text in texts)
+    for count, said in ((3, "a @ 2, b @ 3, c @ 4"), (4, "a @ 2, b @ 3, c @ 4 ...")):
+        more = spun(100, kinds=(*"abcd"[:count], "load", "dot", "load", "dot"))
+        assert any(f.text.endswith(f"only in B: {said}") for f in compare(a, more).findings)
     assert any("code differs" in text for text in texts)
 
 

@@ -38,6 +38,11 @@ def test_launches_without_room_that_count_are_counted():
     trace.frame = trace.intervals.filter((pl.col("launch") > 1) | (pl.col("program") < 1))
     found = interrupted(trace, trace.kernels[0])
     assert (found.partial, found.launches, found.beginnings) == (2, 0, 0)
+    trace.frame = trace.intervals.vstack(
+        attention(launches=6).intervals.filter(pl.col("launch") < 2)
+    ).unique()
+    found = interrupted(trace, trace.kernels[0])
+    assert (found.partial, found.beginnings) == (0, 2)  # the other four did as much and stand for them
 
 
 def test_a_busy_machine_does_not_trouble_a_simulated_one():

@@ -124,6 +124,26 @@ def test_rates_are_of_own_time_and_the_kernel_is_the_sum():
     assert whole.nearest(found.roofs) == ("memory", pytest.approx(0.25))  # 20 % of what computes
     (said,) = RooflineTool().read(trace).findings
     assert "20 GFLOP/s and 5 GB/s a core (4 FLOP for each byte); 25 % of what its memory can" in said.text
+    near = made(regions(), {"roofs": {"cpu": ROOFS | {"bytes_per_s": [["memory", 6e9]]}}})
+    assert "; 83 % of what its memory can" in RooflineTool().read(near).findings[0].text
+
+
+def test_what_took_no_time_of_its_own_is_no_point():
+    """The loop is all of the kernel: nothing is left for what the kernel itself computes."""
+    around = [
+        Region(0, "k", "kernel", flops=7, bytes=7),
+        Region(1, "loop", "loop", 0, depth=1, flops=20, bytes=0),
+    ]
+    trace = Trace.build(
+        {"launch": [0, 0], "region": [0, 1], "start": [0, 0], "stop": [1000, 1000]},
+        kernels=[Kernel(0, "k", "cpu", Clock(1e9))],
+        launches=[Launch(0)],
+        regions=around,
+    )
+    found = roofline(trace, trace.kernels[0])
+    assert found is not None
+    assert [(point.name, point.flops) for point in found.points] == [("k", 27), ("loop", 20)]
+    assert found.points[0].region is None
 
 
 def test_where_a_part_is_not_known_there_is_no_whole():

@@ -77,6 +77,7 @@ def test_the_residual_is_counted_and_sums_stay(layout):
     """Two records that follow at once, among others: their gap of 10 ticks is less than a record's 20."""
     gaps = [100] * (4 * ROUNDS + 2)
     gaps[3::4] = [10] * len(gaps[3::4])  # between slots 2 and 3
+    gaps[-1] = 2_000_000  # longer than the counter had run before
     found, start, stop = corrected(gaps, 20.0, layout)
     region = found.columns["region"]
     assert found.residual.records == ROUNDS

@@ -19,6 +19,7 @@ def columns(rows):
 def test_kinds_at_each_moment(rows):
     group, kind, start, stop = columns(rows)
     found = states(group, kind, start.astype(float), stop.astype(float))
+    assert (found.stop > found.start).all()
     seen = {}
     for n in range(len(found.group)):
         for t in range(int(found.start[n]), int(found.stop[n])):
@@ -34,6 +35,7 @@ def test_kinds_at_each_moment(rows):
 def test_how_many_at_each_moment(rows):
     group, _, start, stop = columns(rows)
     found = at_once(group, start, stop)
+    assert (found.stop > found.start).all()
     seen = {}
     for n in range(len(found.group)):
         for t in range(int(found.start[n]), int(found.stop[n])):
