@@ -12,7 +12,7 @@ from tileprobe.ir.layout import Body, Layout, Stamp, StreamItems
 from tileprobe.ir.record import IndexOp, OpenOp, SlotOp
 from tileprobe.ir.regions import regions_of
 from tileprobe.passes import available, pipeline
-from tileprobe.passes.assign_slots import UNPAIRED, AssignSlotsPass, layout_of
+from tileprobe.passes.assign_slots import UNPAIRED, AssignSlotsPass, _largest, layout_of
 
 # -- slots --------------------------------------------------------------------------------------------------------
 
@@ -275,3 +275,10 @@ def test_passes_by_name():
         pipeline("selct")
     with pytest.raises(TileProbeError, match=r"cannot read the pipeline 'select\{'"):
         pipeline("select{")
+
+
+def test_streams_without_places_have_no_room_to_give_away():
+    """All of their records go to the segment: there is no loop to shrink, which must be told from one with room."""
+    streams = [StreamItems([Stamp(0), Body(0, 8, (Stamp(1),))], all_cursor=True)]
+    assert _largest(streams) == 1
+    assert _largest([StreamItems([Body(0, 8, (Stamp(1),))]), *streams]) == 8

@@ -87,6 +87,19 @@ def test_names_that_cannot_be_imported():
     assert not script._importable("no_such_module_here.part")
 
 
+def test_processes_end_as_at_the_end_of_python(monkeypatch):
+    """Those that are daemons are ended, the others are waited for; where there were none, nothing is loaded for it."""
+    called = []
+    ending = SimpleNamespace(_exit_function=lambda: called.append("ended"))
+    monkeypatch.setitem(sys.modules, "multiprocessing.util", ending)
+    monkeypatch.setitem(sys.modules, "multiprocessing.process", SimpleNamespace())
+    script._rest()
+    assert called == ["ended"]
+    monkeypatch.setitem(sys.modules, "multiprocessing.process", None)
+    script._rest()
+    assert called == ["ended"]
+
+
 def test_executors_run_dry(tmp_path):
     (tmp_path / "a.py").write_text(
         "import time\nfrom concurrent.futures import ThreadPoolExecutor\nfrom pathlib import Path\n"

@@ -117,6 +117,13 @@ def test_a_loop_longer_than_its_room_is_covered_whole():
     assert sampled(iterations="first:1").loops[-1] == Every(count=1)
 
 
+@pytest.mark.parametrize(("last", "begins"), [(1, 29), (8, 22), (40, 0)])
+def test_the_last_of_a_loop_whose_end_nobody_knows(last, begins):
+    """Runs had 30 iterations at the least: the launch begins to record that long before."""
+    found = Choice(iterations=f"last:{last}").sampling(4, Draw(), ends={0: 30})
+    assert found.loop(0) == Every(phase=begins)
+
+
 def test_what_is_drawn_anew():
     for programs, every, again in (
         ("random:4", Sampling(), True),

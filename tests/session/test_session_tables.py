@@ -325,3 +325,12 @@ def test_whose_a_launch_is():
     assert [work for _, work in alone.sharing()] == [left.work]
     assert flight.concerns(plain.session)
     assert not alone.concerns(plain.session)
+
+
+def test_the_sessions_time_is_that_of_launches_with_records():
+    ran = Ran("k", (4,))
+    for dose, spent in ((PROBED, 3000), (PROBED, 0), (PLAIN, 9000)):
+        run = recorded(dose=dose) if dose == PROBED else Recorded((4,))
+        ran.add(replace(run, session_ns=spent), calibration=False)
+    assert (ran.probed, ran.plain, ran.session_ns) == (2, 1, [3000])
+    assert ran.row(0, 0).session_us == 3.0

@@ -142,12 +142,18 @@ def test_a_wait_names_who_ended_it():
     (wait,) = tables["waits"].to_dicts()
     assert (wait["name"], wait["whom"]) == ("producer: release @ 7", "consumer: dot @ 5")
     assert wait["ns"] == 65 and wait["share"] == pytest.approx(0.65)
+    assert any("k: 65 % of the time of its streams is waited" in f.text for f in findings)
     assert any("for consumer: dot @ 5" in f.text for f in findings)
     tables, _ = read(build(rows))
     assert tables["waits"]["whom"].to_list() == ["meanwhile dot"]
     rows += [(0, 0, 2, 0, "region", 0, 100), (0, 0, 2, 4, "region", 0, 40)]  # longer, but before it
     tables, _ = read(build(rows))
     assert tables["waits"]["whom"].to_list() == ["meanwhile dot"]
+
+
+def test_a_wait_beside_which_nothing_runs_names_nobody():
+    rows = [(0, 0, 0, 0, "region", 0, 100), (0, 0, 0, 2, "region", 0, 30), (0, 0, 0, 5, "wait", 30, 95)]
+    assert read(build(rows))[0]["waits"]["whom"].to_list() == [""]
 
 
 def test_units_of_several_kinds_are_the_kinds():

@@ -161,6 +161,7 @@ def test_where_a_part_is_not_known_there_is_no_whole():
     [
         None, 3, [], {"cpu": None}, {"cpu": {"flops_per_s": "x", "bytes_per_s": [["memory", 1.0]]}},
         {"cpu": {"flops_per_s": [["fma", -1.0]], "bytes_per_s": [["memory", 1.0]]}}, {"gpu": ROOFS},
+        {"cpu": {"flops_per_s": [["fma", 0.0]], "bytes_per_s": [["memory", 1.0]]}},
     ],
 )  # fmt: skip
 def test_roofs_of_a_file_that_are_none_are_left_out(roofs):

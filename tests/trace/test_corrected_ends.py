@@ -56,6 +56,7 @@ def test_a_pair_that_was_in_order_stays_in_order(stop, corrected):
     columns = decode(words, layout, epochs=[1], programs=1, calibration=Calibration(cost_ticks=10)).columns
     pair = columns["region"].tolist().index(0)
     assert (columns["start_corrected"][pair], columns["stop_corrected"][pair]) == (150, corrected)
+    assert (columns["probes"][pair], columns["taken"][pair]) == (10, 0)
 
 
 def test_a_value_goes_with_a_pair_across_iterations():

@@ -255,3 +255,15 @@ def test_tables_of_a_long_trace_are_found_behind_each_other(tmp_path):
     assert opened.edges.height == 5
     assert len(opened) == n
     assert opened.scan().select(pl.col("stop_ns").max()).collect().item() == (n - 1) * 10 + 5
+
+
+def test_what_a_trace_is_not_told_is_what_simulated_machines_mean():
+    """Every interval stands for itself, and neither the system nor probes took anything of it."""
+    trace = Trace.build(
+        {"region": [0], "start": [0], "stop": [10]},
+        kernels=[Kernel(0, "k", "t", Clock(1e9))],
+        launches=[Launch(0)],
+        regions=[Region(0, "k")],
+    )
+    (row,) = trace.intervals.select("weight", "fit", "taken_ns", "probes_ns", "iteration", "kind").rows()
+    assert row == (1.0, 1.0, 0.0, 0.0, -1, "region")

@@ -38,7 +38,7 @@ def innermost(group: Array, start: Array, stop: Array) -> Pieces:
     line = nesting_lanes(group[real], start[real], stop[real])
     order = np.lexsort((-stop[real], start[real], line, group[real]))  # outer ones first
     index = real[order]
-    row, _ = _numbered(group[index], line[order])
+    row = _numbered(group[index], line[order])
     count = len(index)
     ids = np.tile(np.arange(count), 2)
     closes = np.repeat([False, True], count)
@@ -63,13 +63,12 @@ def _last_opened(depth: Array, ids: Array, closes: Array) -> Array:
     return found
 
 
-def _numbered(*columns: Array) -> tuple[Array, int]:
-    """Rows of sorted columns by number, the same where all columns are; and how many numbers there are."""
+def _numbered(*columns: Array) -> Array:
+    """Rows of sorted columns by number, the same where all columns are."""
     new = np.zeros(len(columns[0]), bool)
     for column in columns:
         new[1:] |= column[1:] != column[:-1]
-    number = np.cumsum(new)
-    return number, int(number[-1]) + 1 if len(number) else 0
+    return np.cumsum(new)
 
 
 @dataclass(frozen=True)
