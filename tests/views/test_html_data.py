@@ -1,6 +1,7 @@
 """What the HTML page is given, before a browser sees it."""
 
 import json
+import sys
 import zlib
 from dataclasses import replace
 
@@ -126,6 +127,34 @@ def test_merging_keeps_every_interval_and_all_of_its_time():
     assert long["stop_ns"].item() == 900  # what is long stays as it is
     assert (merged.frame["start_ns"][1:] >= merged.frame["stop_ns"][:-1])[:2].all()
     assert merge_short(frame, 9).count == 0
+
+
+def test_launches_and_kinds_are_never_put_together():
+    """Six short neighbours in one step of time: two launches, and waits among them."""
+    kinds = ["region", "region", "wait", "wait", "wait", "wait"]
+    frame = pl.DataFrame(
+        {
+            "place": [0] * 6,
+            "start_ns": [0.0, 0.1, 0.2, 0.3, 0.4, 0.5],
+            "stop_ns": [0.1, 0.2, 0.3, 0.4, 0.5, 0.6],
+            "launch": [0, 0, 0, 0, 1, 1],
+            "region": [1] * 6,
+            "kind": pl.Series(kinds, dtype=pl.Enum(["region", "async", "wait", "mark", "value"])),
+        }
+    )
+    merged = merge_short(frame, 3)
+    rows = merged.frame.select("launch", pl.col("kind").cast(pl.String)).rows()
+    assert rows == [(0, "region"), (0, "wait"), (1, "wait")] and merged.counts.tolist() == [2, 2, 2]
+
+
+def test_arcs_that_a_page_has_no_room_for_are_counted(monkeypatch):
+    trace = warp_specialised()
+    about = timeline(trace).about
+    assert about["edges"] == about["edges_drawn"] == trace.edges.height > 2
+    monkeypatch.setattr(sys.modules[timeline.__module__], "EDGES", 2)
+    made = timeline(trace)
+    assert (made.about["edges"], made.about["edges_drawn"]) == (trace.edges.height, 2)
+    assert len(unpack(made.packed, made.about["columns"])["edge_start"]) == 2
 
 
 def places(text):
@@ -295,3 +324,20 @@ def test_launches_say_how_much_of_them_was_recorded():
 def test_a_page_of_nothing_is_called_so():
     nothing = Trace.build({"region": [], "start": [], "stop": []}, kernels=[], launches=[], regions=[])
     assert "<title>an empty trace · TileProbe</title>" in page(nothing)
+
+
+def test_a_wide_spread_has_a_logarithmic_axis():
+    def axis(times):
+        trace = Trace.build(
+            {"region": [0] * len(times), "start": [0] * len(times), "stop": times},
+            kernels=[Kernel(0, "k", "cpu", Clock(1e9))],
+            launches=[Launch(0, 0, (1,))],
+            regions=[Region(0, "k", "kernel")],
+        )
+        return distributions(trace, trace.kernels[0])[0]["histogram"]
+
+    wide = axis([10, 10, 100, 1000, 1000])
+    assert wide["log"] and (wide["from"], wide["to"]) == (10.0, 1000.0)
+    assert [n for n, count in enumerate(wide["counts"]) if count] == [0, 20, 39]  # halves of the axis
+    near = axis([100, 100, 200, 500, 500])
+    assert not near["log"] and [n for n, count in enumerate(near["counts"]) if count] == [0, 10, 39]
