@@ -11,12 +11,12 @@ from made import attention
 from made_streams import warp_specialised
 
 from tileprobe.tools.programs import program_times
-from tileprobe.tools.regions import region_tree
+from tileprobe.tools.regions import region_times, region_tree
 from tileprobe.trace import Clock, Kernel, Launch, Losses, Region, Trace, Work
 from tileprobe.views.encodable import encodable
 from tileprobe.views.html import embedded, page
 from tileprobe.views.html.distributions import distributions
-from tileprobe.views.html.figures import launches
+from tileprobe.views.html.figures import findings, launches
 from tileprobe.views.html.levels import levels, read_level
 from tileprobe.views.html.listing import Places, highlight
 from tileprobe.views.html.merging import merge_short
@@ -341,3 +341,11 @@ def test_a_wide_spread_has_a_logarithmic_axis():
     assert [n for n, count in enumerate(wide["counts"]) if count] == [0, 20, 39]  # halves of the axis
     near = axis([100, 100, 200, 500, 500])
     assert not near["log"] and [n for n, count in enumerate(near["counts"]) if count] == [0, 10, 39]
+
+
+def test_tools_that_found_nothing_are_no_finding():
+    """Nobody asked for them by name; what the machine says of itself is shown."""
+    trace = replace(warp_specialised(), meta={"notes": ["ws: limited by the channels"]})
+    said = [finding["text"] for finding in findings(trace, region_times(trace))]
+    assert "ws: limited by the channels" in said and any("stand still" in text for text in said)
+    assert not any("no iterations" in text or "nothing runs beside" in text for text in said)

@@ -191,8 +191,23 @@ def test_how_much_of_a_launch_was_recorded_is_said():
     assert "k, launch 0: 100 µs, 50 % of it recorded" in printed(partly(np.ones(100)), 60)
 
 
-def test_names_of_tracks_are_cut_in_their_middle():
-    name = "channel 0 / chip 0 / die 1 / read planes"
-    assert _short(name, 40, False) == name
-    assert _short(name, 21, False) == "channel 0 …ead planes" and len(_short(name, 20, True)) == 20
-    assert _short(name, 20, True) == "channel ...ad planes"
+@pytest.mark.parametrize(
+    ("width", "shown"),
+    [
+        (40, "channel 1 / chip 0 / die 1 / read planes"),
+        (39, "channel 1/chip 0/die 1/read planes"),
+        (33, "c1/c0/d1/read planes"),
+        (20, "c1/c0/d1/read planes"),
+        (15, "c1/c0/d… planes"),
+    ],
+)
+def test_names_of_tracks_are_shortened_so_that_they_can_be_told_apart(width, shown):
+    assert _short("channel 1 / chip 0 / die 1 / read planes", width, False) == shown
+    assert len(shown) <= width
+
+
+def test_tracks_have_names_of_their_own_on_a_narrow_screen():
+    text = printed(warp_specialised(), 80)
+    names = re.findall(r"^(SM .*?|S\d.*?) +│", text, re.MULTILINE)
+    assert len(names) == len(set(names)) == 12
+    assert _short("x" * 30, 20, True) == "x" * 8 + "..." + "x" * 9

@@ -8,6 +8,7 @@ which something did for less than half of it.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -132,11 +133,15 @@ def _print_launch(
 
 
 def _short(title: str, width: int, plain: bool) -> str:
-    """Cut in its middle: both ends of a track's name tell it from others."""
+    """Without spaces, then with the first letters of all parts but the last: each tells a track from others. Cut in
+    its middle where that is too long, too."""
+    *around, last = title.split(" / ")
+    letters = [re.sub(r"([^\W\d_])[^\W\d_]+ ?", r"\1", part) for part in around]
+    for shorter in (title, "/".join([*around, last]), "/".join([*letters, last])):
+        if len(shorter) <= width:
+            return shorter
+        title = shorter
     mark = "..." if plain else "…"
-    over = len(title) - width
-    if over <= 0:
-        return title
     kept = width - len(mark)
     return f"{title[: kept // 2]}{mark}{title[len(title) - (kept - kept // 2) :]}"
 

@@ -34,9 +34,12 @@ TREE = (
 def findings(trace: Trace, times: Times) -> list[dict[str, Any]]:
     """What the tools have to say, in sentences, and what went wrong while recording."""
     said = list(Regions().read(trace, times).findings)
-    for tool in (Iterations(), Programs(), Units()):
-        said += tool.read(trace).findings
-    said += [finding for finding in Overlap().read(trace).findings if finding.kernel is not None]
+    for tool in (Iterations(), Programs(), Units(), Overlap()):
+        found = tool.read(trace).findings
+        notes = isinstance(
+            tool, Units
+        )  # of the machine; what others say of no kernel is that they found nothing
+        said += [finding for finding in found if notes or finding.kernel is not None]
     problems = trace.meta.get("problems") or {}
     said += [Finding(str(problem), "warning") for problem in problems.values()]
     kept = {finding.text: finding for finding in said}
