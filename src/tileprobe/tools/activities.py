@@ -126,17 +126,21 @@ def _of_streams(trace: Trace, kernel: Kernel, frame: pl.DataFrame) -> pl.DataFra
     what = {region.id: kind_of(region) for region in trace.kernel_regions(kernel.id)}
     named = pl.col("region").replace_strict(what, default=OTHER, return_dtype=pl.String)
     beside = frame.filter(pl.col("kind") == "async").with_columns(named.alias("what"))
-    # of equal ones the last is the innermost: a stage in a scope that has nothing else, a wait in its region
-    depths = {region.id: region.depth for region in trace.kernel_regions(kernel.id)}
-    depth = pl.col("region").replace_strict(depths, default=0, return_dtype=pl.Int64)
-    inline = frame.filter(pl.col("kind") != "async")
-    inline = inline.sort(depth, pl.col("kind") == "wait", maintain_order=True)
-    stream = inline.select(pl.struct("launch", "program", "stream", "unit").rank("dense")).to_series()
-    pieces = innermost(stream.to_numpy(), inline["start_ns"].to_numpy(), inline["stop_ns"].to_numpy())
-    found = inline[pieces.index].with_columns(
-        pl.Series("start_ns", pieces.start),
-        pl.Series("stop_ns", pieces.stop),
+    found = moments(trace, kernel, frame.filter(pl.col("kind") != "async")).with_columns(
         pl.when(pl.col("kind") == "wait").then(pl.lit(WAITING)).otherwise(named).alias("what"),
     )
     spans = pl.concat([found, beside]).filter(pl.col("what") != SIGNAL)
     return spans.select(*SPAN, "what")
+
+
+def moments(trace: Trace, kernel: Kernel, inline: pl.DataFrame) -> pl.DataFrame:
+    """Each moment of a stream, with the innermost interval around it. Of equal ones the last is the innermost: a stage
+    in a scope that has nothing else, a wait in its region."""
+    depths = {region.id: region.depth for region in trace.kernel_regions(kernel.id)}
+    depth = pl.col("region").replace_strict(depths, default=0, return_dtype=pl.Int64)
+    inline = inline.sort(depth, pl.col("kind") == "wait", maintain_order=True)
+    stream = inline.select(pl.struct("launch", "program", "stream", "unit").rank("dense")).to_series()
+    pieces = innermost(stream.to_numpy(), inline["start_ns"].to_numpy(), inline["stop_ns"].to_numpy())
+    return inline[pieces.index].with_columns(
+        pl.Series("start_ns", pieces.start), pl.Series("stop_ns", pieces.stop)
+    )

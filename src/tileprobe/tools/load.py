@@ -24,6 +24,7 @@ BUILT_IN = {
     "programs": "tileprobe.tools.programs:Programs",
     "units": "tileprobe.tools.units:Units",
     "overlap": "tileprobe.tools.overlap:Overlap",
+    "critical-path": "tileprobe.tools.critical_path:CriticalPath",
     "roofline": "tileprobe.tools.roofline:RooflineTool",
 }
 DEFAULT = ("regions", "source")

@@ -281,6 +281,7 @@ def _load(cta, warp, what, descriptor, rank, pc, shared, barrier, offsets):
     count = raw.i64(target + at.CTA_ASYNC_COUNT)
     entry = raw.i64(target + at.CTA_ASYNC) + at.ASYNC * count
     put_entry(entry, what + 2 * at.ROW, shared, barrier, rank, pc, descriptor, offsets)
+    raw.put64(entry + at.ASYNC_BY, raw.i64(warp + at.W_CYCLE) * 64 + raw.i32(warp + at.W_NUMBER))
     shadow.copy(target, warp, offset, size)
     raw.put64(target + at.CTA_ASYNC_COUNT, count + 1)
     raw.put64(target + at.CTA_PROGRESS, raw.i64(target + at.CTA_PROGRESS) + 1)

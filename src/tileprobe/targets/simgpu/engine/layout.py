@@ -84,6 +84,7 @@ ASYNC = (
     64  # bytes of one: 32-bit fields: shared address, mbarrier, coordinates; then the descriptor's address
 )
 ASYNC_SHARED, ASYNC_BARRIER, ASYNC_AT, ASYNC_RANK, ASYNC_PC, ASYNC_DESCRIPTOR = 0, 4, 8, 28, 32, 40
+ASYNC_BY = 56  # when it was issued, and by which warp: cycle * 64 + warp
 CTA_BARRIERS = 512  # 16 named ones: threads expected, threads there, warps that wait (64 bits)
 BARRIER = 24
 CTA_MBARRIERS = CTA_BARRIERS + 16 * BARRIER  # left free

@@ -27,7 +27,7 @@ _SM = at.W_SPECIAL + at.ROW * at.SPECIAL.index("SR_VIRTID")
 @part
 def _complete(chip, sm, now):
     """Bulk loads whose time has come. OK or a fault."""
-    due = tl.FAR
+    due, last = tl.FAR, 0
     workers = raw.i64(sm + tl.S_WORKERS)
     for n in range(raw.i64(sm + tl.S_SLOTS)):
         worker = raw.i64(workers + 8 * n)
@@ -42,6 +42,7 @@ def _complete(chip, sm, now):
                 due = min(due, raw.i64(entry + DUE))
                 k += 1
                 continue
+            last = raw.i64(entry + at.ASYNC_BY)
             why = finish(cta, entry)
             if why:
                 raw.put64(sm + tl.S_CURRENT, n)
@@ -53,7 +54,7 @@ def _complete(chip, sm, now):
                 raw.copy(entry, queue + at.ASYNC * count, at.ASYNC)
             raw.put64(cta + at.CTA_ASYNC_COUNT, count)
         if raw.i64(cta + at.CTA_ASYNC_COUNT) != before:
-            wake(chip, sm, cta, now)
+            wake(chip, sm, cta, now, last)
     raw.put64(sm + tl.S_DUE, due)
     return at.OK
 

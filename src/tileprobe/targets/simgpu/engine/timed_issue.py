@@ -82,14 +82,17 @@ def _account(chip, sm, sub, warp, pc, now):
 
 
 @part
-def _log(sm, warp, pc, now):
-    """Notes that an instruction was issued."""
+def _log(sm, warp, pc, since, now):
+    """Notes that an instruction was issued, and what kept it from being so since the one before it."""
     count = raw.i64(sm + tl.S_LOG_COUNT)
     place = raw.i64(sm + tl.S_LOG) + tl.LOGGED * count
     raw.put64(place, now)
     raw.put32(place + 8, pc)
     raw.put32(place + 12, raw.i32(raw.i64(warp + tl.T_WARP) + at.W_NUMBER))
     raw.put64(place + 16, raw.i64(raw.i64(warp + tl.T_WORKER) + at.WORKER_NEXT))
+    raw.put64(place + 24, raw.i64(warp + tl.T_BY))
+    raw.put32(place + 32, max(raw.i64(warp + tl.T_READY) - since - 1, 0))
+    raw.put32(place + 36, raw.i64(warp + tl.T_WHY) + 16 * raw.i64(warp + tl.T_BAR))
     raw.put64(sm + tl.S_LOG_COUNT, count + 1)
 
 
@@ -169,9 +172,10 @@ def issue(chip, sm, sub, n, now):
             return why
     if why == at.OK:
         raw.put32(program + at.W_PC, pc + 1)
+    since = raw.i64(warp + tl.T_SINCE)
     _account(chip, sm, sub, warp, pc, now)
     if raw.i64(sm + tl.S_LOG_ROOM):
-        _log(sm, warp, pc, now)
+        _log(sm, warp, pc, since, now)
     issued = raw.i64(warp + tl.T_ISSUED) + 1
     raw.put64(warp + tl.T_ISSUED, issued)
     raw.put64(cta + at.CTA_STEPS, raw.i64(cta + at.CTA_STEPS) + 1)
@@ -191,5 +195,5 @@ def issue(chip, sm, sub, n, now):
             rotate(program)
         set_ready(chip, warp, ready, tl.WAIT)
     if raw.i64(cta + at.CTA_PROGRESS) != before or status == at.EXITED:
-        wake(chip, sm, cta, now)
+        wake(chip, sm, cta, now, now * 64 + raw.i32(program + at.W_NUMBER))
     return SYSTEM if why == SYSTEM else at.OK

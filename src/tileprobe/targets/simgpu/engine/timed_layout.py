@@ -44,6 +44,9 @@ T_BARS = 128  # six: when what they count is over
 T_BAR_WHY = T_BARS + 48  # six: LONG or SHORT
 T_PENDING = T_BAR_WHY + 48  # bits: barriers, and copies, whose end is known when the turn is over
 PENDING_COPIES = 1 << 6
+T_BAR = T_PENDING + 8  # which of the six it waits for longest, or one of these
+NO_ONE, A_GROUP, A_PRODUCT = 7, 8, 9  # groups of copies, of products
+T_BY = T_BAR + 8  # who let it go on from a barrier: cycle * 64 + warp of the instruction
 T_RING = 256  # 16 groups of copies: when they are over
 T_PRODUCT_RING = T_RING + 128  # 16 groups of products
 T_BYTES = 512
@@ -61,9 +64,10 @@ S_UNITS = S_NEXT + 32  # 4 x UNITS: when they are free, in parts
 S_QUEUE = S_UNITS + 4 * UNITS * 8  # 4 x 8: when the last eight accesses left the queue of the address unit
 S_QUEUE_COUNT = S_QUEUE + 4 * 64  # 4: how many there were
 S_BYTES = 2048
-# What was issued, one behind the other: cycle, instruction and warp (32 bits each), program. There is room for a turn
-# more than S_LOG_ROOM says; 0: nothing is noted.
-LOGGED = 24
+# What was issued, one behind the other: cycle, instruction and warp (32 bits each), program; what it waited for: who
+# let it go on (T_BY), for how long (32 bits), reason and barrier (T_WHY + 16 * T_BAR). There is room for a turn more
+# than S_LOG_ROOM says; 0: nothing is noted.
+LOGGED = 40
 LINES_ROOM = 256  # lines that one access may touch: number and mask of sectors each
 LINE = 16
 

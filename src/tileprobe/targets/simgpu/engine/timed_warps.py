@@ -70,7 +70,7 @@ def _wait_for(chip, warp, earliest, why):
     """From when on a warp can issue its next instruction, by its barriers and groups."""
     program = raw.i64(warp + tl.T_WARP)
     pc = raw.i32(program + at.W_PC)
-    ready = earliest
+    ready, longest = earliest, tl.NO_ONE
     raw.put64(warp + tl.T_EARLY, earliest)
     raw.put64(warp + tl.T_EARLY_WHY, why)
     if 0 <= pc < raw.i64(raw.i64(warp + tl.T_CTA) + at.CTA_UOP_COUNT):
@@ -82,25 +82,26 @@ def _wait_for(chip, warp, earliest, why):
         while waits:
             if waits & 1 and raw.i64(warp + tl.T_BARS + 8 * bar) > ready:
                 ready = raw.i64(warp + tl.T_BARS + 8 * bar)
-                why = raw.i64(warp + tl.T_BAR_WHY + 8 * bar)
+                why, longest = raw.i64(warp + tl.T_BAR_WHY + 8 * bar), bar
             waits >>= 1
             bar += 1
         kind = how(row, tl.KIND)
         if kind == tl.WAIT_GROUP:
             over = _ring_time(warp, tl.T_RING, raw.i64(warp + tl.T_GROUPS), how(row, tl.COUNT))
             if over > ready:
-                ready, why = over, tl.LONG
+                ready, why, longest = over, tl.LONG, tl.A_GROUP
         elif kind == tl.WAIT_PRODUCT:
             over = _ring_time(warp, tl.T_PRODUCT_RING, raw.i64(warp + tl.T_PRODUCTS), how(row, tl.COUNT))
             if over > ready:
-                ready, why = over, tl.GMMA
+                ready, why, longest = over, tl.GMMA, tl.A_PRODUCT
+    raw.put64(warp + tl.T_BAR, longest)
     raw.put64(warp + tl.T_READY, ready)
     raw.put64(warp + tl.T_WHY, why)
 
 
 @part
-def wake(chip, sm, cta, now):
-    """Warps of a program that waited, and need no longer."""
+def wake(chip, sm, cta, now, by):
+    """Warps of a program that waited, and need no longer, because of what an instruction did (as T_BY says)."""
     woken = 0
     for n in range(raw.i64(sm + tl.S_WARP_COUNT)):
         warp = raw.i64(sm + tl.S_WARPS) + tl.T_BYTES * n
@@ -116,6 +117,7 @@ def wake(chip, sm, cta, now):
         elif status != at.RUNNING:
             continue
         raw.put64(warp + tl.T_WAITS, 0)
+        raw.put64(warp + tl.T_BY, by)
         set_ready(chip, warp, now + latency, tl.AT_BARRIER)
         woken += 1
     if woken:

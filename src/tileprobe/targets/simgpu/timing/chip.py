@@ -60,6 +60,7 @@ class Timed:
     counters: dict[str, int]
     statistics: np.ndarray  # for each instruction: how often it was issued, cycles lost by each of `REASONS`
     log: Logged | None = None  # what was issued when, where somebody asked
+    rows: np.ndarray | None = None  # how each instruction is timed (`timing/instructions.py`)
 
     def reasons(self) -> dict[str, int]:
         return dict(zip(tl.REASONS, self.statistics[:, 1:].sum(0).tolist()))
@@ -250,7 +251,7 @@ class _Launch:
         statistics = sum((each for _, each in self.helpers), self.statistics)
         return Timed(
             ended + self.chip.machine.timing.launch_cycles, self._sum(tl.S_ISSUED), self.resident, counters,
-            statistics[:-1], None if self.log is None else self.log.whole(),
+            statistics[:-1], None if self.log is None else self.log.whole(), self.rows,
         )  # fmt: skip
 
     def _endless(self, step_limit: int) -> None:

@@ -14,7 +14,12 @@ from tileprobe.targets.simgpu.blocks import address, aligned, fill
 from tileprobe.targets.simgpu.engine import timed_layout as tl
 
 _ROOM = 8192  # instructions, before the memory of a multiprocessor is emptied
-EVENT = np.dtype([("cycle", np.int64), ("pc", np.int32), ("warp", np.int32), ("program", np.int64)])
+EVENT = np.dtype(
+    [
+        ("cycle", np.int64), ("pc", np.int32), ("warp", np.int32), ("program", np.int64), ("by", np.int64),
+        ("waited", np.int32), ("why", np.int32),
+    ]
+)  # fmt: skip
 assert EVENT.itemsize == tl.LOGGED
 
 

@@ -17,6 +17,7 @@ from tileprobe.targets.base import Exact
 from tileprobe.targets.gpu.units import unit_of
 from tileprobe.targets.simgpu.engine import timed_layout as tl
 from tileprobe.targets.simgpu.program import Program
+from tileprobe.targets.simgpu.timing.causes import by_warp, handed_over
 from tileprobe.targets.simgpu.timing.chip import Timed, by_line
 from tileprobe.targets.simgpu.timing.flops import issued_flops
 from tileprobe.targets.simgpu.timing.loops import Loop, loops_of, opcode_of
@@ -83,11 +84,15 @@ def exact(
     """A launch that took so many nanoseconds, from the cycle `base` on; at most about `room` intervals."""
     assert took.log is not None
     tree = _tree(program, name)
-    pieces = [_intervals(tree, events, sm) for sm, events in sorted(took.log.events.items()) if len(events)]
+    logs = {sm: by_warp(events) for sm, events in sorted(took.log.events.items()) if len(events)}
+    pieces = [_intervals(tree, events, sm) for sm, events in logs.items()]
     kept, total = _fitting(pieces, room), sum(len(piece["region"]) for piece in pieces)
     columns = {key: np.concatenate([piece[key] for piece in kept]) for key in kept[0]} if kept else {}
     for end in ("start", "stop"):
         columns[end] = columns[end] + base
+    edges = handed_over(
+        took.rows, tree.of, {sm: logs[sm] for sm in (int(piece["unit"][0]) for piece in kept)}, base
+    )
     share = len(kept) / max(took.log.multiprocessors, 1)
     columns["weight"] = np.full(len(columns["region"]), 1.0 / share)
     units = [Unit(int(n), f"SM {n}", "sm") for n in np.unique(columns["unit"])]
@@ -99,7 +104,7 @@ def exact(
         )  # fmt: skip
     estimated = round(total / max(len(pieces), 1) * took.log.multiprocessors)
     return Exact(
-        columns, tree.regions, units, ns, grid=grid, counters=_counters(program, took, units[0].id),
+        columns, tree.regions, units, ns, grid=grid, counters=_counters(program, took, units[0].id), edges=edges,
         kept=len(columns["region"]), sampled_out=max(0, estimated - len(columns["region"])) if share < 1 else 0,
         notes=notes, streams=tuple(f"warp {n}" for n in range(int(columns["stream"].max(initial=0)) + 1)),
     )  # fmt: skip
@@ -113,9 +118,7 @@ def _fitting(pieces: list[dict[str, np.ndarray]], room: int) -> list[dict[str, n
 
 
 def _intervals(tree: _Tree, events: np.ndarray, sm: int) -> dict[str, np.ndarray]:
-    """Those of one multiprocessor: the kernel as a whole, loops, iterations, lines."""
-    order = np.lexsort((np.arange(len(events)), events["warp"], events["program"]))
-    events = events[order]
+    """Those of one multiprocessor, warp by warp: the kernel as a whole, loops, iterations, lines."""
     cycle, pc = events["cycle"], events["pc"]
     new = np.ones(len(events), bool)
     new[1:] = (events["program"][1:] != events["program"][:-1]) | (events["warp"][1:] != events["warp"][:-1])
