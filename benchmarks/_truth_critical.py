@@ -107,7 +107,7 @@ def _cpu_tail() -> list[Pair]:
     x, out = tileprobe.array(np.ones((8, 512), np.float32)), tileprobe.array(np.zeros((16, 512), np.float32))
     with tileprobe.use("cpu", threads=2):
         late[(16,)](x, out, 400, 9600, 15, BLOCK=512)
-        with tileprobe.profile(tools=("critical-path",)) as session:
+        with tileprobe.profile(tools=("critical-path",), programs="all") as session:
             for _ in range(12):
                 late[(16,)](x, out, 400, 9600, 15, BLOCK=512)
     found = next(f.data for f in session.results()[0].findings if "tail" in f.data)

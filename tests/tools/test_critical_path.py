@@ -235,6 +235,14 @@ def test_interrupted_launches_are_left_out():
     assert kinds(read(build(rows[1:], taken_ns=[800.0]))[0]) == {"work": 900}
 
 
+def test_launches_of_which_all_was_recorded_are_taken_where_there_are_some():
+    rows = [(0, 0, 0, 2, "region", 0, 100), (0, 1, 0, 4, "region", 500, 700)]
+    trace = build(rows, launch=[0, 1], durations=(100.0, 900.0), weight=[1.0, 4.0])
+    trace.launches[1] = Launch(1, 0, (4,), 0.0, 900.0, losses=Losses(1, 3))
+    tables, findings = read(trace)
+    assert kinds(tables) == {"work": 100} and not any("unknown" in f.data for f in findings)
+
+
 def test_nothing_recorded():
     tables, findings = read(build([(0, 0, 0, 0, "region", 5, 5)]))
     assert not tables and findings[0].level == "warning"

@@ -16,7 +16,7 @@ import polars as pl
 from tileprobe.tools.activities import SPAN
 from tileprobe.tools.handovers import Handovers, Streams, handovers, pieces_within, streams_of
 from tileprobe.tools.walk import BETWEEN, HELD, OWN, Steps, Walk
-from tileprobe.trace import Kernel, Trace
+from tileprobe.trace import Kernel, Launch, Trace
 from tileprobe.trace.works import left_out
 
 WORK, WAIT, RAMP, TAIL, IDLE, UNKNOWN = KINDS = (
@@ -52,7 +52,7 @@ def path_of(trace: Trace, kernel: Kernel) -> Path | None:
     units = {unit.id: unit.kind for unit in trace.units}
     wanted = trace.scan().filter(pl.col("launch").is_in(list(launches)))
     mine = wanted.select(pl.col("unit").unique()).collect().to_series().to_list()
-    lost = any(x.losses.sampled_out + x.losses.lost for x in trace.launches if x.id in launches)
+    lost = any(_lost(x) for x in trace.launches if x.id in launches)
     if len({units.get(unit, "unit") for unit in mine}) > 1:
         rows = _of_units(wanted.filter(pl.col("kind") == "region").select(*SPAN).collect(), lost)
         return None if rows is None else Path(rows, launches, None, None, lost)
@@ -67,10 +67,16 @@ def path_of(trace: Trace, kernel: Kernel) -> Path | None:
     return Path(rows, launches, streams, handed, sampled, walk.before)
 
 
+def _lost(launch: Launch) -> bool:
+    return launch.losses.sampled_out + launch.losses.lost > 0
+
+
 def _launches(trace: Trace, kernel: Kernel) -> dict[int, float]:
-    """Recorded launches with how long they took; interrupted ones only where there are no others."""
+    """Recorded launches with how long they took; interrupted ones, and those of which not all was recorded, only where
+    there are no others."""
     gone = left_out(trace)
-    ids = [x.id for x in trace.kernel_launches(kernel.id) if x.probed and x.id not in gone]
+    recorded = [x for x in trace.kernel_launches(kernel.id) if x.probed and x.id not in gone]
+    ids = [x.id for x in recorded if not _lost(x)] or [x.id for x in recorded]
     ns = (pl.col("stop").max() - pl.col("start").min()) * (1e9 / kernel.clock.hz)
     corrected = pl.col("stop_ns").max() - pl.col("start_ns").min()
     raw = corrected if trace.domains else ns
