@@ -130,6 +130,24 @@ def test_the_command(tmp_path, capsys, monkeypatch):
     assert "no launch 99" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("command", [["report"], ["view", "--terminal"]], ids=lambda command: command[0])
+def test_a_launch_has_its_kernel_alone_and_is_refused_where_nothing_was_recorded(command, tmp_path, capsys):
+    two = Trace.merge(attention(launches=2, unprobed=1), attention(launches=10, name="other"))
+    two.meta["kernels_seen"] = {"attention": 3, "other": 10}
+    two.save(tmp_path / "t.parquet")
+    recorded = [launch.id for launch in two.launches if launch.probed and launch.kernel == 1]
+    assert main([*command, str(tmp_path / "t.parquet"), "--launch", str(recorded[3])]) == 0
+    out = capsys.readouterr().out
+    assert "other" in out and "attention  on cpu" not in out and "attention," not in out
+    assert "nothing" not in out and "none recorded" not in out
+    plain = next(launch.id for launch in two.launches if not launch.probed)
+    assert main([*command, str(tmp_path / "t.parquet"), "--launch", str(plain)]) == 2
+    said = capsys.readouterr().err
+    assert f"nothing was recorded of launch {plain}; recorded are 0, 1, " in said and said.strip().endswith(
+        ", ..."
+    )
+
+
 def test_a_trace_of_nothing_says_so():
     empty = replace(attention(launches=0), kernels=[], regions=[])
     assert printed(empty) == "the trace holds no kernel\n"

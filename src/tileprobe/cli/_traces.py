@@ -5,12 +5,15 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tileprobe.errors import TileProbeError
 
 if TYPE_CHECKING:
     from tileprobe.trace import Trace
+
+SHOWN = 8  # launches that a message names
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -56,5 +59,20 @@ def read(args: argparse.Namespace) -> Trace:
         missing = sorted(set(args.launch) - known)
         if missing:
             raise TileProbeError(f"the trace has no launch {missing[0]}; it has {len(known)}, from 0 on")
-        trace = trace.filter(launches=args.launch)
+        recorded = [launch.id for launch in trace.launches if launch.probed]
+        if not set(args.launch) & set(recorded):
+            shown = ", ".join(map(str, recorded[:SHOWN])) + (", ..." if len(recorded) > SHOWN else "")
+            one = "launch" if len(args.launch) == 1 else "launches"
+            asked = " and ".join(map(str, args.launch))
+            raise TileProbeError(f"nothing was recorded of {one} {asked}; recorded are {shown or 'none'}")
+        trace = _with_launches(trace.filter(launches=args.launch))
     return without_source(trace) if args.no_source else trace
+
+
+def _with_launches(trace: Trace) -> Trace:
+    """Without kernels of which there is no launch: nobody asked for them."""
+    mine = {launch.kernel for launch in trace.launches}
+    kernels = [kernel for kernel in trace.kernels if kernel.id in mine]
+    regions = [region for region in trace.regions if region.kernel in mine]
+    meta = {**trace.meta, "kernels": [kernel.name for kernel in kernels]}
+    return replace(trace, kernels=kernels, regions=regions, meta=meta)
