@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import matplotlib
+import polars
 
 matplotlib.use("Agg")
 from matplotlib import pyplot
@@ -82,7 +83,45 @@ def contexts():
     return figure
 
 
-PLOTS = {"cambricon-kv": contexts, "cambricon-experts": experts}
+def pareto():
+    """Devices for Llama-3-8B that none beats: speed, energy, area of the compute cores and how many flash dies."""
+    import tempfile
+
+    from tileprobe.cli import main as tileprobe
+    from tileprobe.sweeps.front_plot import draw_front
+    from tileprobe.targets.cambricon.explore import goals_of, parse_prices
+
+    space = (
+        "channels=4..32",
+        "chips_per_channel=1..8",
+        "weights=w8a8,w4a16",
+        "channel_gb_per_s=1.0..2.4..0.2",
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        words = [
+            "llm",
+            "search",
+            "--model",
+            "llama3-8b",
+            "--points",
+            "400",
+            "--cost",
+            "die=1",
+            "--out",
+            f"{folder}/s",
+        ]
+        if tileprobe([*words, *(word for one in space for word in ("--space", one))]):
+            raise SystemExit("the search failed")
+        frame = polars.read_parquet(f"{folder}/s.parquet")
+    goals = goals_of((), parse_prices((), ("die=1",)))
+    names = {
+        "tokens_per_s": "tokens/s", "joules_per_token": "energy (J a token)", "mm2": "area of compute cores (mm2)",
+        "cost": "flash dies",
+    }  # fmt: skip
+    return draw_front(frame, goals, names)
+
+
+PLOTS = {"cambricon-kv": contexts, "cambricon-experts": experts, "cambricon-pareto": pareto}
 
 
 def main(names: list[str]) -> int:

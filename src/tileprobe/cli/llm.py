@@ -7,6 +7,7 @@ examples:
   tileprobe llm --model llama2-70b --mha --device cambricon:s --no-slicing
   tileprobe llm --model opt-6.7b --ir > step.mlir && tileprobe llm --from-ir step.mlir
   tileprobe llm sweep --model opt-6.7b --device cambricon:s --vary chips_per_channel=1,2,4,8 --out chips
+  tileprobe llm search --model llama3-8b --space channels=4..32..4 --space chips_per_channel=1,2,4,8 --area die=66
 """
 
 from __future__ import annotations
@@ -22,12 +23,17 @@ _FUNCTIONAL = "tileprobe.targets.cambricon.functional.cli"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    commands = parser.add_subparsers(dest="llm_command", metavar="[sweep | generate | ber]")
+    commands = parser.add_subparsers(dest="llm_command", metavar="[sweep | search | generate | ber]")
     sweep = commands.add_parser(
         "sweep", help="run every combination of some parameters, in parallel, resumable"
     )
     _add_run_arguments(sweep)
     _add_sweep_arguments(sweep)
+    search = commands.add_parser(
+        "search", help="devices that none beats in speed, energy, area and cost at once"
+    )
+    _add_run_arguments(search)
+    _add_search_arguments(search)
     if find_spec(_FUNCTIONAL) is not None:
         from importlib import import_module
 
@@ -151,6 +157,40 @@ def _add_sweep_arguments(parser: argparse.ArgumentParser) -> None:
     add_sweep_options(parser)
 
 
+def _add_search_arguments(parser: argparse.ArgumentParser) -> None:
+    search = parser.add_argument_group("the search")
+    search.add_argument(
+        "--space", action="append", required=True, metavar="NAME=A,B,... | LOW..HIGH[..STEP]",
+        help="an option or a constant of the device, as for `sweep --vary`, with its values or its range; repeat",
+    )  # fmt: skip
+    search.add_argument(
+        "--points", type=int, default=400, metavar="N", help="about how many are tried (default %(default)s)"
+    )
+    search.add_argument(
+        "--goal", action="append", default=[], metavar="max:COLUMN | min:COLUMN",
+        help="default: max:tokens_per_s, min:joules_per_token, min:mm2, and min:cost where --cost says what parts cost",
+    )  # fmt: skip
+    search.add_argument(
+        "--area", action="append", default=[], metavar="PART=MM2",
+        help="area of each device, channel, chip, die, core, npu, pe, sram_mib or dram_gb; repeat for more. Without it "
+        "the area is that of the compute cores, which the device's file has",
+    )  # fmt: skip
+    search.add_argument(
+        "--cost", action="append", default=[], metavar="PART=PRICE", help="what each of these parts costs"
+    )
+    search.add_argument(
+        "--population", type=int, default=40, metavar="N", help="points of a generation (default %(default)s)"
+    )
+    search.add_argument(
+        "--search-seed",
+        type=int,
+        default=0,
+        metavar="N",
+        help="the points follow from it (default %(default)s)",
+    )
+    add_sweep_options(parser)
+
+
 def run(args: argparse.Namespace) -> int:
     if args.llm_command in ("generate", "ber"):
         from importlib import import_module
@@ -160,6 +200,10 @@ def run(args: argparse.Namespace) -> int:
         from tileprobe.targets.cambricon.sweep import run_sweep_command
 
         return run_sweep_command(args)
+    if args.llm_command == "search":
+        from tileprobe.targets.cambricon.explore import run_search_command
+
+        return run_search_command(args)
     return _run_one(args)
 
 

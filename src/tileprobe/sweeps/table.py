@@ -53,6 +53,7 @@ def print_table(
     whether more is better."""
     from rich.console import Console
     from rich.markup import escape
+    from rich.measure import Measurement
     from rich.table import Table
 
     console, good = Console(), frame.filter(pl.col("error").is_null())
@@ -71,7 +72,9 @@ def print_table(
     for row in good.iter_rows(named=True):
         table.add_row(*(escape(str(row[name])) for name in axes), *(_figure(row[name]) for name in figures))
     if good.height:
-        console.print(table, highlight=False)
+        # a table that is wider than the terminal goes on in the next line: no figure is cut short
+        wide = Measurement.get(console, console.options.update(max_width=10_000), table).maximum
+        Console(width=max(console.width, wide)).print(table, highlight=False)
 
 
 def _figure(value: Any) -> str:

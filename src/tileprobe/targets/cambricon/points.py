@@ -30,10 +30,15 @@ HERE = Path(__file__).parent
 
 
 def value_of(name: str, text: str) -> Any:
-    """A value as the user writes it; a name that no device has is an error."""
+    """A value as the user writes it; a name that no device has is an error, as is a word where a number belongs."""
     if name not in OPTIONS:
         _find_constant(name)
-    return text if OPTIONS.get(name) is str else parse_value(text)
+    if OPTIONS.get(name) is str:
+        return text
+    value = parse_value(text)
+    if isinstance(value, str):
+        raise TileProbeError(f"{name} takes numbers, or true and false; found {text!r}")
+    return value
 
 
 def fixed_of(args: argparse.Namespace) -> dict[str, Any]:

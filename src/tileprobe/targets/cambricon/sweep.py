@@ -19,7 +19,7 @@ from tileprobe.sweeps.run import running
 from tileprobe.sweeps.table import frame_of, print_table, say_failed, write_table
 from tileprobe.targets.cambricon.points import columns, fixed_of, value_of, work
 
-KIND = "tileprobe llm sweep"
+KIND = "tileprobe llm"  # a sweep and a search may share a file: their points are the same
 LABELS = {
     "tokens_per_s": "tokens/s",
     "latency_ms": "latency of a step (ms)",
