@@ -10,13 +10,14 @@ import polars as pl
 from made import attention
 from made_streams import warp_specialised
 
+from tileprobe.tools.kernels import kernel_totals
 from tileprobe.tools.programs import program_times
 from tileprobe.tools.regions import region_times, region_tree
 from tileprobe.trace import Clock, Kernel, Launch, Losses, Region, Trace, Work
 from tileprobe.views.encodable import encodable
 from tileprobe.views.html import embedded, page
 from tileprobe.views.html.distributions import distributions
-from tileprobe.views.html.figures import findings, launches
+from tileprobe.views.html.figures import facts, findings, launches
 from tileprobe.views.html.levels import levels, read_level
 from tileprobe.views.html.listing import Places, highlight
 from tileprobe.views.html.merging import merge_short
@@ -349,3 +350,18 @@ def test_tools_that_found_nothing_are_no_finding():
     said = [finding["text"] for finding in findings(trace, region_times(trace))]
     assert "ws: limited by the channels" in said and any("stand still" in text for text in said)
     assert not any("no iterations" in text or "nothing runs beside" in text for text in said)
+
+
+def test_records_that_were_lost_are_a_warning():
+    some = attention(launches=1)
+    for losses, note, warning in (
+        (Losses(10), "none lost", False),
+        (Losses(10, 20), "20 left out by sampling", False),
+        (Losses(10, 20, 30), "20 left out by sampling, 30 lost for lack of room", True),
+    ):
+        some.launches[0] = replace(some.launches[0], losses=losses)
+        total = kernel_totals(some).row(0, named=True)
+        (fact,) = [
+            fact for fact in facts(some, some.kernels[0], total) if fact["name"] in ("records", "intervals")
+        ]
+        assert (fact["value"], fact["note"], fact["warning"]) == ("10", note, warning)
