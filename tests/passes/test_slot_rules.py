@@ -12,7 +12,7 @@ from tileprobe.ir.layout import Body, Layout, Stamp, StreamItems
 from tileprobe.ir.record import IndexOp, OpenOp, SlotOp
 from tileprobe.ir.regions import regions_of
 from tileprobe.passes import available, pipeline
-from tileprobe.passes.assign_slots import UNPAIRED, AssignSlotsPass, _largest, layout_of
+from tileprobe.passes.assign_slots import UNPAIRED, AssignSlotsPass, _largest, _words, layout_of
 
 # -- slots --------------------------------------------------------------------------------------------------------
 
@@ -94,9 +94,9 @@ def test_what_records_are_goes_into_the_layout():
         laid_out(text, "granularity=x")
 
 
-@pytest.mark.parametrize(("granularity", "instances"), [("program", 1), ("warp", 6), ("warp_group", 2)])
+@pytest.mark.parametrize(("granularity", "instances"), [("program", 1), ("warp", 9), ("warp_group", 3)])
 def test_instances_of_a_stream(granularity, instances):
-    text = "func.func @k() attributes {warps = 6 : i32} {\nprobe.mark 0\nfunc.return\n}"
+    text = "func.func @k() attributes {warps = 9 : i32} {\nprobe.mark 0\nfunc.return\n}"
     assert laid_out(text, f"granularity={granularity}")[0].streams[0].instances == instances
 
 
@@ -282,3 +282,13 @@ def test_streams_without_places_have_no_room_to_give_away():
     streams = [StreamItems([Stamp(0), Body(0, 8, (Stamp(1),))], all_cursor=True)]
     assert _largest(streams) == 1
     assert _largest([StreamItems([Body(0, 8, (Stamp(1),))]), *streams]) == 8
+
+
+def test_what_records_take_at_least():
+    """A record with a value takes two words, a loop one for its iterations and what they take each; records that may
+    go to the segment take no room of their own."""
+    items = [Stamp(0, "i64"), Body(0, 8, (Stamp(1), Body(1, 4, (Stamp(2),)))), Stamp(3)]
+    assert _words(items, cursor=False, circular=False) == 2 + (1 + 8 * (1 + (1 + 4 * 1))) + 1
+    assert _words(items, cursor=True, circular=False) == 0
+    branched = [Stamp(0), replace(Stamp(1), branch=True)]
+    assert [_words(branched, cursor=False, circular=circular) for circular in (False, True)] == [2, 1]

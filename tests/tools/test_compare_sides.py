@@ -67,6 +67,13 @@ def test_batches_that_differ_by_chance_are_no_drift():
     assert _error_of_median(samples(90)) == pytest.approx(slow * 90 / 21)
 
 
+def test_a_few_launches_have_no_batches():
+    """Twelve would be eight batches of one: two that took longer at times are no pace that changed."""
+    samples = np.full(12, 100.0)
+    samples[[2, 5]] = 150.0
+    assert _error_of_median(samples) == 0.0
+
+
 def test_findings_say_the_change_and_its_noise():
     a, b = staged(dot=1000), staged(dot=1250)
     a.frame = a.intervals.with_columns(stop_ns=pl.col("stop_ns") + 200.0 * (pl.col("launch") == 3))

@@ -196,6 +196,11 @@ def test_three_launches_that_did_not_wait_say_what_another_may_have_lost(alone, 
     trace = made([(1000, 10)] * alone + [(1200, 10)])
     trace.launches[-1] = replace(trace.launches[-1], preempted_ns=300.0)
     assert doubtful_ns(trace, trace.kernels[0], region_times(trace)) == pytest.approx(off)
+    trace.regions = [
+        replace(trace.regions[0], kind="hardware"),
+        *trace.regions[1:],
+    ]  # whatever its root is called
+    assert doubtful_ns(trace, trace.kernels[0], region_times(trace)) == pytest.approx(off)
 
 
 def test_what_was_taken_is_no_correction():

@@ -102,6 +102,8 @@ def test_the_busiest_kind_is_named():
     assert list(found.data["kinds"]) == ["core"]
     whole = limit(trace_of([(0, 0, 0, 0, 100), (1, 2, 1, 0, 50)]))
     assert whole.text == "k: the units that limit it: core (100 % busy)"
+    nearly = limit(trace_of([(0, 0, 0, 0, 82), (1, 2, 1, 25, 100)]))  # the busiest decides
+    assert nearly.text == "k: the units that limit it: core (82 % busy) and bus (75 % busy), alike"
     alike = limit(trace_of([(0, 0, 0, 0, 100), (1, 2, 1, 0, 100)]))
     assert alike.text in (
         "k: the units that limit it: core (100 % busy) and bus (100 % busy), alike",

@@ -85,7 +85,7 @@ TABLES = {
         "weight is no count in a row",
     ),
     "taken": (
-        lambda f: f.with_columns(taken_ns=pl.lit(1e9, pl.Float32)),
+        lambda f: f.with_columns(taken_ns=(pl.col("stop_ns") - pl.col("start_ns") + 3.0).cast(pl.Float32)),
         "more was taken of a row than it lasted",
     ),
     "no number": (lambda f: f.with_columns(stop_ns=pl.lit(float("nan"))), "stop_ns is no number in a row"),
@@ -115,6 +115,12 @@ def test_a_page_that_cannot_be_read(whole, tmp_path):
 def test_what_is_whole_is_opened(whole, tmp_path):
     path = changed(whole, tmp_path / "t.parquet")
     assert len(Trace.open(path).launches) == 2
+
+
+def test_what_was_taken_is_rounded(whole, tmp_path):
+    """Half a nanosecond more than a row lasted is no damage: the columns have other widths."""
+    more = (pl.col("stop_ns") - pl.col("start_ns") + 0.5).cast(pl.Float32)
+    Trace.load(changed(whole, tmp_path / "t.parquet", frame=lambda f: f.with_columns(taken_ns=more)))
 
 
 def test_what_opens_can_be_read(whole, tmp_path):

@@ -381,3 +381,12 @@ def test_what_while_loops_ran_is_of_all_programs_of_the_launch():
         (5, 4.0),
         (7, 4.0),
     }
+
+
+@pytest.mark.parametrize(
+    ("count", "counted", "about"), [(15, True, True), (16, True, False), (16, False, True)]
+)
+def test_a_launch_of_half_as_many_executions_again_did_something_else(count, counted, about):
+    """Where executions are counted at all; the times alone would allow it."""
+    one, other = _Size(10, 50.0, 150.0), _Size(count, 50.0, 150.0)
+    assert one.about(other, counted) == other.about(one, counted) == about
