@@ -143,6 +143,8 @@ def test_a_while_loop_whose_runs_are_too_different_stays_that():
         assert work.ends == {0: known}
     learnt = work.learnt
     work.learn(replace(run, ends=((0, 25),)))
+    work.learn(replace(run, ends=((1, 3),), dose=3))  # launches that only tell what records cost
+    assert work.ends == {0: 0}
     assert work.learnt == learnt
     other = work_of()
     other.learn(run)

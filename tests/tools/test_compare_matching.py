@@ -96,6 +96,12 @@ def test_another_block_size_is_the_same_kernel():
     result = compare(spun(100, "BLOCK=64"), spun(50, "BLOCK=128"))
     assert result.tables[0].frame["change"].to_list() == pytest.approx([-0.5] * 3)
     assert any("signatures differ: A BLOCK=64; B BLOCK=128" in f.text for f in result.findings)
+    for sizes in (("BLOCK=64", "BLOCK=64"), ("BLOCK=64", "BLOCK=128"), ("BLOCK=128", "BLOCK=64")):
+        sides = [spun(100, size) for size in sizes]
+        for side in sides:
+            side.kernels = [replace(side.kernels[0], ir={"ttir": "module {}"})]
+        said = any("code and work are the same" in f.text for f in compare(*sides).findings)
+        assert said == (sizes[0] == sizes[1])
     several = compare(spun(100, "BLOCK=64"), Trace.merge(spun(50, "BLOCK=128"), spun(50, "BLOCK=256")))
     assert several.tables == []  # nobody knows which of them
     assert any("only in B: spin [BLOCK=128], spin [BLOCK=256]" in f.text for f in several.findings)

@@ -10,10 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tileprobe.tools import load_tool
-from tileprobe.tools.activities import OTHER, SIGNAL, WAITING, activities, kind_of
+from tileprobe.tools.activities import OTHER, SIGNAL, WAITING, _ordered, activities, kind_of
 from tileprobe.tools.overlap import overlaps
 from tileprobe.tools.ratios import ratio, windows
 from tileprobe.trace import Clock, Kernel, Launch, Losses, Region, Trace, Unit
+from tileprobe.trace.sweep import KINDS
 from tileprobe.views.terminal import make_console, print_report
 
 REGIONS = [
@@ -154,6 +155,18 @@ def test_a_wait_names_who_ended_it():
 def test_a_wait_beside_which_nothing_runs_names_nobody():
     rows = [(0, 0, 0, 0, "region", 0, 100), (0, 0, 0, 2, "region", 0, 30), (0, 0, 0, 5, "wait", 30, 95)]
     assert read(build(rows))[0]["waits"]["whom"].to_list() == [""]
+
+
+@pytest.mark.parametrize("more", [0, 1, 30])
+def test_of_very_many_kinds_the_shortest_are_others(more):
+    """A sweep tells 62 apart; one of them is waiting, and where there are too many one is all the others."""
+    names = [f"kind {n:02}" for n in range(KINDS - 1 + more)]
+    spans = pl.DataFrame(
+        {"what": names, "start_ns": [0] * len(names), "stop_ns": range(2 * len(names), len(names), -1)}
+    )
+    found = _ordered(spans)
+    assert found[0] == WAITING and len(found) == KINDS
+    assert found[1:] == ([*names[: KINDS - 2], OTHER] if more else names)
 
 
 def test_units_of_several_kinds_are_the_kinds():
