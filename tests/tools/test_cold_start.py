@@ -123,6 +123,11 @@ def test_it_is_said_with_the_region_that_took_the_time():
         "k: the first launch took 9.9 times as long as the others (cold), most of that in store @ 7;"
     )
     assert said.data["launches"] == [0] and said.kernel == 0
+    beside = trace()
+    beside.launches += [
+        Launch(100 + n, 0, (9,), 0.0, 1e6, False, work=1, preempted_ns=0.0) for n in range(40)
+    ]
+    assert said.text in [f.text for f in Regions().read(beside).findings]  # others of its own work
     assert not [f for f in Regions().read(trace(first=1.0)).findings if "first launch" in f.text]
 
 

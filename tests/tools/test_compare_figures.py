@@ -67,7 +67,7 @@ def sampled(trace, stride=16, **how):
 SLOW = [1000] * 15 + [5000]  # one program of sixteen is slow, and each launch recorded one
 
 
-@pytest.mark.parametrize("which", [{"stride": 16}, {"stride": 1, "chosen": [3]}])
+@pytest.mark.parametrize("which", [{"stride": 16}, {"stride": 2}, {"stride": 1, "chosen": [3]}])
 def test_sampled_programs_that_differ_are_compared_by_their_means(which):
     """Most launches saw no slow program: of medians, 1100 both, nothing would be left of it."""
     a, b = trace_of([1000] * 160), trace_of(SLOW * 10)

@@ -12,7 +12,7 @@ from tileprobe.tools.doubt import doubtful_ns
 from tileprobe.tools.figures import NORMAL, Spread, spread_of_total, student, together, weighted_quantile
 from tileprobe.tools.overhead import MANY, overhead
 from tileprobe.tools.regions import Regions, region_tree
-from tileprobe.tools.times import HIDDEN, how_sure, region_times
+from tileprobe.tools.times import HIDDEN, CostDoubt, cost_doubt, how_sure, region_times
 from tileprobe.trace import Clock, Kernel, Launch, Losses, Region, Trace, Work
 from tileprobe.trace.in_place import UNSURE
 
@@ -380,3 +380,14 @@ def test_no_share_is_off_by_more_than_all():
     """Two launches in which the dot took everything and next to nothing."""
     trace = made([(100, 100), (1000, 1)])
     assert region_tree(trace, trace.kernels[0]).row(1, named=True)["share_error"] == 1.0
+
+
+def test_what_is_in_doubt_of_the_cost_of_records():
+    """Where nobody knows how the places of records differ, nothing of it is learnt anew by each run."""
+    known = {"cost_ticks": 10.0, "error_ticks": 2.0, "doses": [1, 3], "dose_ticks": 20.0}
+    for noise, learnt in ((None, 0.0), (4.0, NORMAL * 0.2)):
+        more = {} if noise is None else {"noise_ticks": noise, "code_error": 0.01}
+        found = cost_doubt(Kernel(0, "k", "cpu", Clock(1e9), calibration=known | more))
+        assert (found.all_alike, found.learnt) == (pytest.approx(NORMAL * 0.1), pytest.approx(learnt))
+        assert found.code == (NORMAL * 0.01 if more else 0.0)
+    assert cost_doubt(Kernel(0, "k", "cpu", Clock(1e9))) == CostDoubt(0.0, 0.0, 0.0, 0.0)
