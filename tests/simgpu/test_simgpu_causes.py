@@ -33,7 +33,11 @@ def chase(x, out, n):
 
 def profiled(launch, machine):
     told = []
-    with tileprobe.use(machine, timed=True, check=False), observing(told.append), tileprobe.profile() as session:
+    with (
+        tileprobe.use(machine, timed=True, check=False),
+        observing(told.append),
+        tileprobe.profile() as session,
+    ):
         launch()
     return session.trace, told[0].took
 

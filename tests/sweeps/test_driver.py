@@ -66,12 +66,14 @@ def test_an_outcome_that_comes_twice_counts_once(swept, tmp_path):
 @pytest.mark.parametrize("kind", [RAISED, DIED, LATE])
 def test_attempts_are_bounded(swept, kind):
     executor = Told({1: [kind] * 9, 2: [kind] * 2})
-    found = swept(executor, "square", points(4), retries=2)
+    said = []
+    found = swept(executor, "square", points(4), retries=2, tell=lambda s: said.append(words(s)))
     assert [e["outcome"] for e in found] == [DONE, kind, DONE, DONE]
     assert [e["attempts"] for e in found] == [1, 3, 3, 1]
     assert found[1]["reason"] == f"it {kind}"
     assert "result" not in found[1]
     assert executor.ran.count(1) == 3
+    assert said[-1].endswith("1 failed, 4 tried again")
 
 
 def test_a_mistake_in_settings_is_not_tried_again(swept):

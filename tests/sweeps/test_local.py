@@ -15,6 +15,8 @@ from tileprobe.errors import TileProbeError
 from tileprobe.sweeps.executors import open_executor
 from tileprobe.sweeps.executors.local import Local
 from tileprobe.sweeps.ledger import Ledger
+from tileprobe.sweeps.points import Point, Work
+from tileprobe.sweeps.process import Process
 
 
 def gone(pid):
@@ -50,6 +52,17 @@ def test_whatever_a_point_does_the_others_go_on(swept, tmp_path):
     assert told["once"] == ("done", 2, {"y": "once"})
     assert told["well"] == ("done", 1, {"y": "well"})
     assert until(lambda: gone(int((tmp_path / "hang").read_text())))  # and what the point started
+
+
+def test_a_worker_that_was_left_alone_ends_in_the_middle_of_its_point(tmp_path):
+    process, child = Process(), tmp_path / "hang"
+    task = Work("sweep_functions:misbehave", "1").task(Point("d", {"do": "hang", "log": str(child)}))
+    with contextlib.closing(process):
+        process.start(task.to_json(), None)
+        assert until(lambda: child.exists() and child.read_text())
+        assert process.process is not None and process.process.stdin is not None
+        process.process.stdin.close()  # as it is when the driver is gone
+        assert until(lambda: gone(process.process.pid) and gone(int(child.read_text())))
 
 
 def test_workers_killed_in_the_middle(swept, tmp_path):
@@ -118,9 +131,6 @@ def test_a_worker_of_another_version_is_refused(swept, monkeypatch):
 
 @pytest.mark.parametrize("change", [lambda path: path.write_text("2"), Path.unlink])
 def test_a_file_that_is_not_the_same_for_a_worker(tmp_path, change):
-    from tileprobe.sweeps.points import Point, Work
-    from tileprobe.sweeps.process import Process
-
     path = tmp_path / "ünï.json"
     path.write_text("1")
     task = Work("sweep_functions:square", "1", seen_files=lambda settings: (str(path),)).task(

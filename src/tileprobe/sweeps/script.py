@@ -7,8 +7,10 @@ and takes the place of `{NAME}` in its arguments.
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -21,6 +23,7 @@ from tileprobe.sweeps.outcome import Failed
 
 VALUES = ("target", "threads", "clock", "numerics", "probes", "programs")  # options with a value
 FLAGS = ("timed", "cold", "warm", "check", "dense")  # options that are there or not
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
 _SAYS = 600  # characters of what a script that failed said last
 
 
@@ -57,7 +60,7 @@ def run_point(settings: dict[str, Any]) -> dict[str, Any]:
         with open(Path(folder, "output"), "w+b") as output:
             done = subprocess.run(
                 [*command, *arguments(settings["script"], own)], env={**os.environ, **own},
-                stdin=subprocess.DEVNULL, stdout=output, stderr=output, check=False,
+                stdin=subprocess.DEVNULL, stdout=output, stderr=output, check=False, preexec_fn=_end_with_parent,
             )  # fmt: skip
             size = output.seek(0, os.SEEK_END)
             output.seek(max(size - _SAYS, 0))
@@ -65,6 +68,11 @@ def run_point(settings: dict[str, Any]) -> dict[str, Any]:
         if done.returncode or not figures.exists():
             raise Failed(f"the script ended with status {done.returncode}: {last}")
         return figures_of(json.loads(figures.read_text()))
+
+
+def _end_with_parent() -> None:
+    """Ray kills the children of a worker that dies, but not theirs."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def figures_of(document: Mapping[str, Any]) -> dict[str, Any]:

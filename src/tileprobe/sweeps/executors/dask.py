@@ -9,6 +9,7 @@ import contextlib
 import logging
 import os
 import queue
+import signal
 import time
 from typing import Any
 
@@ -96,7 +97,7 @@ def _outcome(future: Any) -> Outcome:
 
 
 def connect(address: str, jobs: int) -> Dask:
-    from distributed import Client, LocalCluster
+    from distributed import Client
 
     for name in ("distributed", "distributed.client", "distributed.core", "distributed.worker", "tornado"):
         logging.getLogger(name).setLevel(logging.CRITICAL)  # what concerns a user is said by us
@@ -110,8 +111,18 @@ def connect(address: str, jobs: int) -> Dask:
                 " scheduler --port N` and workers with `dask worker tcp://host:N`, and check the address"
             ) from None
     count = jobs or len(os.sched_getaffinity(0))
-    cluster = LocalCluster(
+    heard = signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C is for the driver, not for workers
+    try:
+        cluster = _started(count)
+    finally:
+        signal.signal(signal.SIGINT, heard)
+    return Dask(Client(cluster), cluster, f"Dask here, {count} workers")
+
+
+def _started(count: int) -> Any:
+    from distributed import LocalCluster
+
+    return LocalCluster(
         n_workers=count, threads_per_worker=1, host="127.0.0.1", protocol="tcp", silence_logs=logging.CRITICAL,
         dashboard_address=None,  # pyright: ignore[reportArgumentType]  # which is how to have none
     )  # fmt: skip
-    return Dask(Client(cluster), cluster, f"Dask here, {count} workers")
