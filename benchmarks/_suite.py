@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import random
 import re
@@ -15,6 +16,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +40,10 @@ _KINDS = (  # what a message is counted as: the first pattern that is found
     (r"^(\w+(?:Error|Exception|Fault|Cubin|Instruction)[^\n]{0,60})", r"\1"),
 )  # fmt: skip
 
+_KEEP = (
+    "how tests ended is appended to it, and what is in it is not run again: a run that stopped goes on there"
+)
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--target", default="sim:a100")
@@ -47,6 +53,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--seconds", type=float, default=60.0, help="of CPU time for each test")
     parser.add_argument("--kinds", type=int, default=30, help="how many kinds of failure are printed")
+    parser.add_argument(
+        "--part", type=_part, default=(1, 1), metavar="K/N", help="each Nth test, from the Kth on"
+    )
+    parser.add_argument("--keep", type=Path, metavar="FILE", help=_KEEP)
+    parser.add_argument("--minutes", type=float, default=0.0, help="no test begins later; 0: no limit")
+
+
+def _part(words: str) -> tuple[int, int]:
+    found = re.fullmatch(r"(\d+)/(\d+)", words)
+    k, n = (int(found[1]), int(found[2])) if found else (0, 0)
+    if not 1 <= k <= n:
+        raise argparse.ArgumentTypeError(f"{words}: not a part such as 3/20, the third of twenty")
+    return k, n
 
 
 def collected(
@@ -83,7 +102,8 @@ def _drawn(found: list[str], args: argparse.Namespace) -> list[str]:
     if args.each:
         seen: Counter[str] = Counter()
         kept = {name for name in drawn if _counted(seen, name) <= args.each}
-    return [name for name in found if name in kept]
+    first, step = args.part
+    return [name for name in found if name in kept][first - 1 :: step]
 
 
 def _counted(seen: Counter[str], name: str) -> int:
@@ -102,21 +122,62 @@ def _environment(**more: str) -> dict[str, str]:
     return {**os.environ, "PYTHONSAFEPATH": "1", "PYTHONPATH": path, **more}
 
 
-def run(folder: Path, chosen: list[str], target: str, seconds: float, *options: str) -> dict[str, Any]:
-    """How each test ended, in as few processes as it takes. `options` are those of `tileprobe exec`."""
-    ends: dict[str, Any] = {}
+def run(
+    folder: Path, chosen: list[str], target: str, seconds: float, *options: str, kept: Kept | None = None
+) -> dict[str, Any]:
+    """How each test ended, in as few processes as it takes. `options` are those of `tileprobe exec`. Tests that `kept`
+    has no time for are not in it."""
+    kept = kept or Kept()
+    ends = kept.before(chosen, " ".join([target, *options]))
     begun = time.monotonic()
-    while left := [test for test in chosen if test not in ends]:
+    while (left := [test for test in chosen if test not in ends]) and not kept.over():
         minutes = (time.monotonic() - begun) / 60
         print(f"{len(ends):,} of {len(chosen):,} tests, {minutes:.0f} min", file=sys.stderr, flush=True)
         some = left[:_AT_ONCE]
-        more = _process(folder, some, _exec(target, *options), seconds)
+        more = _process(folder, some, _exec(target, *options), seconds, kept.until)
         # Parameters of some tests depend on the machine: they are not there on another.
-        ends |= more or {test: {"ended": "skipped", "said": f"is not there on {target}"} for test in some}
+        if not more and not kept.over():
+            more = {test: {"ended": "skipped", "said": f"is not there on {target}"} for test in some}
+        ends |= kept.add(more, " ".join([target, *options]))
     return ends
 
 
-def _process(tests: Path, chosen: list[str], python: list[str], seconds: float) -> dict[str, Any]:
+@dataclass
+class Kept:
+    """What a run that is done in pieces carries from one to the next: a file of ends, and when a piece is over."""
+
+    file: Path | None = None
+    until: float = math.inf  # seconds as `time.time` counts them
+
+    @classmethod
+    def asked(cls, args: argparse.Namespace) -> Kept:
+        return cls(args.keep, time.time() + 60 * args.minutes if args.minutes else math.inf)
+
+    def over(self) -> bool:
+        return time.time() > self.until
+
+    def before(self, chosen: list[str], where: str) -> dict[str, Any]:
+        """How those of the tests ended that have run there."""
+        if self.file is None or not self.file.exists():
+            return {}
+        entries = [json.loads(line) for line in self.file.read_text().splitlines()]
+        wanted = set(chosen)
+        return {e.pop("test"): e for e in entries if e.pop("where") == where and e["test"] in wanted}
+
+    def add(self, ends: dict[str, Any], where: str) -> dict[str, Any]:
+        if self.file is not None:
+            with open(
+                self.file, "a"
+            ) as file:  # one write: parts that run beside each other may share the file
+                file.write(
+                    "".join(json.dumps({"where": where, "test": t, **end}) + "\n" for t, end in ends.items())
+                )
+        return ends
+
+
+def _process(
+    tests: Path, chosen: list[str], python: list[str], seconds: float, until: float = math.inf
+) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="tileprobe-") as folder:
         names, results = Path(folder, "names"), Path(folder, "results")
         names.write_text("\n".join(chosen))
@@ -124,6 +185,7 @@ def _process(tests: Path, chosen: list[str], python: list[str], seconds: float) 
         files = sorted({test.partition("::")[0] for test in chosen})
         command = [*python, *_PYTEST, "--rootdir", ".", "-p", _PLUGIN.stem, *files]
         told = {plugin.CHOSEN: str(names), plugin.RESULTS: str(results), plugin.SECONDS: str(seconds)}
+        told[plugin.UNTIL] = str(until)
         with open(Path(folder, "output"), "w+b") as output:
             running = subprocess.Popen(
                 command, cwd=tests, env=_environment(**told), stdout=output, stderr=output

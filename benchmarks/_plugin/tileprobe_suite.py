@@ -11,6 +11,7 @@ import json
 import os
 import resource
 import signal
+import time
 from collections import Counter
 from collections.abc import Generator
 from pathlib import Path
@@ -20,6 +21,7 @@ import pytest
 
 CHOSEN, RESULTS, SECONDS = "TILEPROBE_CHOSEN", "TILEPROBE_RESULTS", "TILEPROBE_SECONDS"
 GIGABYTES = "TILEPROBE_GIGABYTES"  # of memory that a process may take
+UNTIL = "TILEPROBE_UNTIL"  # no test begins after this time
 BEFORE = "TILEPROBE_BEFORE"  # Python code to be run before the tests are looked for
 _launched: Counter[str] = Counter()  # by the test that runs
 _inside: list[
@@ -71,6 +73,8 @@ def _stop(*_: Any) -> None:
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, None]:
     _launched.clear()
     _inside.clear()
+    if time.time() > float(os.environ.get(UNTIL, "inf")):
+        pytest.exit("the time is over", returncode=0)
     _write(test=item.nodeid, begins=True)
     yield
 

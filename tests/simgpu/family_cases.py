@@ -13,6 +13,7 @@ import family_loop  # noqa: F401
 import family_memory  # noqa: F401
 import family_order  # noqa: F401
 import family_reductions  # noqa: F401
+import family_remote  # noqa: F401
 import family_scalar  # noqa: F401
 import family_tiles  # noqa: F401
 from family_machine import GROUPS, Case

@@ -67,6 +67,12 @@ def judged(module: str, every: int = 1, first: int = 0) -> tuple[int, list[Chang
     return len(tried), [change for change in tried if not noticed(change, tree)]
 
 
+def judged_at(module: str, places: list[int]) -> tuple[int, list[Change]]:
+    """The same of chosen changes."""
+    tree, found = tree_of(module), changes(module)
+    return len(places), [found[n] for n in places if not noticed(found[n], tree)]
+
+
 def counted(module: str, every: int = 1) -> tuple[int, list[str]]:
     count, alive = judged(module, every)
     return count, [str(change) for change in alive]

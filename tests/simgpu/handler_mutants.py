@@ -129,9 +129,12 @@ def _shown(name: str, first: int, second: int) -> bool:
     return not all(np.array_equal(x, y) for x, y in both)
 
 
-def survivors(name: str, most: int | None = None) -> tuple[int, list[str]]:
+def survivors(name: str, most: int | None = None, places: list[int] | None = None) -> tuple[int, list[str]]:
     """How many changes were tried, and those that no test notices. Changes that many more inputs do not show either
-    are named with a question mark: they are most likely none."""
+    are named with a question mark: they are most likely none. `places` says which of all changes are tried."""
+    tried = mutants(name, most)
+    if places is not None:
+        tried = [tried[n] for n in places]
     source = vectors.text({name: HANDLERS[name]})
     code = vectors._object(source)
     held, addresses = vectors.compiled(source, [name])
@@ -139,22 +142,22 @@ def survivors(name: str, most: int | None = None) -> tuple[int, list[str]]:
     given = [] if special or name.startswith("block") else given_to(name)
     right = None if special else answers(name, int(addresses[0]), given)
     alive, count = [], 0
-    for what, text in mutants(name, most):
+    for what, text in tried:
         try:
             changed = vectors._object(text)
         except RuntimeError:  # LLVM refuses it: no change at all
             continue
         if changed == code:  # the same instructions: no change either
             continue
-        other, places = vectors._load(changed, [name])
+        other, found_at = vectors._load(changed, [name])
         count += 1
         if right is None:
-            same = not functions_wrong(name, int(places[0]))
+            same = not functions_wrong(name, int(found_at[0]))
         else:
-            found = answers(name, int(places[0]), given)
+            found = answers(name, int(found_at[0]), given)
             same = all(np.array_equal(x, y) for x, y in zip(right, found))
         if same:
-            alive.append(what if _shown(name, int(addresses[0]), int(places[0])) else f"{what} (?)")
+            alive.append(what if _shown(name, int(addresses[0]), int(found_at[0])) else f"{what} (?)")
         del other
     del held
     return count, alive

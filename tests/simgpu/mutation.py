@@ -3,7 +3,8 @@
 `python tests/simgpu/mutation.py --json build/simgpu_mutants.json` tries all changes of families and `--most` (14) of
 each handler, which takes half an hour on an idle machine, and prints how many are noticed; `--again` tries only those
 that the file says nobody noticed. `--page docs/simgpu_mutants.md` writes those that remain, with what they are taken
-for (`mutants_judged.py`).
+for (`mutants_judged.py`). `--draw 300 --seed 7` tries 300 changes of all that handlers and families have, drawn anew,
+the same number of each; `--keep` adds to what the file has.
 `docs/simgpu_instructions.md` is made of the same file by `variants.py`.
 """
 
@@ -12,9 +13,11 @@ from __future__ import annotations
 import argparse
 import json
 import multiprocessing
+import random
 import re
 import sys
 from collections.abc import Iterator
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import family_mutants
 import mutants_page
-from handler_mutants import JUDGED, survivors
+from handler_mutants import JUDGED, mutants, survivors
 
 PARTS = 4  # of a module of families, each a piece of work
 
@@ -45,6 +48,32 @@ def _afresh(args: argparse.Namespace, pool: Any) -> Iterator[tuple[str, str, int
         yield from pool.imap_unordered(_lanes, [(n, args.most) for n in JUDGED if re.search(args.match, n)])
 
 
+def _drawn_lanes(job: tuple[str, list[int]]) -> tuple[str, str, int, list[str]]:
+    return ("handlers", job[0], *survivors(job[0], places=job[1]))
+
+
+def _drawn_family(job: tuple[str, list[int]]) -> tuple[str, str, int, list[str]]:
+    count, alive = family_mutants.judged_at(*job)
+    return "families", job[0], count, [str(change) for change in alive]
+
+
+def _drawn(args: argparse.Namespace, pool: Any) -> Iterator[tuple[str, str, int, list[str]]]:
+    """Every change is as likely as every other, whatever handler or module it is in."""
+    for kind, names, all_of, work in (
+        ("families", family_mutants.MODULES, family_mutants.changes, _drawn_family),
+        ("handlers", JUDGED, mutants, _drawn_lanes),
+    ):
+        if args.only in (kind, None):
+            places = [
+                (name, n) for name in names if re.search(args.match, name) for n in range(len(all_of(name)))
+            ]
+            chosen = random.Random(f"{kind} {args.seed}").sample(places, min(args.draw, len(places)))
+            jobs = [
+                (name, [n for _, n in some]) for name, some in groupby(sorted(chosen), key=lambda one: one[0])
+            ]
+            yield from pool.imap_unordered(work, jobs)
+
+
 def _again(found: dict[str, Any], pool: Any) -> None:
     """Tries the survivors of families once more."""
     jobs = [(module, entry["alive"]) for module, entry in found["families"].items()]
@@ -57,6 +86,11 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--most", type=int, default=14, metavar="N", help="changes of each handler (14)")
+    parser.add_argument(
+        "--draw", type=int, default=0, metavar="N", help="so many changes drawn from all instead"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="of what is drawn")
+    parser.add_argument("--keep", action="store_true", help="add to what the file has")
     parser.add_argument("--only", choices=("handlers", "families"))
     parser.add_argument(
         "--match",
@@ -71,14 +105,15 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2, help="processes (2)")
     args = parser.parse_args()
     path = Path(args.json)
-    found = json.loads(path.read_text()) if path.exists() and (args.again or args.show) else {}
+    found = json.loads(path.read_text()) if path.exists() and (args.again or args.show or args.keep) else {}
     if not args.show:
         if args.only != "handlers":
             family_mutants.reached()
         with multiprocessing.get_context("fork").Pool(args.jobs) as pool:
             if args.again:
                 _again(found, pool)
-            for kind, name, count, left in () if args.again else _afresh(args, pool):
+            several = _drawn(args, pool) if args.draw else _afresh(args, pool)
+            for kind, name, count, left in () if args.again else several:
                 entry = found.setdefault(kind, {}).setdefault(name, {"tried": 0, "alive": []})
                 entry["tried"] += count
                 entry["alive"] += left

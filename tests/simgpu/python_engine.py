@@ -32,7 +32,7 @@ FOLDER = Path(vectors.__file__).parent
 NAME, REAL = "python_families", "tileprobe.targets.simgpu.engine"
 FAMILIES = (
     "atomics", "bulk", "clusters", "control", "copies", "exchange", "generic", "groups", "mbarriers", "memory",
-    "reductions", "scalar",
+    "reductions", "remote_stores", "scalar",
 )  # fmt: skip
 HELPERS = ("addresses", "barriers", "fields")  # modules that families are made of
 _CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int64, *([ctypes.c_int64] * 7))

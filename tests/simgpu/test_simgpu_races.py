@@ -379,3 +379,20 @@ def test_a_barrier_in_shared_memory_that_nobody_arrives_at():
         stuck[(1,)](tileprobe.array(np.zeros(1, np.int32)))
     assert named(said.value, __file__, "nobody arrives")
     assert "1 arrival and 0 bytes are missing" in str(said.value)
+
+
+@triton.jit
+def product_sum(x, out, N: tl.constexpr):
+    """Half of the warps hold copies. A sum of products ends in other bits in each lane (a product is rounded or not),
+    and all lanes of a warp store theirs to one place: the last one stays."""
+    v = tl.load(x + tl.arange(0, N))
+    tl.store(out, tl.sum(v * (v + 1)))
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_copies_of_a_sum_are_no_race(machine):
+    values = np.random.default_rng(0).standard_normal(128).astype(np.float32)
+    with tileprobe.use(machine, check="all"):
+        out = tileprobe.array(np.zeros(1, np.float32))
+        product_sum[(1,)](tileprobe.array(values), out, 128, num_warps=8)
+    np.testing.assert_allclose(out.numpy(), [(values * (values + 1)).sum()], rtol=1e-5)

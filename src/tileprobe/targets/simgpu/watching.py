@@ -23,10 +23,10 @@ from tileprobe.targets.simgpu.program import Program
 OFF, ON, ALL = range(3)  # no checks; all that do not need much memory; all
 _MOST = {ON: 256 << 20, ALL: 4 << 30}  # bytes for words about global memory; more are not spent
 _GENERIC = ("LD", "ST", "ATOM")
-_SHARED = ("LDS", "STS", "ATOMS", "LDGSTS", *_GENERIC)
+_SHARED = ("LDS", "STS", "ATOMS", "LDGSTS", "STAS", *_GENERIC)
 _GLOBAL = ("LDG", "STG", "ATOMG", "LDGSTS", *_GENERIC)
 _BULK = ("UTMALDG", "UTMASTG", "UTMAREDG", "UBLKCP")
-_ENGINES = (*_BULK, "HGMMA", "SYNCS_ARRIVE", "SYNCS_PHASE", "ARRIVES", "ATOMS_ARRIVE")
+_ENGINES = (*_BULK, "STAS", "HGMMA", "SYNCS_ARRIVE", "SYNCS_PHASE", "ARRIVES", "ATOMS_ARRIVE")
 _WIDEST = 16
 _MOST_WARPS, _MOST_PROGRAMS = 32, 8  # of a cluster: bits of `races.py` and `between.py`
 

@@ -17,7 +17,7 @@ from tileprobe.targets.jit import part
 from tileprobe.targets.simgpu.engine import clocks, raw, shadow
 from tileprobe.targets.simgpu.engine import layout as at
 from tileprobe.targets.simgpu.engine.addresses import fault, inside
-from tileprobe.targets.simgpu.engine.clusters import member
+from tileprobe.targets.simgpu.engine.clusters import after_end, member
 from tileprobe.targets.simgpu.engine.fields import field, row
 from tileprobe.targets.simgpu.engine.mbarriers import change
 from tileprobe.targets.simgpu.engine.numbers import NUMBERS, family
@@ -215,11 +215,28 @@ def tile_bytes(place):
 
 
 @part
+def _bring(cta, entry, size):
+    """The value that a lane stores (`remote_stores`), which was looked at when it was issued."""
+    offset = (raw.u32(entry + at.ASYNC_SHARED) & 0xFFFFFF) - raw.i64(cta + at.CTA_SHARED_BASE)
+    shadow.loaded(cta, raw.u32(entry + at.ASYNC_BARRIER), offset, size, raw.i32(entry + at.ASYNC_PC))
+    raw.copy(raw.i64(cta + at.CTA_SHARED) + offset, entry + at.ASYNC_AT, size)
+
+
+@part
 def finish(cta, entry):
     """Does a load that is under way, and tells the barrier. OK or a fault."""
-    wrong = transfer(cta, entry, True)
-    barrier = raw.u32(entry + at.ASYNC_BARRIER)
-    if wrong == at.OK and not change(cta, barrier, 0, -tile_bytes(raw.i64(entry + at.ASYNC_DESCRIPTOR))):
+    descriptor, barrier, wrong = (
+        raw.i64(entry + at.ASYNC_DESCRIPTOR),
+        raw.u32(entry + at.ASYNC_BARRIER),
+        at.OK,
+    )
+    if descriptor:
+        wrong = transfer(cta, entry, True)
+        size = tile_bytes(descriptor)
+    else:
+        size = raw.i32(entry + at.ASYNC_RANK)
+        _bring(cta, entry, size)
+    if wrong == at.OK and not change(cta, barrier, 0, -size):
         wrong = fault(cta, at.BAD_MBARRIER, 0, barrier, 0)
     if wrong:
         raw.put64(cta + at.CTA_ERROR_PC, raw.i32(entry + at.ASYNC_PC))
@@ -266,6 +283,20 @@ def _tile(cta, address, descriptor):
 
 
 @part
+def free_entry(cta):
+    """A place in a program's queue, and OK or a fault of what had to be done to make room."""
+    wrong = complete_all(cta) if raw.i64(cta + at.CTA_ASYNC_COUNT) >= at.ASYNC_ROOM else at.OK
+    return raw.i64(cta + at.CTA_ASYNC) + at.ASYNC * raw.i64(cta + at.CTA_ASYNC_COUNT), wrong
+
+
+@part
+def entered(cta):
+    """The entry at that place is what it has to be."""
+    raw.put64(cta + at.CTA_ASYNC_COUNT, raw.i64(cta + at.CTA_ASYNC_COUNT) + 1)
+    raw.put64(cta + at.CTA_PROGRESS, raw.i64(cta + at.CTA_PROGRESS) + 1)
+
+
+@part
 def _load(cta, warp, what, descriptor, rank, pc, shared, barrier, offsets):
     """Puts a load into the queue of the program whose shared memory it goes to."""
     target = member(cta, shared)
@@ -274,17 +305,14 @@ def _load(cta, warp, what, descriptor, rank, pc, shared, barrier, offsets):
     offset, size = _tile(target, shared, descriptor)
     if offset < 0:
         return fault(cta, at.SHARED_BOUNDS, 0, offset, raw.i64(target + at.CTA_SHARED_BYTES))
-    if raw.i64(target + at.CTA_ASYNC_COUNT) >= at.ASYNC_ROOM:
-        wrong = complete_all(target)
-        if wrong:
-            return wrong
-    count = raw.i64(target + at.CTA_ASYNC_COUNT)
-    entry = raw.i64(target + at.CTA_ASYNC) + at.ASYNC * count
+    entry, wrong = free_entry(target)
+    if wrong:
+        return wrong
+    after_end(cta, target, warp)
     put_entry(entry, what + 2 * at.ROW, shared, barrier, rank, pc, descriptor, offsets)
     raw.put64(entry + at.ASYNC_BY, raw.i64(warp + at.W_CYCLE) * 64 + raw.i32(warp + at.W_NUMBER))
     shadow.copy(target, warp, offset, size)
-    raw.put64(target + at.CTA_ASYNC_COUNT, count + 1)
-    raw.put64(target + at.CTA_PROGRESS, raw.i64(target + at.CTA_PROGRESS) + 1)
+    entered(target)
     return at.OK
 
 

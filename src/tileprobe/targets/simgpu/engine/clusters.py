@@ -7,7 +7,7 @@ there are, and the address of each. The upper byte of a shared address names one
 from __future__ import annotations
 
 from tileprobe.targets.jit import part
-from tileprobe.targets.simgpu.engine import clocks, raw
+from tileprobe.targets.simgpu.engine import clocks, findings, raw
 from tileprobe.targets.simgpu.engine import layout as at
 from tileprobe.targets.simgpu.engine.numbers import NUMBERS, STAY, family
 
@@ -24,6 +24,18 @@ def member(cta, address):
     if number >= raw.i64(block + at.CLUSTER_SIZE):
         return 0
     return raw.i64(block + at.CLUSTER_MEMBERS + 8 * number)
+
+
+@part
+def after_end(cta, owner, warp):
+    """Notes that a warp uses the shared memory of another program that has ended."""
+    block = clocks.block_of(owner)
+    if block == 0 or owner == cta or raw.i64(owner + at.CTA_LIVE):
+        return
+    number, pc = raw.i32(warp + at.W_AGENT), raw.i32(warp + at.W_PC)
+    program, other = raw.i64(block + clocks.PROGRAM), raw.i64(owner + at.CTA_WARPS)
+    ended, who = raw.i32(other + at.W_PC), raw.i32(other + at.W_AGENT)
+    findings.note(block, findings.LEFT, pc, number, program, ended, who, 0, 0, 0)
 
 
 @part

@@ -4,11 +4,11 @@ memory of a program of the cluster. Lanes are looked at one by one: a warp may m
 from __future__ import annotations
 
 from tileprobe.targets.jit import part
-from tileprobe.targets.simgpu.engine import clocks, findings, raw, shadow
+from tileprobe.targets.simgpu.engine import clocks, raw, shadow
 from tileprobe.targets.simgpu.engine import layout as at
 from tileprobe.targets.simgpu.engine.addresses import fault, global_addresses, inside
 from tileprobe.targets.simgpu.engine.atomics import apply, gather
-from tileprobe.targets.simgpu.engine.clusters import member
+from tileprobe.targets.simgpu.engine.clusters import after_end, member
 from tileprobe.targets.simgpu.engine.fields import field, row
 from tileprobe.targets.simgpu.engine.lanes_address import BYTES, SIGNED
 from tileprobe.targets.simgpu.engine.memory import load_one, local_place, store_one
@@ -94,11 +94,7 @@ def _visit(cta, owner, warp):
     if block == 0 or owner == cta:
         return
     clocks.visit(block, warp)
-    if raw.i64(owner + at.CTA_LIVE) == 0:
-        number, pc = raw.i32(warp + at.W_AGENT), raw.i32(warp + at.W_PC)
-        program, other = raw.i64(block + clocks.PROGRAM), raw.i64(owner + at.CTA_WARPS)
-        ended, who = raw.i32(other + at.W_PC), raw.i32(other + at.W_AGENT)
-        findings.note(block, findings.LEFT, pc, number, program, ended, who, 0, 0, 0)
+    after_end(cta, owner, warp)
 
 
 @part

@@ -27,6 +27,7 @@ from tileprobe.targets.simgpu.engine import (  # noqa: F401  importing them regi
     memory,
     numbers,
     reductions,
+    remote_stores,
     scalar,
     vectors,
     watch,

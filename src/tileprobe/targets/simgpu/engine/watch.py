@@ -80,6 +80,16 @@ def _store(cta, warp, lane, offset, size, same, atomic):
 
 
 @part
+def _last_to(out, mask, lane):
+    """The last lane that stores to where a lane does: its value is what stays."""
+    last, address = lane, raw.i64(out + 8 * lane)
+    for n in range(lane + 1, 32):
+        if (mask >> n) & 1 and raw.i64(out + 8 * n) == address:
+            last = n
+    return last
+
+
+@part
 def _stores(cta, warp, out, mask, size, source):
     start, memory, block = (
         raw.i64(cta + at.CTA_SHARED_BASE),
@@ -99,8 +109,8 @@ def _stores(cta, warp, out, mask, size, source):
             _store(cta, warp, lane, offset, bytes_, False, False)
             continue
         for k in range(lane, lane + raw.i64(run + runs.LANES)):  # is it the same value?
-            here = raw.i64(out + 8 * k) - start
-            _store(cta, warp, k, here, size, between.holds(memory + here, source + 4 * k, size), False)
+            here, last = raw.i64(out + 8 * k) - start, _last_to(out, mask, k)
+            _store(cta, warp, k, here, size, between.holds(memory + here, source + 4 * last, size), False)
     if size == 8 and mask & (mask - 1) == 0:
         lane = first(mask)
         if _counts(raw.u32(source + 4 * lane), raw.u32(source + at.ROW + 4 * lane)):

@@ -76,6 +76,22 @@ def bulk(x: Case) -> None:
     x.emit(x.instruction.root)
 
 
+_PAIR = re.compile(r"\[R(\d+)\.64\]")
+
+
+@lowers("STAS")
+def remote_store(x: Case) -> None:
+    """`STAS.128 [R2.64], R4`: R2 says where to, R3 which barrier is told (by the code that ptxas makes of st.async)."""
+    width = int(x.one_of("64", "128", default="32")) // 8
+    found = _PAIR.fullmatch(x.take().text)
+    if not found:
+        raise x.refuse("an address and a barrier in two registers are missing")
+    x.set(at.A, x.register("R", int(found[1]), 2, writing=False))
+    x.source(at.E, "bits", rows=width // 4)
+    x.set(at.I2, width)
+    x.emit("STAS")
+
+
 @lowers("UTMAREDG")
 def bulk_reduction(x: Case) -> None:
     rank = int(x.one_of("1D", "2D", "3D", "4D", "5D")[0])
