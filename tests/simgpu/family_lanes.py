@@ -294,6 +294,39 @@ def atomic_values():
 
 
 @group
+def atomic_truths():
+    """An exchange that answers whether it took place."""
+    made = []
+    for size in (4, 8):
+        for op in ("ATOMS", "ATOMG"):
+            b = Bench(80, seed=size)
+            area = "shared0" if op == "ATOMS" else "global"
+            words = b.part(area)[: 32 * size].view(np.uint64 if size == 8 else np.uint32)
+            values = words.astype(np.uint64)
+            values[::3] ^= np.uint64(1) << np.uint64(8 * size - 1)
+            others = operands(b, "U64" if size == 8 else "U32", 32)
+            spread(b, R(4), values, size)
+            spread(b, R(8), others, size)
+            addresses = size * LANES + (0 if op == "ATOMS" else b.at(area))
+            b.pairs(R(0), addresses)
+            b.rows(K(2))[:] = 0
+
+            def then(b=b, op=op, values=values, others=others, area=area, size=size, addresses=addresses):
+                if op == "ATOMG":
+                    look(b, addresses, SOME, size)
+                words = b.part(area)[: 32 * size].view(np.uint64 if size == 8 else np.uint32)
+                for lane in LANES[chosen(SOME)]:
+                    done = int(words[lane]) == int(values[lane])
+                    words[lane] = others[lane] if done else words[lane]
+                    b.rows(R(20), size // 4)[:, lane] = [done, 0][: size // 4]
+
+            how = size | a.CAS << 8 | a.TYPES.index("U64" if size == 8 else "U32") << 16 | a.TRUTH
+            given = {"A": R(0), "B": K(2), "C": R(4), "E": R(8), "D": R(20), "I1": PAIR_A, "I2": how}
+            made.append(b.case(op, then, SOME, **given))
+    return made
+
+
+@group
 def atomic_vectors():
     """Two or four words of a lane, one behind the other; lanes at one place, results in the place of sources or not."""
     made = []

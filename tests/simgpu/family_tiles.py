@@ -77,13 +77,24 @@ class Tensor:
                     + sum(w * s for w, s in zip(where[1:], self.strides)),
                 )
 
+    def arriving(self, value):
+        """TF32: the nearest, ties to even."""
+        if self.kind not in (TF32, TF32_FLUSHED):
+            return value
+        bits = int(value.view(np.uint32)[0])
+        if bits & 0x7F800000 == 0x7F800000:
+            return value
+        low, rest = bits & ~0x1FFF, bits & 0x1FFF
+        up = rest > 0x1000 or (rest == 0x1000 and low & 0x2000)
+        return np.array([low + 0x2000 * bool(up)], np.uint32).view(np.uint8)
+
     def moved(self, b, shared, coordinates, load, member=None):
         memory = b.part(f"shared{b.me if member is None else member}")
         for here, there in self.elements(shared, coordinates):
             mine = memory[here - b.base : here - b.base + self.element]
             if there is not None:
                 other = b.part("global")[there : there + self.element]
-                (mine if load else other)[:] = other if load else mine
+                (mine if load else other)[:] = self.arriving(other) if load else mine
             elif load:
                 mine[:] = 255 if self.nan else 0
 

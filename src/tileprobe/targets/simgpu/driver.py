@@ -9,9 +9,25 @@ from triton.backends.compiler import GPUTarget
 from triton.backends.driver import DriverBase
 
 from tileprobe.targets.base import host_devices
-from tileprobe.targets.simgpu.machine import Machine, names
+from tileprobe.targets.simgpu.machine import Machine
 
-_FIRST_DEVICE = 2000  # numbers of devices: Triton keeps kernels by them
+
+class Ordinal(int):
+    """Device 0 for whoever takes it as a number (`torch.randn(..., device=number)`). Triton keeps kernels by devices:
+    to it those of different machines are different."""
+
+    machine: str
+
+    def __new__(cls, machine: str) -> Ordinal:
+        made = super().__new__(cls, 0)
+        made.machine = machine
+        return made
+
+    def __eq__(self, other: object) -> bool:
+        return self.machine == other.machine if isinstance(other, Ordinal) else int(self) == other
+
+    def __hash__(self) -> int:
+        return hash(self.machine)
 
 
 class SimDriver(DriverBase):
@@ -49,7 +65,7 @@ class SimDriver(DriverBase):
         return torch.device("cuda", 0) if "cuda" in host_devices else torch.device("cpu")
 
     def get_current_device(self) -> int:
-        return _FIRST_DEVICE + names().index(self.name)
+        return Ordinal(self.name)
 
     def set_current_device(self, device: Any) -> None:
         """There is one GPU."""

@@ -9,7 +9,7 @@ _REGISTER = re.compile(
     r"(?P<sign>[-~]?)(?P<bar>\|?)(?P<kind>UR|R)(?P<number>\d+|Z)(?P<suffix>(?:\.\w+)*)\|?(?P<more>(?:\.\w+)*)"
 )
 _CONSTANT = re.compile(
-    r"(?P<sign>[-~]?)(?P<bar>\|?)c\[0x(?P<bank>[0-9a-f]+)\]\[(?P<inside>[^\]]*)\]\|?(?P<suffix>(?:\.\w+)*)"
+    r"(?P<sign>[-~]?)(?P<bar>\|?)c\[0x(?P<bank>[0-9a-f]+)\] ?\[(?P<inside>[^\]]*)\]\|?(?P<suffix>(?:\.\w+)*)"
 )
 _PREDICATE = re.compile(r"(!?)(UP|P)(\d|T)")
 _HEX = re.compile(r"-?0x[0-9a-f]+")

@@ -20,6 +20,7 @@ _U32, _S32, _U64, _S64, _F32, _F64, _F16, _BF16 = range(8)
 F32_WHOLE = 8  # sums of which subnormal numbers are not flushed: of bulk reductions, no instruction names it
 # I2: bytes; from bit 8 on the operation, from bit 16 on the type; bit 24: words of that type one behind the other
 VECTOR = 1 << 24
+TRUTH = 1 << 25  # CAS answers whether it has exchanged: 1 or 0
 _ATOMS = NUMBERS["ATOMS"]
 _ALL = 0xFFFFFFFF
 
@@ -140,17 +141,26 @@ def gather(uop, warp, constants, held, size):
 
 
 @part
+def _answer(old, value, how):
+    """What a lane is told: what was there, or whether it was `value`."""
+    if how & TRUTH:
+        return 1 if old == value else 0
+    return old
+
+
+@part
 def apply(uop, address, value, other, old_place, size):
     how = field(uop, at.I2)
     if size == 8:
         old = raw.i64(address)
         raw.put64(address, _stored(old, value, other, how))
-        raw.put32(old_place, old)
-        raw.put32(old_place + at.ROW, old >> 32)
+        answer = _answer(old, value, how)
+        raw.put32(old_place, answer)
+        raw.put32(old_place + at.ROW, answer >> 32)
         return
     old = raw.u32(address)
     raw.put32(address, _stored(old, value, other, how))
-    raw.put32(old_place, old)
+    raw.put32(old_place, _answer(old, value, how))
 
 
 @part

@@ -24,6 +24,7 @@ from tileprobe.targets.simgpu.engine.numbers import NUMBERS, family
 
 _LOAD, _STORE, _FLUSH, _FENCE = (NUMBERS[n] for n in ("UTMALDG", "UTMASTG", "UTMACMDFLUSH", "FENCE"))
 DESCRIPTOR_BYTES = 128
+_TF32, _TF32_FLUSHED = 11, 12  # element types
 IM2COL = 1 << 16  # in a descriptor, and with the offsets of an instruction
 _OFFSETS = 36  # of an entry of the queue (`layout.ASYNC`): those of pixels
 
@@ -158,8 +159,27 @@ def _columns(cta, entry, place, rank, shared, element, swizzle, tile, fill):
 
 
 @part
+def _rounded(memory, size):
+    """Singles that become TF32: to the nearest of ten bits, ties to even; infinity and NaN stay."""
+    for place in range(memory, memory + size, 4):
+        bits = raw.u32(place)
+        if bits & 0x7F800000 != 0x7F800000:
+            raw.put32(place, (bits + 0xFFF + ((bits >> 13) & 1)) & 0xFFFFE000)
+
+
+@part
 def transfer(cta, entry, load):
     """Moves the tile of an entry of the queue. OK or a fault."""
+    wrong = _moved(cta, entry, load)
+    place = raw.i64(entry + at.ASYNC_DESCRIPTOR)
+    if wrong == at.OK and load and (raw.u32(place + 8) >> 7) & 15 in (_TF32, _TF32_FLUSHED):
+        offset = (raw.u32(entry + at.ASYNC_SHARED) & 0xFFFFFF) - raw.i64(cta + at.CTA_SHARED_BASE)
+        _rounded(raw.i64(cta + at.CTA_SHARED) + offset, tile_bytes(place))
+    return wrong
+
+
+@part
+def _moved(cta, entry, load):
     place = raw.i64(entry + at.ASYNC_DESCRIPTOR)
     rank = raw.i32(entry + at.ASYNC_RANK)
     head = raw.u32(place + 8)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tileprobe.targets.simgpu.engine import layout as at
-from tileprobe.targets.simgpu.engine.atomics import OPERATIONS, TYPES, VECTOR
+from tileprobe.targets.simgpu.engine.atomics import OPERATIONS, TRUTH, TYPES, VECTOR
 from tileprobe.targets.simgpu.engine.lanes_address import SECOND
 from tileprobe.targets.simgpu.engine.mbarriers import ARRIVAL, BYTE, WORD
 from tileprobe.targets.simgpu.lower.case import Case, lowers
@@ -128,7 +128,6 @@ def atomic(x: Case) -> None:
         x.source(at.C, "bits", rows=rows)
     if operation == "CAS":
         x.source(at.E, "bits", rows=rows)
-    x.set(
-        at.I2, width | OPERATIONS.index(operation) << 8 | TYPES.index(kind) << 16 | (VECTOR if vector else 0)
-    )
+    how = (VECTOR if vector else 0) | (TRUTH if cast else 0)
+    x.set(at.I2, width | OPERATIONS.index(operation) << 8 | TYPES.index(kind) << 16 | how)
     x.emit(root if root in ("ATOMS", "ATOM") else "ATOMG")
