@@ -26,6 +26,9 @@ class Ordinal(int):
     def __eq__(self, other: object) -> bool:
         return self.machine == other.machine if isinstance(other, Ordinal) else int(self) == other
 
+    def __ne__(self, other: object) -> bool:  # that of int would not ask `__eq__`
+        return not self == other
+
     def __hash__(self) -> int:
         return hash(self.machine)
 
