@@ -6,7 +6,9 @@ import triton
 import triton.language as tl
 
 import tileprobe
+from tileprobe.session import decoding
 from tileprobe.session.manager import manager
+from tileprobe.trace.in_place import in_place
 
 
 @triton.jit
@@ -36,6 +38,26 @@ def test_some_launches_record_no_iterations_and_only_tell_costs():
     known = trace.kernels[0].calibration
     assert 0 < known["cost_ticks"] <= 2 * known["dose_ticks"]
     assert not manager.flights
+
+
+def test_launches_without_iterations_are_held_against_those_with(monkeypatch):
+    held = []
+
+    def noted(both, light, found, durations):
+        held.append(
+            [len(np.unique(rows.launch)) for rows in (*both, *light)] + [len(times) for times in durations]
+        )
+        return in_place(both, light, found, durations)
+
+    monkeypatch.setattr(decoding, "in_place", noted)
+    monkeypatch.setattr(decoding, "UNDISTURBED", 1e9)  # however busy this machine is
+    x = tileprobe.array(np.zeros(8 * 256, np.float32))
+    with tileprobe.profile(programs="all") as session:
+        for _ in range(80):
+            short_kernel[(8,)](x, 20, BLOCK=256)
+    assert session.trace.launches
+    ((usual, light, plain, same),) = held
+    assert min(usual, light, plain) >= 5 and light == same
 
 
 def test_kernels_without_loops_take_half_of_it_and_say_that_it_may_be_anything():

@@ -9,7 +9,7 @@ import pytest
 from tileprobe.ir.layout import EPOCH, PUSHED, UNIT, Body, Span, Stamp, allocate
 from tileprobe.ir.sampling import Every, Sampling
 from tileprobe.trace.decode import decode, read_rows
-from tileprobe.trace.in_place import BEFORE, UNSURE, InPlace, _code, _gaps, _ratio, in_place
+from tileprobe.trace.in_place import BEFORE, UNSURE, InPlace, _code, _gaps, _launches, _ratio, in_place
 from tileprobe.trace.replay import Calibration
 
 COST, TRIPS = 20, 10
@@ -53,6 +53,15 @@ def learnt(cost, *, launches=6, light=4, paces=(1.0,), noise=None):
         words_of(WORK, cost=cost, light=True, pace=paces[n % len(paces)], noise=noise) for n in range(light)
     ]
     return in_place(rows_of(both), rows_of(few, LIGHT), DOSED)
+
+
+def test_every_program_of_a_launch_is_looked_at():
+    """Ten iterations of two records and one behind them: 21 times 20 ticks, of all programs alike."""
+    rows = rows_of([words_of(WORK, cost=COST) for _ in range(2)])
+    found = _launches(rows, DOSED)
+    assert [one.program.tolist() for one in found] == [list(range(12))] * 2
+    assert found[0].delay.tolist() == [21.0 * COST] * 12
+    assert found[0].ticks - found[0].delay == pytest.approx(np.array(WORK, float), abs=1.0)
 
 
 @pytest.mark.parametrize("cost", [0, 2, 5, 20])
