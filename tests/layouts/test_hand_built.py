@@ -357,3 +357,19 @@ def test_a_target_refuses_what_it_cannot_do(asked, words):
 def test_a_target_refuses_more_streams_than_it_has():
     with pytest.raises(UnsupportedError, match="at most 1 streams, these have 2"):
         Capabilities(granularities=("warp",), clock_bits=(20,)).check(TWO, "moon")
+
+
+def test_pairs_in_three_loops_are_of_the_iterations_around_them():
+    """Issued one iteration before it is awaited: of four iterations three have a pair, in each of two times three."""
+    inner = Body(2, 4, (Stamp(0), Stamp(1)))
+    layout = allocate([Body(0, 2, (Body(1, 3, (inner,)),))], spans=[Span(0, 0, 1, "async", start_ahead=1)])
+    block, clock = Block(layout).open(0).trip(0, 2), 0
+    for i in range(2):
+        block.trip(1, 3, i)
+        for j in range(3):
+            block.trip(2, 4, i, j)
+            for k in range(4):
+                clock += 10
+                block.put(0, clock, i, j, k).put(1, clock + 5, i, j, k)
+    outer = block.decode().columns["outer"].tolist()
+    assert sorted(map(outer.count, set(outer))) == [3] * 6

@@ -126,6 +126,22 @@ def test_scopes_are_runs_of_neighbours():
         assert module.count(f"probe.start {number}\n") == pieces, between
 
 
+def test_scopes_that_begin_together_are_within_each_other():
+    text = program(stage("load", "3"), stage("dot", "4"), stage("exp", "5"))
+    found = regions(text, 'select{scopes="inner@3-4","outer@3-5" kernel=false},instrument')
+    parents = {name: parent for name, _, parent in found}  # by number: the outer one is 0, the inner one 1
+    assert [name for name, *_ in found][:2] == ["outer", "inner"]
+    assert (parents["outer"], parents["inner"], parents["exp @ 5"]) == (None, 0, 0)
+    assert parents["load @ 3"] == parents["dot @ 4"] == 1
+
+
+def test_a_loop_without_its_iterations_is_begun_once():
+    text = program(loop(stage("dot", "5"), more='{lines = "a.py:3"}'))
+    module = str(after(text, "select{iterations=false},instrument"))
+    starts = [line.strip() for line in module.splitlines() if line.strip().startswith("probe.start")]
+    assert sorted(starts) == ["probe.start 0", "probe.start 1", "probe.start 2"]
+
+
 def test_a_scope_in_pieces_is_one_region():
     text = program(stage("load", "3"), stage("exp", "9"), stage("dot", "4"))
     names = [name for name, *_ in regions(text, 'select{scopes="s@3-4"},instrument')]

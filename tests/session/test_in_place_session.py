@@ -30,6 +30,7 @@ def test_some_launches_record_no_iterations_and_only_tell_costs():
     assert len(light) >= 5
     assert all(run.dose == 1 and len(run.words) == 8 for run in light)
     usual = [run for run in runs if run.probed and not run.calibrates]
+    assert all(len(run.words) == 8 for run in usual)
     assert max(run.kept() for run in light) < min(run.kept() for run in usual) / 5
     trace = session.trace
     (work,) = trace.works

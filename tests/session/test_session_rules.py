@@ -316,6 +316,22 @@ def test_python_by_itself_is_no_program():
         script.resolve(["python3"])
 
 
+def test_a_launch_that_says_nothing_of_its_end_ends_when_it_stops():
+    watch = Watch(kernel_of(), (1, 1, 1), lambda run: None)
+    watch.start()
+    time.sleep(0.002)
+    watch.stop()
+    assert watch.recorded.duration_ns >= 2_000_000
+
+
+def test_who_comes_or_goes_makes_all_forget_what_they_do_at_once():
+    """Sessions remember how a launch like one before was handled; in other company it is handled otherwise."""
+    manager, forgot = Manager(), []
+    manager.sessions = [SimpleNamespace(made_with=n, forget=lambda n=n: forgot.append(n)) for n in (3, 5)]  # type: ignore[list-item]
+    manager._company()
+    assert forgot == [3, 5] and manager.company == {3, 5} and manager.only is None
+
+
 def test_a_forked_manager_begins_anew():
     forked = Manager()
     lock = forked.lock

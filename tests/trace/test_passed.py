@@ -82,9 +82,9 @@ def test_a_loop_that_waits_hides_what_probes_take(waited, longer):
     every = Every(3)
     calibration = Calibration(RECORD, 0.0, {}, (1, 3), {0: 4.0 * RECORD})
     found = decode(
-        block(WAITED, 13, every, waited=waited), WAITED, epochs=[1], programs=1,
+        np.stack([block(WAITED, 13, every, waited=waited)] * 2), WAITED, epochs=[1], programs=2,
         sampling=Sampling(loops={0: every}), calibration=calibration, passed=True,
     ).columns  # fmt: skip
     loop = (found["region"] == 0) & (found["kind"] == 0)
-    (took,) = (found["stop_corrected"] - found["start_corrected"])[loop]
-    assert took == pytest.approx(13 * (OWN + WORK + waited) + longer * RECORD)
+    took = (found["stop_corrected"] - found["start_corrected"])[loop]
+    assert took.tolist() == pytest.approx([13 * (OWN + WORK + waited) + longer * RECORD] * 2)

@@ -9,7 +9,7 @@ import pytest
 from made_streams import DOMAINS, ITERATIONS, STEP, STREAMS, warp_specialised
 
 from tileprobe.errors import TileProbeError
-from tileprobe.trace import COLUMNS, COUNTERS, EDGES, Clock, Domain, Kernel, Launch, Region, Trace, Unit
+from tileprobe.trace import COLUMNS, COUNTERS, EDGES, Clock, Domain, Kernel, Launch, Region, Trace, Unit, Work
 from tileprobe.trace.model import to_json
 
 
@@ -267,3 +267,5 @@ def test_what_a_trace_is_not_told_is_what_simulated_machines_mean():
     )
     (row,) = trace.intervals.select("weight", "fit", "taken_ns", "probes_ns", "iteration", "kind").rows()
     assert row == (1.0, 1.0, 0.0, 0.0, -1, "region")
+    work = Work(0)
+    assert (work.ran, work.probed, work.plain, work.dosed, work.unrecorded) == (0, 0, 0, 0, 0)

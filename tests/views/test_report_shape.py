@@ -11,6 +11,7 @@ from tileprobe.ir.functions import Function
 from tileprobe.ir.parts import Part
 from tileprobe.tools import load_tool
 from tileprobe.tools.kernels import kernel_totals
+from tileprobe.tools.overhead import overhead
 from tileprobe.trace import Clock, Kernel, Launch, Region, Trace, Work
 from tileprobe.views.chrome import chrome_events
 from tileprobe.views.html.figures import facts
@@ -272,6 +273,14 @@ def test_an_overhead_that_cannot_be_measured_is_not_printed_as_one():
     few = report(with_durations([1e5], [1.02e5]))
     assert "probes cost about 0.0 % (estimated)" in few
     assert "measurable" not in few
+
+
+def test_launches_without_a_duration_measure_nothing():
+    trace = with_durations([1e5] * 3, [1.02e5] * 3)
+    trace.launches = [replace(launch, duration_ns=None) for launch in trace.launches]
+    found = overhead(trace, trace.kernels[0])
+    assert found.percent is None
+    assert found.why == "3 launches of a work with and without probes are needed, not 0"
 
 
 def test_programs_that_took_no_time_have_a_cost_by_the_record_alone():
