@@ -15,6 +15,7 @@ from typing import Any
 
 from tileprobe.errors import TileProbeError
 from tileprobe.sweeps.executors.base import Lost
+from tileprobe.sweeps.executors.batches import Batches
 from tileprobe.sweeps.outcome import DIED, RAISED, UNFIT, Outcome
 from tileprobe.sweeps.points import Task
 from tileprobe.sweeps.remote import perform
@@ -27,8 +28,10 @@ _AHEAD = 2  # points for each thread of a worker: the next is there when one end
 class Dask:
     def __init__(self, client: Any, cluster: Any, where: str) -> None:
         self.client, self.cluster, self.where = client, cluster, where
-        self.ended: queue.SimpleQueue[tuple[str, Outcome]] = queue.SimpleQueue()
-        self.futures: dict[str, Any] = {}
+        self.ended: queue.SimpleQueue[tuple[list[str], list[Outcome]]] = queue.SimpleQueue()
+        self.futures: dict[str, Any] = {}  # by the first point of their batch
+        self.batches = Batches()
+        self.seconds: float | None = None
         self.threads, self.looked = 0, -_LOOK_S
 
     def room(self) -> int:
@@ -36,27 +39,40 @@ class Dask:
             with self._lost_if_gone():
                 self.threads = sum(self.client.nthreads().values())
             self.looked = time.monotonic()
-        return self.threads * _AHEAD
+        return self.threads * _AHEAD * self.batches.size
 
     def submit(self, task: Task, seconds: float | None) -> None:
+        self.seconds = seconds
+        self.batches.add(task)
+
+    def _send(self, batch: list[Task]) -> None:
+        points = [task.point for task in batch]
         with self._lost_if_gone():
             future = self.client.submit(
-                perform, task.to_json(), seconds, key=f"{task.point}-{time.monotonic_ns()}", pure=False
-            )
-            self.futures[task.point] = future
-            future.add_done_callback(lambda done: self.ended.put((task.point, _outcome(done))))
+                perform, [task.to_json() for task in batch], self.seconds,
+                key=f"{points[0]}-{time.monotonic_ns()}", pure=False,
+            )  # fmt: skip
+            self.futures[points[0]] = future
+            future.add_done_callback(lambda done: self.ended.put((points, _outcomes(done, len(points)))))
 
     def wait(self, seconds: float) -> list[tuple[str, Outcome]]:
-        found = []
+        for batch in self.batches.take():
+            self._send(batch)
+        found: list[tuple[str, Outcome]] = []
         with contextlib.suppress(queue.Empty):
-            found.append(self.ended.get(timeout=seconds))
+            self._collect(found, self.ended.get(timeout=seconds))
             while True:
-                found.append(self.ended.get_nowait())
+                self._collect(found, self.ended.get_nowait())
         if not found or any(outcome.kind == _CANCELLED for _, outcome in found):
             self._check()
-        for point, _ in found:
-            self.futures.pop(point, None)
         return [(p, o if o.kind != _CANCELLED else Outcome(DIED, o.reason)) for p, o in found]
+
+    def _collect(self, found: list[tuple[str, Outcome]], ended: tuple[list[str], list[Outcome]]) -> None:
+        points, outcomes = ended
+        self.futures.pop(points[0], None)
+        for outcome in outcomes:
+            self.batches.learn(outcome)
+        found += zip(points, outcomes)
 
     def _check(self) -> None:
         if self.client.status != "running":
@@ -81,19 +97,21 @@ class Dask:
 _CANCELLED = "cancelled"
 
 
-def _outcome(future: Any) -> Outcome:
+def _outcomes(future: Any, count: int) -> list[Outcome]:
     """What a future that ended holds; in a thread of the client's."""
     from distributed import KilledWorker
 
     try:
-        return Outcome.of(future.result())
+        return [Outcome.of(said) for said in future.result()]
     except KilledWorker as error:
-        return Outcome(DIED, f"workers died of it, one after the other ({error.last_worker.address} last)")
+        last = error.last_worker.address
+        outcome = Outcome(DIED, f"workers died of it, one after the other ({last} last)")
     except ImportError as error:
-        return Outcome(UNFIT, f"a worker cannot import TileProbe: {error}; install it on all workers")
+        outcome = Outcome(UNFIT, f"a worker cannot import TileProbe: {error}; install it on all workers")
     except BaseException as error:
         kind = _CANCELLED if type(error).__name__.endswith("CancelledError") else RAISED
-        return Outcome(kind, f"{type(error).__name__}: {error}")
+        outcome = Outcome(kind, f"{type(error).__name__}: {error}")
+    return [outcome] * count
 
 
 def connect(address: str, jobs: int) -> Dask:

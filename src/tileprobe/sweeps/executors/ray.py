@@ -12,6 +12,7 @@ from typing import Any
 
 from tileprobe.errors import TileProbeError
 from tileprobe.sweeps.executors.base import Lost
+from tileprobe.sweeps.executors.batches import Batches
 from tileprobe.sweeps.outcome import DIED, RAISED, UNFIT, Outcome
 from tileprobe.sweeps.points import Task
 from tileprobe.sweeps.remote import perform
@@ -27,7 +28,9 @@ class Ray:
 
         self.where, self.ray = where, ray
         self.perform = ray.remote(max_retries=0, num_cpus=1)(perform)
-        self.points: dict[Any, str] = {}
+        self.points: dict[Any, list[str]] = {}
+        self.batches = Batches()
+        self.seconds: float | None = None
         self.cores, self.looked = 0, -_LOOK_S
 
     def room(self) -> int:
@@ -35,35 +38,44 @@ class Ray:
             with self._lost_if_gone():
                 self.cores = int(self.ray.cluster_resources().get("CPU", 0))
             self.looked = time.monotonic()
-        return self.cores * _AHEAD
+        return self.cores * _AHEAD * self.batches.size
 
     def submit(self, task: Task, seconds: float | None) -> None:
-        with self._lost_if_gone():
-            self.points[self.perform.remote(task.to_json(), seconds)] = task.point
+        self.seconds = seconds
+        self.batches.add(task)
 
     def wait(self, seconds: float) -> list[tuple[str, Outcome]]:
         with self._lost_if_gone():
+            for batch in self.batches.take():
+                reference = self.perform.remote([task.to_json() for task in batch], self.seconds)
+                self.points[reference] = [task.point for task in batch]
             waiting = list(self.points)
             done, _ = self.ray.wait(waiting, num_returns=1, timeout=seconds)
             if done:  # and what else is there by now
                 done, _ = self.ray.wait(waiting, num_returns=len(waiting), timeout=0)
-            return [(self.points.pop(one), self._outcome(one)) for one in done]
+            found: list[tuple[str, Outcome]] = []
+            for one in done:
+                points = self.points.pop(one)
+                found += zip(points, self._outcomes(one, len(points)))
+        for _, outcome in found:
+            self.batches.learn(outcome)
+        return found
 
-    def _outcome(self, reference: Any) -> Outcome:
+    def _outcomes(self, reference: Any, count: int) -> list[Outcome]:
         errors = self.ray.exceptions
         try:
-            return Outcome.of(self.ray.get(reference))
+            return [Outcome.of(said) for said in self.ray.get(reference)]
         except (
-            errors.WorkerCrashedError,
-            errors.NodeDiedError,
-            errors.OutOfMemoryError,
-            errors.ObjectLostError,
-        ) as error:
-            return Outcome(DIED, f"a worker died with it ({type(error).__name__})")
+            errors.WorkerCrashedError, errors.NodeDiedError, errors.OutOfMemoryError, errors.ObjectLostError,
+        ) as error:  # fmt: skip
+            outcome = Outcome(DIED, f"a worker died with it ({type(error).__name__})")
         except (errors.RayTaskError, errors.RaySystemError) as error:
+            outcome = Outcome(RAISED, f"{type(error).__name__}: {error}")
             if isinstance(getattr(error, "cause", error), ImportError):
-                return Outcome(UNFIT, f"a worker cannot import TileProbe: {error}; install it on all workers")
-            return Outcome(RAISED, f"{type(error).__name__}: {error}")
+                outcome = Outcome(
+                    UNFIT, f"a worker cannot import TileProbe: {error}; install it on all workers"
+                )
+        return [outcome] * count
 
     @contextlib.contextmanager
     def _lost_if_gone(self):
@@ -74,13 +86,16 @@ class Ray:
 
     def close(self) -> None:
         with contextlib.suppress(Exception):
-            for one in self.points:
+            for one in self.points if self.ray.is_initialized() else ():
                 self.ray.cancel(one, force=True)
         with contextlib.suppress(Exception):
             self.ray.shutdown()
 
 
 def connect(address: str, jobs: int) -> Ray:
+    os.environ.setdefault(
+        "RAY_ENABLE_AUTO_CONNECT", "0"
+    )  # or it would look for another instance when ours is gone
     import ray
 
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
