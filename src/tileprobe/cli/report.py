@@ -23,7 +23,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--tool",
         action="append",
         metavar="NAME",
-        help="regions, source, iterations, programs, units, roofline, overlap, critical-path, or file.py:Class",
+        help="regions, source, iterations, programs, units, roofline, overlap, critical-path, "
+        "memory, or file.py:Class",
     )
     parser.add_argument("--json", metavar="FILE", help="write the figures as JSON; - is the standard output")
     parser.add_argument("--chrome", metavar="FILE", help="write a timeline that ui.perfetto.dev opens")

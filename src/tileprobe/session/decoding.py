@@ -96,6 +96,8 @@ def add_recorded(making: Making, seen: Observed) -> None:
     if truth := verifying.to_json(row.clock.hz):
         known["verified"] = truth
     making.kernels[-1] = replace(row, calibration=known)
+    for launch, run in zip(made, seen.launches):
+        making.touched(launch.id, row.name, run)
     units = making.units.add(seen.kernel.machine, _units_in(making, seen, row, columns))
     for pieces, table in ((columns, making.intervals), (edges, making.edges)):
         for piece in pieces:

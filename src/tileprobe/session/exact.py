@@ -70,6 +70,8 @@ def add_exact(making: Making, seen: Observed) -> None:
                     renumber(piece, first, units)
                     piece["launch"] = np.full(len(next(iter(piece.values()))), launch.id, np.uint32)
                     pieces.append(piece)
+            if not part.part:
+                making.touched(launch.id, name, run)
             making.notes += [note for note in part.notes if note not in making.notes]
             making.meta |= part.meta
 

@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 
 from tileprobe.ir.machine import Clock, Domain, Unit
+from tileprobe.session.recorded import Recorded
 from tileprobe.session.tally import Ran
 from tileprobe.targets.base import ClockSource
 from tileprobe.trace.domains import combined
@@ -103,6 +104,14 @@ class Making:
             self.notes.append(f"the clock of {domain.name} drifts: its kernels do not agree on its offset")
         else:
             self.domains[domain.name] = both
+
+    def touched(self, launch: int, kernel: str, run: Recorded) -> None:
+        """What a launch did to memory, where it was asked."""
+        if run.counters:
+            columns = {name: np.asarray(column) for name, column in run.counters.items()}
+            count = len(next(iter(columns.values())))
+            self.counters.append({**columns, "launch": np.full(count, launch, np.uint32)})
+        self.notes += [f"{kernel}: {note}" for note in run.notes]
 
     def trace(self, meta: dict[str, Any]) -> Trace:
         starts = [launch.start_ns for launch in self.launches if launch.start_ns is not None]

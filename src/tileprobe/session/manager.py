@@ -203,6 +203,10 @@ class Manager:
             self._say(kernel, [one.session for one in flight.looking], error)
             return None
         flight.led_by(leader)
+        sharing = flight.sharing()
+        watch.accesses = any(own.plan.accesses and mine.asks for own, mine in sharing)
+        for _, mine in sharing if watch.accesses else ():
+            mine.asks = False
         return watch
 
     def _ready(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 import time
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from struct import Struct
 from typing import Any
@@ -54,6 +54,8 @@ class Recorded:
         tuple[int, int, int, int], ...
     ] = ()  # of loops beyond their room: loop, room, most, least trips
     ends: tuple[tuple[int, int], ...] = ()  # of `while` loops in no other loop: loop, fewest iterations
+    counters: Mapping[str, Any] | None = None  # what its loads and stores did to memory, where that was asked
+    notes: tuple[str, ...] = ()  # and what is to be said of that
     verified: Verified | None = None  # the truth beside it, where a simulated machine told it
 
     @property
@@ -168,7 +170,7 @@ class Watch:
 
     __slots__ = (
         *("_buffer", "_done", "_ended", "_parameters", "_ready", "_timed"),
-        *("parameters", "recorded", "room", "sampling", "variant"),
+        *("accesses", "parameters", "recorded", "room", "sampling", "variant"),
     )
 
     def __init__(
@@ -194,6 +196,7 @@ class Watch:
             memory, programs = kernel.target.memory, math.prod(grid)
             ready = Ready(memory, Places(layout), sampling, programs, plain)
         self.variant, self.sampling, self.parameters, self.room = variant, sampling, 0, room
+        self.accesses = False
         self.recorded = recorded = Recorded(grid, layout=layout, sampling=sampling, dose=dose, light=light)
         self._done, self._ready, self._ended, self._timed = done, ready, False, bool(began_ns)
         if ready is not None:
@@ -226,6 +229,9 @@ class Watch:
 
     def exact(self, parts: Sequence[Exact]) -> None:
         self.recorded.exact = tuple(parts)
+
+    def touched(self, counters: Mapping[str, Any], notes: Sequence[str] = ()) -> None:
+        self.recorded.counters, self.recorded.notes = counters, tuple(notes)
 
     def verified(self, truth: Verified) -> None:
         self.recorded.verified = truth

@@ -81,6 +81,7 @@ class Work:
     trips: dict[int, tuple[int, int, int]] = field(default_factory=dict)  # by loop: room, most, least trips
     ends: dict[int, int] = field(default_factory=dict)  # by `while` loop: the shortest run; 0: too different
     learnt: int = 0  # how often one of these changed
+    asks: bool = True  # whether what it does to memory has not been asked for yet
 
     def __post_init__(self) -> None:
         name = f"{self.kernel.name}({getattr(self.kernel, 'signature', '')}){self.grid}({self.arguments})"
@@ -244,6 +245,7 @@ class Work:
         kept |= {n for n, (_, run) in enumerate(self.runs) if run.calibrates}
         if len(kept) == len(self.runs):
             return 0
+        self._hand_over(kept)
         self.unrecorded += sum(run.probed for n, (_, run) in enumerate(self.runs) if n not in kept)
         self.runs = [run for n, run in enumerate(self.runs) if n in kept]
         for _, run in self.runs:  # they share pieces of memory with those that go
@@ -251,6 +253,13 @@ class Work:
                 run.words = run.words.copy()
         self.rate /= 2
         return before - self.nbytes
+
+    def _hand_over(self, kept: set[int]) -> None:
+        """What one launch said of memory is of the work: another one has it when that is let go of."""
+        told = next((run for n, (_, run) in enumerate(self.runs) if run.counters and n not in kept), None)
+        heir = next((self.runs[n][1] for n in sorted(kept) if self.runs[n][1].probed), None)
+        if told is not None and heir is not None:
+            heir.counters, heir.notes = told.counters, told.notes
 
 
 def _floor_ns(clock: ClockSource) -> float:

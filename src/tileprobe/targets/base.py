@@ -283,6 +283,7 @@ class Watch(Protocol):
     sampling: Sampling | None
     parameters: int
     room: int  # how many exact intervals are wanted at most
+    accesses: bool  # whether what its loads and stores do to memory is wanted
 
     def start(self) -> None: ...
 
@@ -308,6 +309,10 @@ class Watch(Protocol):
 
     def exact(self, parts: Sequence[Exact]) -> None:
         """Called before `stop` by a target that takes probes."""
+        ...
+
+    def touched(self, counters: Mapping[str, Any], notes: Sequence[str] = ()) -> None:
+        """Called before `stop` where `accesses` are wanted, by a target that knows them: `ir.accesses.counters`."""
         ...
 
     def verified(self, truth: Verified) -> None:

@@ -25,6 +25,7 @@ BUILT_IN = {
     "units": "tileprobe.tools.units:Units",
     "overlap": "tileprobe.tools.overlap:Overlap",
     "critical-path": "tileprobe.tools.critical_path:CriticalPath",
+    "memory": "tileprobe.tools.memory:Memory",
     "roofline": "tileprobe.tools.roofline:RooflineTool",
 }
 DEFAULT = ("regions", "source")

@@ -21,6 +21,7 @@ class Plan:
     lines: tuple[str, ...] = ()
     scopes: tuple[str, ...] = ()
     min_cost: float = 0.0  # leave out stages with a smaller estimate of their work
+    accesses: bool = False  # what loads and stores do to memory: no probe is needed for it
 
     def __or__(self, other: Plan) -> Plan:
         """Everything that either plan wants."""
@@ -33,6 +34,7 @@ class Plan:
             () if everywhere else _union(self.lines, other.lines),
             _union(self.scopes, other.scopes),
             min(self.min_cost, other.min_cost),
+            self.accesses or other.accesses,
         )
 
     def pipeline(

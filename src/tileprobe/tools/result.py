@@ -13,7 +13,7 @@ from tileprobe import html_of
 @dataclass(frozen=True)
 class Column:
     """How a column of a table is to be read: `ns`, `share` (0 to 1, with a bar), `percent` (0 to 1), `count`, `text`,
-    `tree`, `number`, `letter` (in the style that the column `style` has)."""
+    `tree`, `number`, `amount` (words, to the right), `letter` (in the style that the column `style` has)."""
 
     name: str
     form: str = "text"

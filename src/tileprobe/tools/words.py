@@ -14,3 +14,11 @@ def duration(ns: float) -> str:
 def percent(share: float, error: float | None = None) -> str:
     """12.3 %, or 12.3 ±0.4 % where it is not exact."""
     return f"{100 * share:.1f} %" if not error else f"{100 * share:.1f} ±{100 * error:.1f} %"
+
+
+def size(count: float) -> str:
+    """Bytes: 512 B, 1.5 KB, 12 MB; a KB has 1,024."""
+    for unit, scale in (("GB", 1 << 30), ("MB", 1 << 20), ("KB", 1 << 10)):
+        if count >= scale:
+            return f"{count / scale:.3g} {unit}"
+    return f"{count:.3g} B"

@@ -17,7 +17,7 @@ from tileprobe.files import write_file
 from tileprobe.tools.signatures import told_apart
 from tileprobe.trace import Trace
 from tileprobe.views.encodable import encodable
-from tileprobe.views.tracks import Tracks, tracks
+from tileprobe.views.tracks import ADDS_UP, Tracks, tracks
 
 PIECE = 200_000  # events written at a time
 ENDS_BEFORE = (
@@ -149,7 +149,11 @@ def _arrows(trace: Trace, drawn: Tracks) -> Iterator[pl.DataFrame]:
 def _counters(trace: Trace, drawn: Tracks) -> pl.DataFrame:
     """Counters have no time of their own: each shows its sum over units and lines while its launch runs."""
     extents = drawn.frame.group_by("launch", "kernel").agg(pl.col("start_ns").min(), pl.col("stop_ns").max())
-    sums = trace.counters.group_by("launch", "name", maintain_order=True).agg(pl.col("value").sum())
+    sums = (
+        trace.counters.filter(ADDS_UP)
+        .group_by("launch", "name", maintain_order=True)
+        .agg(pl.col("value").sum())
+    )
     known = sums.filter(pl.col("value").is_finite()).join(extents, on="launch", maintain_order="left")
     begin = known.select("name", "kernel", pl.col("start_ns").alias("ns"), "value")
     end = known.select("name", "kernel", pl.col("stop_ns").alias("ns"), pl.lit(0.0).alias("value"))

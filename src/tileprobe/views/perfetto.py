@@ -24,7 +24,7 @@ from tileprobe.trace import Trace
 from tileprobe.trace.intervals import lanes
 from tileprobe.views.brackets import brackets
 from tileprobe.views.encodable import encodable
-from tileprobe.views.tracks import SLICES, Tracks, tracks
+from tileprobe.views.tracks import ADDS_UP, SLICES, Tracks, tracks
 
 Event = proto.TrackEvent
 SEQUENCE = 1
@@ -276,7 +276,11 @@ def _counters(trace: Trace, drawn: Tracks) -> Iterator[bytes]:
     name = pl.col("region").replace_strict(names, default="?", return_dtype=pl.String)
     points = values.select("kernel", name.alias("name"), pl.col("start_ns").alias("ns"), "value")
     spans = drawn.frame.group_by("launch", "kernel").agg(pl.col("start_ns").min(), pl.col("stop_ns").max())
-    sums = trace.counters.group_by("launch", "name", maintain_order=True).agg(pl.col("value").sum())
+    sums = (
+        trace.counters.filter(ADDS_UP)
+        .group_by("launch", "name", maintain_order=True)
+        .agg(pl.col("value").sum())
+    )
     sums = sums.filter(pl.col("value").is_finite()).join(spans, on="launch", maintain_order="left")
     begin = sums.select("kernel", "name", pl.col("start_ns").alias("ns"), "value")
     end = sums.select("kernel", "name", pl.col("stop_ns").alias("ns"), pl.lit(0.0).alias("value"))

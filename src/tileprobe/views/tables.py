@@ -22,7 +22,7 @@ _SUMMED = (
     *("total_ns", "self_ns", "low_ns", "high_ns", "recorded_ns", "taken_ns", "share"),
     *("count", "recorded_count", "interrupted"),
 )
-RIGHT = ("ns", "count", "percent", "number", "change", "noise", "within")
+RIGHT = ("ns", "count", "percent", "number", "amount", "change", "noise", "within")
 
 
 def print_table(table: Table, screen: Screen) -> None:

@@ -11,9 +11,11 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from tileprobe.ir.accesses import PREFIX
 from tileprobe.trace import Trace
 from tileprobe.trace.intervals import lanes, nesting_lanes
 
+ADDS_UP = ~pl.col("name").str.starts_with(PREFIX)  # counters of which a sum says something
 RUN = ["launch", "program", "unit"]
 TRACK = ["kernel", "unit", "lane", "stream", "extra"]
 SLICES = ["region", "wait"]  # kinds that are drawn as slices, so that they must nest

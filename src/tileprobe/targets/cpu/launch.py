@@ -11,7 +11,7 @@ import sys
 from functools import cached_property
 from typing import Any
 
-from tileprobe.targets.base import launches
+from tileprobe.targets.base import Watch, launches
 from tileprobe.targets.cpu import bounds, kernel_errors, pool
 from tileprobe.targets.cpu.kernel import CpuKernel
 from tileprobe.targets.cpu.launch_pack import make_chosen, make_convert, make_pack, make_tell, slots_of
@@ -33,6 +33,7 @@ class Launcher:
         self.kernel = getattr(fn, "__name__", None) or src.name.lstrip("@")
         self.names = list(getattr(fn, "arg_names", None) or (str(k) for k in src.signature))
         slots = slots_of(self.names, signature)
+        self._slots = slots
         self.arguments = tuple((slot.name, slot.type) for slot in slots)  # of what `_tell` tells
         self._check(slots, info)
         self._pack = make_pack(len(signature), slots)
@@ -88,6 +89,8 @@ class Launcher:
         if watch is not None:
             pool.current()  # its threads are no part of the first launch
             parameters = watch.parameters
+            if watch.accesses:
+                self._look(watch, (gx, gy, gz), args)
             if watch.variant is not None:
                 running, function = watch.variant.code.run, watch.variant.code.function
         entered = False
@@ -118,6 +121,18 @@ class Launcher:
         if status:
             running._raise(status, block, (gx, gy, gz), known)
         _blocks.append(block)
+
+    def _look(self, watch: Watch, grid: tuple[int, int, int], args: Any) -> None:
+        """Tells what the launch will do to memory, which stays as it is."""
+        made = None if watch.variant is None else watch.variant.code.run.probing
+        if not made:
+            return
+        from tileprobe.ir.accesses import counters
+        from tileprobe.targets.cpu.accesses import look
+
+        tile_ir = watch.variant.code.asm["tile"]  # type: ignore[union-attr]
+        found, notes = look(tile_ir, made["places"], grid, self._slots, self.names, args, self._checks)
+        watch.touched(counters(found), notes)
 
     def _variant(self, same: str) -> Any:
         """The kernel for arguments of which some are the same tensor; None if this one has not assumed otherwise."""

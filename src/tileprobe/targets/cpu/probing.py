@@ -27,8 +27,10 @@ def add_probes(tile: ModuleOp, mode: str) -> dict[str, Any] | None:
     from tileprobe.ir.rows import changed
     from tileprobe.passes import pipeline
     from tileprobe.passes.user_probes import drop_user_probes
+    from tileprobe.targets.cpu.access_forms import places_of
     from tileprobe.targets.cpu.structure import TileStructure
 
+    places = places_of(tile)
     ctx = Context(allow_unregistered=True)
     levels: dict[str, str] = {}
     for step in pipeline(text).passes:
@@ -44,6 +46,7 @@ def add_probes(tile: ModuleOp, mode: str) -> dict[str, Any] | None:
         "pipeline": text,
         "regions": [changed(region) for region in regions_of(kernel)],
         "layout": json.loads(opened.layout.data),
+        "places": places,
         "unpaired": [note.data for note in opened.unpaired or ()],
         "ir": {**levels, "record": str(tile)},
     }

@@ -63,6 +63,7 @@ class Image:
     given: Sequence[tuple[int, int]] = ()  # memory of the tensors that it was given
     log: int = 0  # so many issued instructions are noted
     free: Sequence[int] = ()  # instructions that take no time
+    touched: bool = False  # whether what each access does to memory is counted
     searches: bool = False  # whether an unknown address may be one of a tensor that was not given
     took: Any = None  # `Timed`, once it has run with time
     races: list[str] = field(default_factory=list)  # what the checks found, once it has run

@@ -36,6 +36,7 @@ class Listening(threading.local):
         self.before: Callable[[Image], None] | None = None
         self.free: Sequence[int] = ()
         self.log = 0
+        self.counting: list[Image] | None = None  # launches are timed, and what they do to memory is counted
 
 
 listening = Listening()
@@ -93,9 +94,10 @@ class Launcher:
             cluster,
             self.block,
         )
-        made.searches = holds_addresses(values)
+        counting = listening.counting is not None
+        made.searches = holds_addresses(values) and not counting  # what it was given is brought back
         made.fast_sums, made.names = settings.fast_sums, arguments.named(values)
-        level = settings.level()
+        level = 0 if counting else settings.level()
         if level and (why := not_followed(made.warps, cluster)):
             tell_unwatched(program.name, "races", why)
         elif level:
@@ -109,12 +111,13 @@ class Launcher:
         made.given = [span for span in given if span not in own]
         issued, ns = self._run(made, grid, level)
         Counter.add(issued, ns)
-        launched.tell(self.kernel, self.file, self.constants, made, grid, issued)
+        if not counting:
+            launched.tell(self.kernel, self.file, self.constants, made, grid, issued)
         return issued
 
     def _run(self, made: Image, grid: tuple[int, int, int], level: int) -> tuple[int, float]:
         """How many instructions it took, and nanoseconds."""
-        if settings.timed:
+        if settings.timed or listening.counting is not None:
             return self._timed(made, grid, level)
         issued = execute(made, grid, settings.wanted_threads(), settings.step_limit, level, _resident(made))
         return issued, float(issued)
@@ -139,6 +142,9 @@ class Launcher:
         machine: Machine = active.machine
         resident = _resident(made) // machine.multiprocessors
         made.free, made.log = listening.free, listening.log
+        if listening.counting is not None:
+            made.touched = True
+            listening.counting.append(made)
         if listening.before is not None:
             listening.before(made)
         with watched(made, grid):

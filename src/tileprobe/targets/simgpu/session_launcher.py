@@ -17,6 +17,8 @@ from typing import Any
 
 import numpy as np
 
+from tileprobe.errors import TileProbeError
+from tileprobe.ir.accesses import counters
 from tileprobe.ir.scopes import scopes_in
 from tileprobe.targets.base import Variant, Verified, Watch
 from tileprobe.targets.gpu.evidence import read_code
@@ -28,6 +30,7 @@ from tileprobe.targets.simgpu.launch import listening
 from tileprobe.targets.simgpu.machine_text import machine_text
 from tileprobe.targets.simgpu.program import decode
 from tileprobe.targets.simgpu.settings import settings
+from tileprobe.targets.simgpu.timing.touched import touched_by
 from tileprobe.targets.simgpu.timing.truth import exact
 
 _NO_HOOKS = (None, None)
@@ -81,6 +84,8 @@ class SimLauncher(GpuLauncher):
         return SimKernel(self.compiled, self.target)
 
     def _timed(self, watch: Watch, taken: list[Any], plain: tuple[Any, ...]) -> None:
+        if watch.accesses:
+            self._count(watch, plain)
         if watch.variant is None or not settings.no_probes:
             super()._timed(watch, taken, plain)
             return
@@ -98,6 +103,27 @@ class SimLauncher(GpuLauncher):
         base = round(began * hz / 1e9)
         ns = Counter.passed_ns - began
         watch.exact([exact(images[0].program, self.shown.name, took, watch.room, base, ns, tuple(plain[:3]))])
+
+    def _count(self, watch: Watch, plain: tuple[Any, ...]) -> None:
+        """Runs the launch without probes and with time, counts what it does to memory, and leaves all as it was."""
+        from triton.runtime import driver
+
+        active: Any = driver.active
+        caches, listening.counting = active.chip.state(), []
+        try:
+            with remembered() as restore, Counter.beside():
+                try:
+                    self.run(*plain[:7], *_NO_HOOKS, *plain[9:])
+                    found, notes = touched_by(listening.counting[0], plain[0] * plain[1] * plain[2]), ()
+                except TileProbeError as error:
+                    why = str(error).splitlines()[0]
+                    found, notes = [], (f"what it does to memory was not counted: {why}",)
+                finally:
+                    restore()
+        finally:
+            listening.counting = None
+            active.chip.restore(caches)
+        watch.touched(counters(found), notes)
 
     def _probed(
         self, watch: Watch, taken: list[Any], plain: tuple[Any, ...], launch: Callable[..., None]

@@ -52,6 +52,11 @@ class Lanes:
         if self.log is not None:
             self.log.append(Access(self.place, writes, addresses, size, self.points[active], stored))
 
+    def tell(self, op: Operation, addresses: np.ndarray, mask: np.ndarray | None = None) -> None:
+        """Says what of the caller's memory is touched, if anybody asks."""
+        if self.frame.machine.touched is not None:
+            self.frame.machine.touched(op, addresses, mask)
+
 
 def is_serial(op: Operation) -> bool:
     """Done point by point, forwards, whatever the order: who comes first shows in the outcome."""
@@ -80,8 +85,11 @@ def load(lanes: Lanes, op: Operation) -> np.ndarray:
     kind = storage(pointee_name(op.operands[0].type))
     if len(op.operands) == 1:
         lanes.note(False, addresses, kind.itemsize)
+        lanes.tell(op, addresses)
         return lanes.frame.memory.load(addresses, kind, op)
-    active = np.flatnonzero(lanes.all(op.operands[1]))
+    mask = lanes.all(op.operands[1])
+    active = np.flatnonzero(mask)
+    lanes.tell(op, addresses, mask)
     found = lanes.all(op.operands[2]).copy() if len(op.operands) > 2 else np.zeros(lanes.count, kind)
     found[active] = lanes.frame.memory.load(addresses[active], kind, op)
     lanes.note(False, addresses[active], kind.itemsize, active)
@@ -91,10 +99,20 @@ def load(lanes: Lanes, op: Operation) -> np.ndarray:
 def store(lanes: Lanes, op: Operation) -> None:
     addresses, values = lanes.all(op.operands[0]), lanes.all(op.operands[1])
     active: Any = slice(None)
+    mask = None
     if len(op.operands) > 2:
-        active = np.flatnonzero(lanes.all(op.operands[2]))
+        mask = lanes.all(op.operands[2])
+        active = np.flatnonzero(mask)
+    lanes.tell(op, addresses, mask)
     lanes.frame.memory.store(addresses[active], values[active], op)
     lanes.note(True, addresses[active], values.dtype.itemsize, active, values[active])
+
+
+_MASKS = {"tt.atomic_rmw": 2, "tt.atomic_cas": 3, "tt.atomic_load": 1, "tt.atomic_store": 2}
+
+
+def _masked(op: Operation) -> bool:
+    return op_name(op) in _MASKS and len(op.operands) > _MASKS[op_name(op)]
 
 
 Serial = Callable[[Frame, Operation, list[Array]], list[Array]]
@@ -103,6 +121,8 @@ Serial = Callable[[Frame, Operation, list[Array]], list[Array]]
 def one_by_one(lanes: Lanes, op: Operation, work: Serial) -> list[np.ndarray]:
     """The results of an op done for one point after another."""
     columns = [lanes.all(v) for v in op.operands]
+    if op_name(op).startswith("tt.atomic"):
+        lanes.tell(op, columns[0], columns[_MASKS[op_name(op)]] if _masked(op) else None)
     results = [np.zeros(lanes.count, storage(elem_type(r.type))) for r in op.results]
     for lane in range(lanes.count):
         for result, value in zip(results, work(lanes.frame, op, [column[lane] for column in columns])):

@@ -87,12 +87,12 @@ def of_compiled(
         raise TileProbeError(
             "a tensor of unknown size cannot be interpreted; give it a shape and an element_size"
         )
-    flat = _flat(slots, values)
-    types = {value: _kind(slot.type) for slot, value in zip(slots, flat) if slot.type.startswith("*")}
+    given = flat(slots, values)
+    types = {value: _kind(slot.type) for slot, value in zip(slots, given) if slot.type.startswith("*")}
     types.update((tensor.data_ptr(), dtype(tensor.dtype)) for tensor in also)
     # a tensor that is a constexpr has no slot, and is never touched: bytes will do
     kinds = [types.get(extent.first, dtype("uint8")) for extent in known]
-    return Launch(compiled.asm["tile"], grid, flat, known, kinds)
+    return Launch(compiled.asm["tile"], grid, given, known, kinds)
 
 
 def _kind(pointer: str) -> DType:
@@ -100,7 +100,7 @@ def _kind(pointer: str) -> DType:
     return dtype("bool" if name == "u1" else name)
 
 
-def _flat(slots: Sequence[Slot], values: Sequence[Any]) -> list[Any]:
+def flat(slots: Sequence[Slot], values: Sequence[Any]) -> list[Any]:
     """The run-time arguments: tuples and descriptors taken apart, tensors as their addresses."""
     names = {f"a{number}": value for number, value in enumerate(values)}
     found = [eval(slot.expression, {}, names) for slot in slots]

@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from tileprobe.targets.cpu.interpret.nest import NestPlan
 
 
+# An op, the addresses of all its points, and which of them its mask lets through (None: all).
+Touched = Callable[[Operation, np.ndarray, np.ndarray | None], None]
+
+
 class Machine:
     """One run of a module. `check`, if there is one, sees every nest in all orders."""
 
@@ -46,6 +50,7 @@ class Machine:
         self.scratch: Region = scratch_of(self._scratch_bytes(self.kernel))
         self.order, self.lanes, self.check = order, lanes, check
         self.after: Callable[[Operation], None] | None = None  # called when an op of a function has run
+        self.touched: Touched | None = None  # told each access to the caller's memory
         self.prints: list[str] = []
         self.plans: dict[Operation, NestPlan] = {}
         self._evaluators: dict[Operation, Evaluate] = {}

@@ -88,6 +88,8 @@ class Memory:
         self.regions = _merged(extents)
         self._begins = np.array([r.begin for r in self.regions], np.int64)
         self._ends = np.array([r.end for r in self.regions], np.int64)
+        self.apart = False  # whether stores leave the caller's memory as it is, and go to copies
+        self._copied: set[int] = set()
         self._journal: list[tuple[Region, np.ndarray, np.ndarray, np.ndarray | None]] | None = None
 
     # -- the caller's tensors --------------------------------------------------------------------------------
@@ -104,8 +106,17 @@ class Memory:
         values = values.astype(np.uint8) if values.dtype == np.bool_ else values
         for region, places in self._split(addresses, values.dtype.itemsize, op):
             offsets = addresses[places] - region.begin
+            if self.apart:
+                self._copy(region)
             self._remember(region, offsets, values.dtype)
             region.put(offsets, values[places])
+
+    def _copy(self, region: Region) -> None:
+        """From its first store on."""
+        if region.begin not in self._copied:
+            self._copied.add(region.begin)
+            region.data = region.data.copy()
+            region._views.clear()
 
     def _split(self, addresses: np.ndarray, size: int, op: Operation) -> list[tuple[Region, Any]]:
         """The region of each address, mostly one for all."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -18,7 +17,7 @@ from tileprobe.ir.accessors import elem_type
 from tileprobe.targets.cpu.interpret import nest, stages  # noqa: F401  (they register)
 from tileprobe.targets.cpu.interpret.control import run_region
 from tileprobe.targets.cpu.interpret.floats import is_float, round_to, storage
-from tileprobe.targets.cpu.interpret.machine import Frame, Machine, name_of
+from tileprobe.targets.cpu.interpret.machine import Frame, Machine, Touched, name_of
 from tileprobe.targets.cpu.interpret.memory import Extent
 from tileprobe.targets.cpu.interpret.orders import ORDERS
 
@@ -35,6 +34,14 @@ class Outcome:
 
     programs: int
     prints: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Look:
+    """Some programs alone, whose accesses to the caller's memory are told; what they store, they store to copies."""
+
+    programs: Sequence[int]
+    touched: Touched
 
 
 def parse(text: str) -> ModuleOp:
@@ -54,6 +61,7 @@ def interpret(
     lanes: int = 8,
     begin: Callable[[int], None] | None = None,
     after: Callable[[Operation], None] | None = None,
+    look: Look | None = None,
 ) -> Outcome:
     """Run every program of a scheduled module, one after another, on the memory of this process.
 
@@ -61,8 +69,9 @@ def interpret(
     addresses may be touched; anything else raises. `order` is in which order the points of a nest are visited,
     one of `ORDERS`; `lanes` is the width of the blocks of order "vector". `begin` is told each program before it
     runs, `after` each op of a function when it has run, probes among them: from these a model of a machine tells time.
+    `look` asks for some programs only, what they touch, and memory that stays as it is.
     """
-    return run(module, grid, args, memory, order, lanes, None, begin, after)
+    return run(module, grid, args, memory, order, lanes, None, begin, after, look)
 
 
 def run(
@@ -75,6 +84,7 @@ def run(
     check: OrderCheck | None,
     begin: Callable[[int], None] | None = None,
     after: Callable[[Operation], None] | None = None,
+    look: Look | None = None,
 ) -> Outcome:
     if order not in ORDERS:
         raise TileProbeError(f"there is no order {order!r}; there are {', '.join(ORDERS)}")
@@ -84,15 +94,17 @@ def run(
         parse(module) if isinstance(module, str) else module, sizes, memory, order, lanes, check
     )
     machine.after = after
+    if look is not None:
+        machine.touched, machine.memory.apart = look.touched, True
     values = _arguments(machine, args)
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(max(limit, _RECURSION))
     try:
         with np.errstate(all="ignore"):
-            for number, place in enumerate(itertools.product(range(z), range(y), range(x))):
+            for number in range(x * y * z) if look is None else look.programs:
                 if begin is not None:
                     begin(number)
-                machine.program = (place[2], place[1], place[0])
+                machine.program = (number % x, number // x % y, number // (x * y))
                 machine.memory.poison(machine.scratch, 0, machine.scratch.data.size)
                 run_region(Frame(machine, machine.kernel), machine.kernel.regions[0], values)
     finally:

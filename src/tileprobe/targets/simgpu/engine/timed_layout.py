@@ -63,6 +63,10 @@ S_NEXT = S_LAST + 32  # of each sub-partition: before this nothing can be issued
 S_UNITS = S_NEXT + 32  # 4 x UNITS: when they are free, in parts
 S_QUEUE = S_UNITS + 4 * UNITS * 8  # 4 x 8: when the last eight accesses left the queue of the address unit
 S_QUEUE_COUNT = S_QUEUE + 4 * 64  # 4: how many there were
+# Lines that were touched, one behind the other: line and sectors, program, row of the instruction. There is room for
+# S_TOUCHED_ROOM; the count goes on.
+S_TOUCHED, S_TOUCHED_COUNT, S_TOUCHED_ROOM = (S_QUEUE_COUNT + 32 + 8 * n for n in range(3))
+TOUCH = 24
 S_BYTES = 2048
 # What was issued, one behind the other: cycle, instruction and warp (32 bits each), program; what it waited for: who
 # let it go on (T_BY), for how long (32 bits), reason and barrier (T_WHY + 16 * T_BAR). There is room for a turn more
@@ -87,13 +91,22 @@ STOP_PROGRAM, STOP_ROOM, STOP_STUCK = 201, 202, 203
 (
     C_COUNT, C_SMS, C_NEXT, C_END, C_ROWS, C_LIMIT, C_L2, C_L2_SETS, C_CHANNELS, C_CHANNEL_COUNT, C_RANGES_AT,
     C_STATISTICS, C_MACHINE, C_FAULT_SM, C_DRAM_READ, C_DRAM_WRITTEN, C_L2_HITS, C_L2_MISSES, C_QUANTUM,
-    C_MAIN, C_ORDER, C_BUCKETS, C_ANSWERED,
-) = (8 * n for n in range(23))  # fmt: skip
+    C_MAIN, C_ORDER, C_BUCKETS, C_ANSWERED, C_TOUCHED,
+) = (8 * n for n in range(24))  # fmt: skip
 # Words that threads meet by, each on a line of its own: multiprocessors that were taken in a turn, and that have had
 # it; whether there are no more turns
 C_TAKEN, C_DONE, C_OVER = 256, 320, 384
 C_BYTES = 448
 BUCKETS = 4096  # cycles that requests of a turn are put in order by; later ones are taken together
+
+# -- what an instruction does to memory, where that is counted: sums, in global memory, then in shared -----------
+(
+    X_TIMES, X_LANES, X_ACTIVE, X_SECTORS, X_PASSES, X_LEAST, X_PAIRS, X_BESIDE, X_AGREED, X_STRIDE, X_VOTES, X_BITS,
+) = (8 * n for n in range(12))  # fmt: skip
+TOUCHED_SHARED = (
+    96  # AGREED: pairs that were as far apart as the stride of then; BITS: of first addresses, together
+)
+TOUCHED = 192
 
 # -- a line of a cache: its number (+ 1), sectors there (bits 0 to 3) and changed (4 to 7), when last used, when filled
 TAG, SECTORS, USED, FILLED = 0, 8, 16, 24

@@ -23,6 +23,7 @@ from tileprobe.targets.simgpu.engine.timed_memory import (
     write_lines,
 )
 from tileprobe.targets.simgpu.engine.timed_requests import DUE, end_access
+from tileprobe.targets.simgpu.engine.timed_touched import touched_global, touched_shared, touched_tile
 
 _PARTS = tl.PARTS
 _SECOND = 512  # where the second addresses of a copy stand, behind the first
@@ -71,11 +72,12 @@ def _wide(size):
 
 
 @part
-def _global(chip, sm, cta, row, mask, left, kind):
+def _global(chip, sm, warp, cta, row, mask, left, kind):
     """A load, store, or atomic operation on global memory that leaves the address unit in this cycle."""
     size = how(row, tl.BYTES)
     out = raw.i64(cta + at.CTA_SCRATCH)
     count = lines_of(chip, sm, cta, out, mask, size) if mask else 0
+    touched_global(chip, sm, warp, row, out, mask, size, count)
     begin = _shared_passes(chip, sm, left, max(count, 1))
     hit = begin + number(chip, tl.M_LAT_L1) - 4 + _wide(size) + max(count - 1, 0)
     if count == 0:
@@ -89,12 +91,16 @@ def _global(chip, sm, cta, row, mask, left, kind):
 
 
 @part
-def _copy(chip, sm, cta, row, program, mask, left):
+def _copy(chip, sm, warp, cta, row, program, mask, left):
     """LDGSTS: through L2, or L1 as well, into shared memory."""
     size = how(row, tl.BYTES)
     out = raw.i64(cta + at.CTA_SCRATCH)
-    count = lines_of(chip, sm, cta, out + _SECOND, loaded_last(program), size) if mask else 0
-    begin = _shared_passes(chip, sm, left, bank_passes(out, mask, size))
+    loaded = loaded_last(program) if mask else 0
+    count = lines_of(chip, sm, cta, out + _SECOND, loaded, size) if mask else 0
+    touched_global(chip, sm, warp, row, out + _SECOND, loaded, size, count)
+    passes = bank_passes(out, mask, size)
+    touched_shared(chip, row, out, mask, 32, size, passes)
+    begin = _shared_passes(chip, sm, left, passes)
     if count == 0:
         return begin + number(chip, tl.M_LAT_COPY)
     raw.put64(sm + tl.S_EXTRA, number(chip, tl.M_LAT_COPY) - number(chip, tl.M_LAT_L1))
@@ -102,10 +108,12 @@ def _copy(chip, sm, cta, row, program, mask, left):
 
 
 @part
-def _shared(chip, sm, cta, row, mask, left, kind):
+def _shared(chip, sm, warp, cta, row, mask, left, kind):
     size = 16 if kind == tl.MATRIX_SHARED else how(row, tl.BYTES)
-    lanes = mask & ((1 << (8 * how(row, tl.COUNT))) - 1) if kind == tl.MATRIX_SHARED else mask
+    count = 8 * how(row, tl.COUNT) if kind == tl.MATRIX_SHARED else 32  # lanes that give an address
+    lanes = mask & ((1 << count) - 1)
     passes = bank_passes(raw.i64(cta + at.CTA_SCRATCH), lanes, size) if lanes else 1
+    touched_shared(chip, row, raw.i64(cta + at.CTA_SCRATCH), lanes, count, size, passes)
     if lanes == 0xFFFFFFFF:
         raw.put64(sm + tl.S_CONFLICTS, raw.i64(sm + tl.S_CONFLICTS) + passes - max(size // 4, 1))
     if kind == tl.ATOMIC_SHARED:
@@ -142,7 +150,7 @@ def _tile_lines(chip, sm, cta, entry):
 
 
 @part
-def _bulk(chip, sm, warp, cta, now, load):
+def _bulk(chip, sm, warp, cta, row, now, load):
     """A tile between global and shared memory by the engine for them. A load's time is kept in its entry."""
     number_of = raw.i64(cta + at.CTA_ASYNC_COUNT) - 1 if load else at.ASYNC_ROOM
     if number_of < 0:
@@ -151,6 +159,7 @@ def _bulk(chip, sm, warp, cta, now, load):
     begin = max(raw.i64(sm + tl.S_TMA_FREE), now)
     raw.put64(sm + tl.S_TMA_FREE, begin + number(chip, tl.M_TMA_GAP))
     count = _tile_lines(chip, sm, cta, entry)
+    touched_tile(chip, sm, warp, row, tile_bytes(raw.i64(entry + at.ASYNC_DESCRIPTOR)), count)
     begin += number(chip, tl.M_LAT_TMA)
     done = read_lines(chip, sm, count, begin, False) if load else write_lines(chip, sm, count, begin)
     if load and raw.i64(sm + tl.S_OPEN):
@@ -175,7 +184,7 @@ def cost(chip, sm, sub, row, warp, cta, mask, now):
             return max(raw.i64(unit) // _PARTS, now) + number(chip, tl.M_LAT_PRODUCT)
         return now + how(row, tl.LATENCY)
     if kind == tl.BULK_LOAD or kind == tl.BULK_STORE:
-        return _bulk(chip, sm, warp, cta, now, kind == tl.BULK_LOAD) if mask else now
+        return _bulk(chip, sm, warp, cta, row, now, kind == tl.BULK_LOAD) if mask else now
     left = enter_queue(chip, sm, sub, now)
     bar = how(row, tl.READ_BAR)
     if bar < tl.NO_BAR:
@@ -183,7 +192,7 @@ def cost(chip, sm, sub, row, warp, cta, mask, now):
         raw.put64(place, max(raw.i64(place), left + number(chip, tl.M_HOLD)))
         raw.put64(warp + tl.T_BAR_WHY + 8 * bar, tl.SHORT)
     if kind == tl.COPY:
-        done = _copy(chip, sm, cta, row, raw.i64(warp + tl.T_WARP), mask, left)
+        done = _copy(chip, sm, warp, cta, row, raw.i64(warp + tl.T_WARP), mask, left)
         if raw.i64(sm + tl.S_OPEN):
             end_access(sm, warp, done, tl.FOR_COPIES, 0)
             raw.put64(warp + tl.T_PENDING, raw.i64(warp + tl.T_PENDING) | tl.PENDING_COPIES)
@@ -192,10 +201,10 @@ def cost(chip, sm, sub, row, warp, cta, mask, now):
             raw.put64(warp + tl.T_COPIES_DONE, max(raw.i64(warp + tl.T_COPIES_DONE), done))
         return left + number(chip, tl.M_HOLD)
     if kind in (tl.LOAD_GLOBAL, tl.STORE_GLOBAL, tl.ATOMIC_GLOBAL):
-        done = _global(chip, sm, cta, row, mask, left, kind)
+        done = _global(chip, sm, warp, cta, row, mask, left, kind)
         return done if raw.i64(sm + tl.S_OPEN) else done + raw.i64(sm + tl.S_EXTRA)
     if kind in (tl.LOAD_SHARED, tl.STORE_SHARED, tl.MATRIX_SHARED, tl.ATOMIC_SHARED):
-        return _shared(chip, sm, cta, row, mask, left, kind)
+        return _shared(chip, sm, warp, cta, row, mask, left, kind)
     if kind == tl.MBARRIER:
         return _shared_passes(chip, sm, left, 1) + number(chip, tl.M_LAT_ARRIVE)
     return _shared_passes(chip, sm, left, 1) + how(row, tl.LATENCY)

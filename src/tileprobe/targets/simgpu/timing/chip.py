@@ -23,6 +23,7 @@ from tileprobe.targets.simgpu.program import Program
 from tileprobe.targets.simgpu.settings import settings
 from tileprobe.targets.simgpu.timing.instructions import rows
 from tileprobe.targets.simgpu.timing.log import Log, Logged
+from tileprobe.targets.simgpu.timing.touched import Touched, Touching
 
 _QUANTUM = 128  # cycles of a turn: less than the way to L2 and back
 _QUANTA = 2000  # between two looks at Ctrl-C
@@ -61,6 +62,7 @@ class Timed:
     statistics: np.ndarray  # for each instruction: how often it was issued, cycles lost by each of `REASONS`
     log: Logged | None = None  # what was issued when, where somebody asked
     rows: np.ndarray | None = None  # how each instruction is timed (`timing/instructions.py`)
+    touched: Touched | None = None  # what each instruction did to memory, likewise
 
     def reasons(self) -> dict[str, int]:
         return dict(zip(tl.REASONS, self.statistics[:, 1:].sum(0).tolist()))
@@ -148,6 +150,7 @@ class _Launch:
         self.sms = [self._sm(n, slots, checks) for n in range(count)]
         self.addresses = np.array([address(sm) for sm, _ in self.sms], np.int64)
         self.log = None if not made.log else Log(made.log, [sm for sm, _ in self.sms], _QUANTUM)
+        self.touched = Touching(len(self.rows), [sm for sm, _ in self.sms]) if made.touched else None
         self.block = aligned(tl.C_BYTES)
         self.order = aligned(tl.ORDERED * (_ROOM + tl.REQUEST_SLACK) * count)
         self.buckets = aligned(8 * tl.BUCKETS)
@@ -159,7 +162,7 @@ class _Launch:
             tl.C_CHANNEL_COUNT: machine.timing.dram_channels, tl.C_RANGES_AT: address(self.places),
             tl.C_STATISTICS: address(self.statistics), tl.C_MACHINE: address(chip.numbers), tl.C_QUANTUM: _QUANTUM,
             tl.C_MAIN: address(self.block), tl.C_ORDER: address(self.order), tl.C_BUCKETS: address(self.buckets),
-            tl.C_TAKEN: count,
+            tl.C_TAKEN: count, tl.C_TOUCHED: 0 if self.touched is None else self.touched.rows(),
         })  # fmt: skip
 
     def _stop_lines(self) -> None:
@@ -238,6 +241,8 @@ class _Launch:
         copy, statistics = aligned(tl.C_BYTES), np.zeros_like(self.statistics)
         copy[:] = self.block
         fill(copy, {tl.C_STATISTICS: address(statistics)})
+        if self.touched is not None:
+            fill(copy, {tl.C_TOUCHED: self.touched.rows()})
         return copy, statistics
 
     def took(self) -> Timed:
@@ -252,6 +257,7 @@ class _Launch:
         return Timed(
             ended + self.chip.machine.timing.launch_cycles, self._sum(tl.S_ISSUED), self.resident, counters,
             statistics[:-1], None if self.log is None else self.log.whole(), self.rows,
+            None if self.touched is None else self.touched.whole(),
         )  # fmt: skip
 
     def _endless(self, step_limit: int) -> None:

@@ -15,6 +15,7 @@ from tileprobe.targets.simgpu.engine import timed_layout as tl
 from tileprobe.targets.simgpu.listing import Control
 from tileprobe.targets.simgpu.machine import Timing
 from tileprobe.targets.simgpu.program import Program
+from tileprobe.targets.simgpu.timing.loops import opcode_of
 
 _FMA = {"FFMA", "FMUL", "FADD", "IMAD", "FFMA32I", "FMUL32I", "FADD32I", "IDP"}
 _HALF = {"HADD2", "HFMA2", "HMUL2", "HMNMX2", "HSETP2", "HSET2"}
@@ -102,9 +103,21 @@ def _arithmetic(root: str, mods: list[str], timing: Timing) -> tuple[int, float,
     return tl.ALU, timing.alu_interval, timing.latency_fma
 
 
+def bytes_of(text: str) -> int:
+    """That an instruction moves for a lane, or for one that gives it an address; of bulk copies bytes are counted."""
+    root, *mods = opcode_of(text).split(".")
+    if root in ("LDSM", "STSM"):
+        return 16
+    return 1 if _MEMORY.get(root) in (tl.BULK_LOAD, tl.BULK_STORE) else _width(mods)
+
+
+def _width(mods: list[str]) -> int:
+    return next((_WIDTHS[m] for m in mods if m in _WIDTHS), 4)
+
+
 def _memory(row: np.ndarray, root: str, mods: list[str], timing: Timing) -> tuple[int, float, int]:
     row[tl.KIND] = _MEMORY[root]
-    row[tl.BYTES] = next((_WIDTHS[m] for m in mods if m in _WIDTHS), 4)
+    row[tl.BYTES] = _width(mods)
     if root in ("LDSM", "STSM"):
         row[tl.COUNT] = int(mods[-1]) if mods[-1] in ("2", "4") else 1
     if root == "LDGSTS":

@@ -1,0 +1,133 @@
+"""Cases of `truth.py` for `memory`: a stride of 17, a mask, a tile that is read again, bank conflicts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import triton
+import triton.language as tl
+from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
+
+from benchmarks._truth import CPU, Case, Pair, named
+
+
+@triton.jit
+def strided(x, out, STRIDE: tl.constexpr, BLOCK: tl.constexpr):
+    o = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + o, tl.load(x + o * STRIDE))
+
+
+@triton.jit
+def every_other(x, out, BLOCK: tl.constexpr):
+    o = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + o, tl.load(x + o, mask=o % 2 == 0, other=0.0))
+
+
+@triton.jit
+def again(x, out, n, step, BLOCK: tl.constexpr):
+    o = tl.arange(0, BLOCK)
+    total = tl.zeros([BLOCK], tl.float32)
+    for k in range(n):
+        total += tl.load(x + k * step + o)
+    tl.store(out + tl.program_id(0) * BLOCK + o, total)
+
+
+_BY_ROW = gl.BlockedLayout([1, 1], [1, 32], [1, 1], [1, 0])
+_BY_COLUMN = gl.BlockedLayout([1, 1], [32, 1], [1, 1], [0, 1])
+
+
+@gluon.jit
+def turned(x, out, SHARED: gl.constexpr, IN: gl.constexpr, OUT: gl.constexpr):
+    rows = gl.arange(0, 32, layout=gl.SliceLayout(1, IN))
+    columns = gl.arange(0, 32, layout=gl.SliceLayout(0, IN))
+    buffer = gl.allocate_shared_memory(gl.float32, [32, 32], SHARED)
+    buffer.store(gl.load(x + rows[:, None] * 32 + columns[None, :]))
+    down = gl.arange(0, 32, layout=gl.SliceLayout(1, OUT))
+    along = gl.arange(0, 32, layout=gl.SliceLayout(0, OUT))
+    gl.store(out + down[:, None] * 32 + along[None, :], buffer.load(OUT))
+
+
+def _looked(target: str, launch: Callable[[], Any]) -> tuple[list[dict[str, Any]], list[Any]]:
+    """The rows of the table, and the findings."""
+    import tileprobe
+
+    options = {"check": False} if target.startswith("sim") else {}
+    with tileprobe.use(target, **options), tileprobe.profile(tools=["memory"]) as session:
+        launch()
+    (result,) = session.results()
+    return result.tables[0].frame.to_dicts(), result.findings
+
+
+def _array(count: int, kind: Any = np.float32) -> Any:
+    import tileprobe
+
+    return tileprobe.array(np.zeros(count, kind))
+
+
+def _found(findings: list[Any], cause: str, line: int) -> bool:
+    return any(f.data["cause"] == cause and f.data["line"] == line for f in findings)
+
+
+def _stride(target: str, unit: int) -> Callable[[], list[Pair]]:
+    def run() -> list[Pair]:
+        x, out = _array(17 * 4096), _array(4096)
+        rows, findings = _looked(target, lambda: strided[(32,)](x, out, STRIDE=17, BLOCK=128))
+        load = rows[0]
+        return [
+            named("the line", _found(findings, "stride", load["line"])),
+            Pair("bytes moved for each asked for", unit / 4, load["times"], ""),
+            Pair("bytes from neighbour to neighbour", 68, load["stride"], ""),
+        ]
+
+    return run
+
+
+def _masked(target: str) -> Callable[[], list[Pair]]:
+    def run() -> list[Pair]:
+        x, out = _array(4096), _array(4096)
+        rows, findings = _looked(target, lambda: every_other[(32,)](x, out, BLOCK=128))
+        return [
+            named("the line", _found(findings, "masked off", rows[0]["line"])),
+            Pair("masked off", 50, 100 * rows[0]["masked"], "%"),
+        ]
+
+    return run
+
+
+def _again(target: str) -> Callable[[], list[Pair]]:
+    def run() -> list[Pair]:
+        x, out = _array(128), _array(4096)
+        rows, _ = _looked(target, lambda: again[(32,)](x, out, 20, 0, BLOCK=128))
+        return [
+            Pair("times that a line is touched", 20, rows[0]["reuse"], ""),
+            Pair("bytes of a program", 512, rows[0]["footprint"], ""),
+        ]
+
+    return run
+
+
+def _banks() -> list[Pair]:
+    """Eight lanes at a time load 16 bytes each, all from the same four banks."""
+    x, out = _array(1024), _array(1024)
+    options = {"SHARED": gl.SwizzledSharedLayout(1, 1, 1, [1, 0]), "IN": _BY_ROW, "OUT": _BY_COLUMN}
+    rows, findings = _looked("sim:a100", lambda: turned[(1,)](x, out, **options, num_warps=1))
+    load = next(row for row in rows if "LDS" in row["what"])
+    return [
+        named("the line", _found(findings, "bank conflicts", load["line"])),
+        Pair("passes for each that is needed", 8, load["conflicts"], ""),
+    ]
+
+
+_LINE, _SECTOR = 64, 32
+CASES = (
+    Case("a load with stride 17", "memory", "cpu", _stride("cpu", _LINE), CPU),
+    Case("a load with stride 17", "memory", "sim:a100", _stride("sim:a100", _SECTOR)),
+    Case("a masked-off half", "memory", "cpu", _masked("cpu"), CPU),
+    Case("a masked-off half", "memory", "sim:a100", _masked("sim:a100")),
+    Case("a tile that is read again", "memory", "cpu", _again("cpu"), CPU),
+    Case("a tile that is read again", "memory", "sim:a100", _again("sim:a100")),
+    Case("columns of a tile in shared memory", "memory", "sim:a100", _banks),
+)
