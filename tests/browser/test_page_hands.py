@@ -128,6 +128,28 @@ def test_the_slowest_program_is_the_bright_cell_and_those_not_recorded_are_count
     assert page.locator("#tip").inner_text().split("\n") == ["program 3", "not recorded"]
 
 
+def test_shares_that_are_little_are_not_nothing(open_page):
+    page = open_page(lasting(np.array([1e6, 400.0, 700.0])))
+    shares = page.locator("#regions tbody td.share span").all_inner_texts()
+    assert shares == ["100 %", "100 %", "<0.1 %", "0.1 %"]
+
+
+def test_rows_that_are_sorted_are_not_indented_and_the_wheel_with_alt_leaves_the_view(open_page):
+    page = open_page(attention(launches=1))
+    indents = "rows => rows.map((row) => parseFloat(getComputedStyle(row).paddingLeft))"
+    names = page.locator("#regions tbody .name")
+    assert max(names.evaluate_all(indents)) > 20
+    page.locator("#regions th button").nth(2).click()
+    assert max(names.evaluate_all(indents)) == 0
+    before = shown(page)
+    box = page.locator("#canvas").bounding_box()
+    page.mouse.move(box["x"] + 600, box["y"] + 60)
+    page.keyboard.down("Alt")
+    assert after(page, lambda: page.mouse.wheel(0, -300)) == before
+    page.keyboard.up("Alt")
+    assert after(page, lambda: page.mouse.wheel(0, -300)) != before
+
+
 def test_many_small_regions_are_folded_until_asked_for(open_page):
     page = open_page(lasting(np.array([1e6, *[1.0] * 80])))
     assert page.locator("#regions tbody tr").count() == 2
