@@ -525,6 +525,14 @@ def test_a_launch_of_which_a_part_was_recorded_says_that_gaps_need_not_be_idle(o
     ):
         after(page, lambda launch=launch: page.select_option("#launch", launch))
         assert page.locator("#said").inner_text() == said
+    # a launch that lies beside it, as the units of Cambricon-LLM do
+    beside = trace.intervals.with_columns(pl.col("start_ns").min().over("launch").alias("first"))
+    beside = beside.with_columns(
+        (pl.col(end) - pl.col("first")).alias(end) for end in ("start_ns", "stop_ns")
+    )
+    page = open_page(replace(trace, frame=beside.drop("first")))
+    after(page, lambda: page.select_option("#launch", "1"))
+    assert page.locator("#said").inner_text() == "30 % recorded: gaps need not be idle"
 
 
 def test_a_slice_of_less_than_a_nanosecond_is_as_long_as_it_was(open_page):

@@ -10,6 +10,7 @@ import polars as pl
 from made import attention
 from made_streams import warp_specialised
 
+from tileprobe.ir.parts import Part
 from tileprobe.tools.kernels import kernel_totals
 from tileprobe.tools.programs import program_times
 from tileprobe.tools.regions import region_times, region_tree
@@ -23,6 +24,7 @@ from tileprobe.views.html.listing import Places, highlight
 from tileprobe.views.html.merging import merge_short
 from tileprobe.views.html.packing import pack
 from tileprobe.views.html.timeline import timeline
+from tileprobe.views.without_source import without_source
 
 TTIR = """#loc = loc("k.py":3:0)
 #loc1 = loc(unknown)
@@ -365,3 +367,29 @@ def test_records_that_were_lost_are_a_warning():
             fact for fact in facts(some, some.kernels[0], total) if fact["name"] in ("records", "intervals")
         ]
         assert (fact["value"], fact["note"], fact["warning"]) == ("10", note, warning)
+
+
+def test_a_trace_without_source_has_no_ir_parts_command_or_folder():
+    trace = attention(launches=1)
+    kernel = replace(trace.kernels[0], ir={"ttir": "module {}"}, file="/home/k/k.py")
+    part = Part(1.0, "load", (("/home/k/k.py", 7),))
+    regions = [replace(region, file="/home/k/k.py", parts=(part,)) for region in trace.regions]
+    whole = replace(
+        trace, kernels=[kernel], regions=regions, meta={"command": ["tileprobe", "/home/k/k.py"], "seed": 1}
+    )
+    bare = without_source(whole)
+    assert not bare.kernels[0].ir and not bare.kernels[0].source and bare.meta == {"seed": 1}
+    assert not any(region.parts for region in bare.regions)
+    assert {bare.kernels[0].file, *(region.file for region in bare.regions)} == {"k.py"}
+
+
+def test_warnings_come_last_and_places_end_with_their_function():
+    trace = replace(attention(launches=2), meta={"problems": {"a": "something went wrong"}})
+    levels_ = [finding["level"] for finding in findings(trace, region_times(trace))]
+    assert levels_ == sorted(levels_) and levels_[0] == "info" and levels_[-1] == "warning"
+    text = '  ; from "/h/k.py:7"\n  %1 = load\n}\ndefine void @other() {\n  ret void\n}'
+    assert [frames for _, frames in read_level(text)] == [{("/h/k.py", 7)}, set(), set(), set(), set()]
+    places = Places()
+    places.add(("/h/k.py", 7))
+    shown = levels(replace(trace.kernels[0], ir={"x": "call /h/k.py here"}), places)
+    assert shown[0]["lines"] == ["call k.py here"]

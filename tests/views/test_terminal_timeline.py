@@ -128,6 +128,17 @@ def test_the_command(tmp_path, capsys, monkeypatch):
     assert (tmp_path / "t.html").read_text().startswith("<!doctype html>")
     assert main(["view", str(tmp_path / "t.parquet"), "--launch", "99"]) == 2
     assert "no launch 99" in capsys.readouterr().err
+    assert main(["view", str(tmp_path / "t.parquet"), "--out", str(tmp_path / "t.parquet")]) == 2
+    assert "is the trace that is read" in capsys.readouterr().err
+    opened = []
+    monkeypatch.setattr("webbrowser.open", lambda where: opened.append(where) or True)
+    for screen in ("DISPLAY", "WAYLAND_DISPLAY"):
+        monkeypatch.delenv(screen, raising=False)
+    assert main(["view", str(tmp_path / "t.parquet")]) == 0
+    assert not opened and "open it in a browser" in capsys.readouterr().out  # a machine without a screen
+    monkeypatch.setenv("DISPLAY", ":0")
+    assert main(["view", str(tmp_path / "t.parquet")]) == 0
+    assert opened == [(tmp_path / "t.html").as_uri()] and "open it" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("command", [["report"], ["view", "--terminal"]], ids=lambda command: command[0])

@@ -216,7 +216,10 @@ function drawOverview() {
 
 function saidAbout(hidden) {
   const about = data.timeline, said = [], launch = data.launches.find((one) => String(one.id) === $("launch").value);
-  if (launch && launch.part < 0.9995) said.push(`${percent(launch.part)} recorded: gaps need not be idle`);
+  // what is shown with it: of Cambricon-LLM the step, and its units as a launch of their own
+  const beside = launch ? data.launches.filter((one) => one === launch || (one.start_ns < launch.stop_ns && one.stop_ns > launch.start_ns)) : [];
+  const part = Math.min(1, ...beside.map((one) => one.part));
+  if (part < 0.9995) said.push(`${percent(part)} recorded: gaps need not be idle`);
   if (about.merged) said.push(`${count(about.merged)} of ${count(about.intervals)} intervals are shorter than ${duration(about.shorter_than_ns)} and drawn together; tables count each`);
   if (about.edges > about.edges_drawn) said.push(`the first ${count(about.edges_drawn)} of ${count(about.edges)} arcs`);
   if (hidden) said.push(`zoom in to see ${count(hidden)} arcs`);
