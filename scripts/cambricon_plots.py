@@ -84,7 +84,7 @@ def contexts():
 
 
 def pareto():
-    """Devices for Llama-3-8B that none beats: speed, energy, area of the compute cores and how many flash dies."""
+    """Devices for Llama-3-8B that none beats: speed, energy, area of the compute cores and how many channels."""
     import tempfile
 
     from tileprobe.cli import main as tileprobe
@@ -106,17 +106,17 @@ def pareto():
             "--points",
             "400",
             "--cost",
-            "die=1",
+            "channel=1",
             "--out",
             f"{folder}/s",
         ]
         if tileprobe([*words, *(word for one in space for word in ("--space", one))]):
             raise SystemExit("the search failed")
         frame = polars.read_parquet(f"{folder}/s.parquet")
-    goals = goals_of((), parse_prices((), ("die=1",)))
+    goals = goals_of((), parse_prices((), ("channel=1",)))
     names = {
         "tokens_per_s": "tokens/s", "joules_per_token": "energy (J a token)", "mm2": "area of compute cores (mm2)",
-        "cost": "flash dies",
+        "cost": "channels",
     }  # fmt: skip
     return draw_front(frame, goals, names)
 

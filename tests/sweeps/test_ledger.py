@@ -135,6 +135,7 @@ try:
     for n in range(100): ledger.add(entry(n))
 except TileProbeError as error:
     print(n, error)
+ledger.close()
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     count, _, message = done.stdout.partition(" ")

@@ -110,8 +110,8 @@ class Ledger:
         body = json.dumps(entry).encode()
         line = b'{"crc": "%08x", ' % zlib.crc32(body) + body[1:] + b"\n"
         try:
-            self.file.write(line)
-            self.file.flush()
+            while line:  # past Python's buffer, which would be written again when the file is closed
+                line = line[os.write(self.file.fileno(), line) :]
             if time.monotonic() - self.synced > _SYNC_S:
                 os.fsync(self.file.fileno())
                 self.synced = time.monotonic()

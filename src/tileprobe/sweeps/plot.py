@@ -9,6 +9,7 @@ import polars as pl
 from tileprobe.errors import TileProbeError
 from tileprobe.files import replacing
 
+_LONGEST = 60  # characters of a name in the legend
 MOST_NAMED = 16  # curves with a line in the legend
 
 
@@ -40,7 +41,7 @@ def plot_sweep(
         )
         part = part.sort(x) if numeric else part
         xs = part[x].to_list() if numeric else [str(v) for v in part[x].to_list()]
-        plot.plot(xs, part[column].to_list(), marker="o", linewidth=1.6, markersize=4.5, label=name or None)
+        plot.plot(xs, part[column].to_list(), marker="o", linewidth=1.6, markersize=4.5, label=name[:_LONGEST] or None)
     _dress(plot, good, x, column, label, title, bool(numeric), 1 < len(groups) <= MOST_NAMED)
     try:
         with replacing(path) as temporary:
