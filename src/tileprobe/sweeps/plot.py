@@ -41,7 +41,14 @@ def plot_sweep(
         )
         part = part.sort(x) if numeric else part
         xs = part[x].to_list() if numeric else [str(v) for v in part[x].to_list()]
-        plot.plot(xs, part[column].to_list(), marker="o", linewidth=1.6, markersize=4.5, label=name[:_LONGEST] or None)
+        plot.plot(
+            xs,
+            part[column].to_list(),
+            marker="o",
+            linewidth=1.6,
+            markersize=4.5,
+            label=name[:_LONGEST] or None,
+        )
     _dress(plot, good, x, column, label, title, bool(numeric), 1 < len(groups) <= MOST_NAMED)
     try:
         with replacing(path) as temporary:
