@@ -208,3 +208,13 @@ def test_an_address_that_does_not_answer(name, monkeypatch):
             TileProbeError, match=f"answers at .*127.0.0.1:{port} .*: .*(dask scheduler|ray start)"
         ):
             open_executor(f"{name}://127.0.0.1:{port}")
+
+
+def test_a_dask_cluster_for_this_run_alone(swept, tmp_path, monkeypatch):
+    pytest.importorskip("distributed")
+    monkeypatch.setenv("PYTHONPATH", PATH)
+    log = tmp_path / "log"
+    found = swept(open_executor("dask", 1), "square", points(log, 5, sleep=0.0))
+    check_once(found, log, 5, more=0)
+    (worker,) = {int(line.split()[1]) for line in log.read_text().splitlines()}
+    assert until(lambda: not psutil.pid_exists(worker))
