@@ -3,6 +3,7 @@
 import os
 import sys
 from collections import Counter
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,10 +14,11 @@ sys.path.insert(0, os.path.dirname(__file__))
 from record_executor import launch
 from record_programs import For, If, Part, Stage, lay_out, programs
 
-from tileprobe.ir.layout import Body, Span, Stamp, allocate
+from tileprobe.ir.layout import Body, Span, Stamp, StreamItems, allocate
 from tileprobe.ir.regions import Region
 from tileprobe.ir.sampling import Every, Sampling
-from tileprobe.trace.cursor_weights import within
+from tileprobe.trace.blocks import fixed_loops
+from tileprobe.trace.cursor_weights import _share_missing, within
 from tileprobe.trace.decode import decode
 
 everys = st.builds(Every, st.integers(1, 4), st.integers(0, 3), st.sampled_from([2**31 - 1, 1, 2]))
@@ -274,3 +276,16 @@ def test_a_record_lies_in_the_run_of_its_own_row_that_has_begun_and_not_ended():
     row = np.array([0, 0, 0, 0, 1, 2, 2])
     clock = np.array([5.0, 20.0, 25.0, 30.0, 15.0, 14.0, 16.0])
     assert within(*runs, row, clock).tolist() == [-1, 0, -1, 1, -1, -1, 2]
+
+
+def test_rows_with_records_stand_for_those_of_their_launch_without():
+    rows = SimpleNamespace(launch=np.array([0, 0, 1, 1, 2]))
+    amount, seen = np.array([1.0, 1.0, 6.0, 2.0, 5.0]), np.array([1, 0, 3, 0, 0])
+    found = _share_missing(rows, amount, seen)  # type: ignore[arg-type]
+    assert found.tolist() == pytest.approx([2.0, 2.0, 8 / 6, 8 / 6, 1.0])  # of the last nothing was seen
+
+
+def test_loops_with_places_are_those_of_their_own_stream():
+    streams = [StreamItems([Body(n, 4, (Stamp(n),))], f"part {n}") for n in range(3)]
+    layout = allocate(streams, granularity="warp")
+    assert [[loop.id for loop in fixed_loops(layout, n)] for n in range(3)] == [[0], [1], [2]]

@@ -332,6 +332,26 @@ def test_who_comes_or_goes_makes_all_forget_what_they_do_at_once():
     assert forgot == [3, 5] and manager.company == {3, 5} and manager.only is None
 
 
+def test_autotuners_are_looked_for_where_modules_were_loaded(monkeypatch):
+    wrapped = []
+    for name, value in (
+        ("_BENCHES", (("json", "JSONDecoder", "decode"),)),
+        ("_wrapped", set()),
+        ("_looked", 0),
+    ):
+        monkeypatch.setattr(hooks, name, value)
+    monkeypatch.setattr(hooks, "_wrap", lambda kind, name: wrapped.append((kind.__name__, name)))
+    hooks.watch_tuning()
+    hooks.watch_tuning()
+    assert wrapped == [("JSONDecoder", "decode")]
+    monkeypatch.setattr(hooks, "_wrapped", set())
+    hooks.watch_tuning()
+    assert len(wrapped) == 1  # nothing was loaded since: not looked for again
+    monkeypatch.setitem(sys.modules, "a_module_that_was_loaded", SimpleNamespace())
+    hooks.watch_tuning()
+    assert len(wrapped) == 2
+
+
 def test_a_forked_manager_begins_anew():
     forked = Manager()
     lock = forked.lock

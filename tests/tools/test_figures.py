@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from made import attention
 
+from tileprobe.tools import words
 from tileprobe.tools.accounting import accounted, interrupted
 from tileprobe.tools.figures import spread_of_total, student, weighted_quantile
 from tileprobe.tools.iterations import Iterations
@@ -445,7 +446,17 @@ def test_shares_that_change_with_the_load_are_not_trusted_on_a_busy_machine():
 def test_short_launches_between_others_are_not_trusted_either():
     """None of them had to wait, and the process was switched off its processor all the time."""
     assert shared(1.0, waited=False, switched=30.0).trusted
+    assert shared(1.0, waited=False, switched=100.0).trusted  # as often as a thread with nobody beside it
+    assert not shared(1.0, waited=False, switched=100.5).trusted
     found = shared(1.0, waited=False, switched=300.0)
     assert not found.trusted
     assert "the machine was busy" in found.text
     assert shared(0.02, waited=False, switched=300.0).trusted
+
+
+@pytest.mark.parametrize(
+    ("ns", "said"),
+    [(0.5, "0.5 ns"), (999.0, "999 ns"), (1e3, "1 µs"), (1e6, "1 ms"), (1e9, "1 s"), (19_340.0, "19.3 µs")],
+)
+def test_durations_in_sentences(ns, said):
+    assert words.duration(ns) == said

@@ -139,6 +139,10 @@ def test_a_wait_names_who_ended_it():
             f"{end}_unit": [0],
             f"{end}_region": [region],
         }
+    late = read(
+        build(rows, edges=edge | {"to_ns": [96.5]}, streams=("consumer / warp 0", "producer / warp 0"))
+    )[0]
+    assert late["waits"]["whom"].to_list() == ["meanwhile dot"]  # that is the end of another wait
     tables, findings = read(build(rows, edges=edge, streams=("consumer / warp 0", "producer / warp 0")))
     (wait,) = tables["waits"].to_dicts()
     assert (wait["name"], wait["whom"]) == ("producer: release @ 7", "consumer: dot @ 5")

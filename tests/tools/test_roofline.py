@@ -117,6 +117,7 @@ def test_rates_are_of_own_time_and_the_kernel_is_the_sum():
     assert (whole.intensity, whole.rate, whole.moved) == (4.0, pytest.approx(20e9), pytest.approx(5e9))
     assert (dot.name, dot.intensity, dot.rate) == ("dot", None, pytest.approx(50e9))
     assert (load.name, load.rate, load.moved) == ("load", 0.0, pytest.approx(10e9))
+    assert (load.seconds, dot.seconds) == (500 / 1e9, 400 / 1e9)
     assert found.unit == "core"
     assert found.roofs is not None
     assert dot.nearest(found.roofs) == ("fma", pytest.approx(0.5))

@@ -86,6 +86,7 @@ def test_with_nothing_to_hold_against_it_a_record_may_cost_anything():
     assert learnt(5, launches=1) == InPlace(BEFORE, UNSURE, 0.0)
     same = rows_of([words_of(WORK, cost=5) for _ in range(4)])
     assert in_place(same, same, DOSED) == InPlace(BEFORE, UNSURE, 0.0)
+    assert InPlace(BEFORE, UNSURE, 0.0).code == 1.0  # nothing is taken out of the code around records
 
 
 def test_a_machine_that_changes_its_pace_says_little():
