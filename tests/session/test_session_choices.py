@@ -229,6 +229,8 @@ def test_a_stride_keeps_the_allowed_share():
 def test_only_the_latest_launches_count():
     thinning = measured([5000.0] * 30 + [1000.0] * 32, [9000.0] * 10 + [1500.0] * 32)
     assert thinning.cost_ns() == 50.0
+    many = measured([1000.0] * 40, [2000.0] * 40)
+    assert [len(kept) for kept in (many._plain, *many._more.values())] == [32, 32]
 
 
 # -- budget --------------------------------------------------------------------------------------------------------
