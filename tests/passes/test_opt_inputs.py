@@ -69,3 +69,17 @@ def test_what_is_wrong_is_said(text, words, message, tmp_path, monkeypatch, caps
         assert code == 2
         assert message in said
     assert said.count("\n") <= 40
+
+
+@pytest.mark.parametrize(
+    ("words", "message"), [((), "the result"), (("--between",), "what comes before select")]
+)
+def test_what_cannot_be_printed_is_said(words, message, tmp_path, capsys):
+    """A comparison that MLIR has no word for."""
+    path = tmp_path / "a.mlir"
+    path.write_text(
+        '%a = arith.constant 1 : i32\n%0 = "arith.cmpi"(%a, %a) <{predicate = 57 : i64}> : (i32, i32) -> i1\n'
+    )
+    assert main(["opt", str(path), "-p", "select", *words]) == 2
+    said = capsys.readouterr().err
+    assert f"{message} cannot be printed" in said and "Traceback" not in said

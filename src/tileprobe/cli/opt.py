@@ -35,7 +35,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from tileprobe.errors import TileProbeError
     from tileprobe.files import check_writable, write_file
     from tileprobe.ir.registry import context
     from tileprobe.passes import available
@@ -51,7 +50,9 @@ def run(args: argparse.Namespace) -> int:
     module = read_module(args.file, ctx)
     for step in steps:
         if args.between:
-            print(f"// before {step.name}\n{_text(module, args.generic)}")
+            with _explained(f"{args.file}: what comes before {step.name} cannot be printed"):
+                before = _text(module, args.generic)
+            _show(f"// before {step.name}\n{before}")
         with _explained(f"{args.file}: the pass {step.name} cannot take it"):
             step.apply(ctx, module)
         with _explained(f"{args.file}: the pass {step.name} leaves IR that is wrong"):
@@ -61,12 +62,7 @@ def run(args: argparse.Namespace) -> int:
     if args.output:
         write_file(args.output, result + "\n")
         return 0
-    try:
-        print(result)
-    except UnicodeEncodeError as error:
-        raise TileProbeError(
-            f"the terminal cannot show {result[error.start]!r}; write to a file with -o"
-        ) from error
+    _show(result)
     return 0
 
 
@@ -151,6 +147,17 @@ def _triton_module(text: str):
     triton_context = ir.context()
     ir.load_dialects(triton_context)
     return to_xdsl(parse_triton(text, triton_context))
+
+
+def _show(text: str) -> None:
+    from tileprobe.errors import TileProbeError
+
+    try:
+        print(text)
+    except UnicodeEncodeError as error:
+        raise TileProbeError(
+            f"the terminal cannot show {text[error.start]!r}; write to a file with -o"
+        ) from error
 
 
 def _text(module, generic: bool) -> str:
