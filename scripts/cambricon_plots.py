@@ -121,7 +121,100 @@ def pareto():
     return draw_front(frame, goals, names)
 
 
-PLOTS = {"cambricon-kv": contexts, "cambricon-experts": experts, "cambricon-pareto": pareto}
+def life():
+    """Days until blocks are worn, over tokens a day: TLC and SLC by temperature."""
+    figure, plot = _axes(
+        "tokens a day", "life (years)", "OPT-6.7B on cambricon:s+tlc, rewritten as late as possible"
+    )
+    model, tokens = load_model("opt-6.7b"), [10**n for n in range(2, 7)]
+    for cycles, line in ((100, "-"), (500, "--")):
+        for celsius, colour in ((30, "tab:blue"), (45, "tab:orange"), (60, "tab:red")):
+            years = []
+            for n in tokens:
+                age = f"cycles={cycles},celsius={celsius},reclaim=auto,refresh=auto,tokens_a_day={n}"
+                found = simulate(model, load_machine("cambricon:s+tlc"), Options(age=age)).aging
+                assert found is not None
+                years.append(found["life_days"] / 365.25)
+            print("life", cycles, celsius, [f"{n} {y:.3g}" for n, y in zip(tokens, years)])
+            plot.plot(tokens, years, line, color=colour, marker="o", markersize=3,
+                      label=f"TLC at {cycles} cycles, {celsius} C")  # fmt: skip
+    plot.set_xscale("log")
+    plot.set_yscale("log")
+    plot.legend(frameon=False, fontsize=7)
+    return figure
+
+
+def retries():
+    """Tokens/s over the days since the model was written, without rewriting; a band for what a retry gains."""
+    figure, plot = _axes(
+        "days since the model was written, at 30 C",
+        "tokens/s",
+        "OPT-6.7B on cambricon:s+tlc, never rewritten",
+    )
+    model, machine, days = load_model("opt-6.7b"), load_machine("cambricon:s+tlc"), (0, 1, 3, 10, 30, 90, 365)
+    for cycles, colour in ((10, "tab:blue"), (500, "tab:orange"), (1000, "tab:red")):
+        rates = {
+            gain: [
+                simulate(
+                    model, machine.replace(retry_factor=gain), Options(age=f"cycles={cycles},days={d}")
+                ).tokens_per_s
+                for d in days
+            ]
+            for gain in (0.3, 0.5, 0.8)
+        }
+        print("retries", cycles, {g: [f"{r:.3g}" for r in found] for g, found in rates.items()})
+        at = range(len(days))
+        plot.plot(at, rates[0.5], color=colour, marker="o", markersize=3, label=f"{cycles} cycles")
+        plot.fill_between(at, rates[0.3], rates[0.8], color=colour, alpha=0.15, linewidth=0)
+    plot.set_xticks(range(len(days)), [str(d) for d in days])
+    plot.set_ylim(bottom=0)
+    plot.legend(frameon=False, fontsize=8)
+    return figure
+
+
+def packages():
+    """Tokens/s over packages: split by tensors over two links, and a pipeline for one token and for several."""
+    figure, plot = _axes("packages", "tokens/s", "Llama-3-8B, 1000 tokens of context")
+    model, counts = load_model("llama3-8b"), (1, 2, 4, 8)
+    for device, colour in (("s", "tab:blue"), ("l", "tab:green")):
+        machine = load_machine(f"cambricon:{device}")
+        fast = machine.replace(packages_gb_per_s=64.0, packages_latency_us=0.1)
+        for label, line, one in (("PCIe 5.0 x4, 1 us", "-", machine), ("64 GB/s, 0.1 us", "--", fast)):
+            rates = [simulate(model, one, Options(packages=n)).tokens_per_s for n in counts]
+            print("packages", device, label, [f"{n} {rate:.3g}" for n, rate in zip(counts, rates)])
+            plot.plot(counts, rates, line, color=colour, marker="o", markersize=3,
+                      label=f"{device.upper()}, tensor, {label}")  # fmt: skip
+        found = [simulate(model, machine, Options(packages=n, split="pipeline")) for n in counts]
+        full = [r.packages["all_busy_tokens_per_s"] if r.packages else r.tokens_per_s for r in found]
+        print(
+            "packages",
+            device,
+            "pipeline",
+            [f"{n} {r.tokens_per_s:.3g} {f:.3g}" for n, r, f in zip(counts, found, full)],
+        )
+        plot.plot(
+            counts,
+            [r.tokens_per_s for r in found],
+            ":",
+            color=colour,
+            label=f"{device.upper()}, pipeline, one sequence",
+        )
+        plot.plot(counts, full, "-.", color=colour, label=f"{device.upper()}, pipeline, a sequence in each")
+    plot.set_xscale("log", base=2)
+    plot.set_yscale("log")
+    plot.set_xticks(counts, [str(n) for n in counts])
+    plot.legend(frameon=False, fontsize=7, ncols=2)
+    return figure
+
+
+PLOTS = {
+    "cambricon-pareto": pareto,
+    "cambricon-packages": packages,
+    "cambricon-kv": contexts,
+    "cambricon-experts": experts,
+    "cambricon-life": life,
+    "cambricon-retries": retries,
+}
 
 
 def main(names: list[str]) -> int:

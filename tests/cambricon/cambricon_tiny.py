@@ -51,12 +51,13 @@ def program_of(maps, buffers, machine, groups, use_us=0.0, sliced=True, values=6
 
 
 def run_matrix(
-    machine, rows, cols=8, flash=None, mode=SPLIT, sliced=True, slots=1, keep=0, use_us=0.0, groups=1
-):
+    machine, rows, cols=8, flash=None, mode=SPLIT, sliced=True, slots=1, keep=0, use_us=0.0, groups=1,
+    wear=None, rewrites=0.0,
+):  # fmt: skip
     """`groups` products in a row by a matrix of 8 x 8 blocks; `flash` block rows are computed in flash."""
     geometry = geometry_of(machine, mode)
     chunks = -(-rows // 8)
     flash = (0 if mode == NPU_ONLY else chunks) if flash is None else flash
     maps = [PageMap(geometry, rows, cols, 8, 8, flash)] * groups
     program = program_of(maps, [Buffers(slots, 8, keep)] * groups, machine, [1] * groups, use_us, sliced)
-    return launch(program, machine, geometry)
+    return launch(program, machine, geometry, wear=wear, rewrites=rewrites)

@@ -181,7 +181,7 @@ def test_a_changed_device_file_is_run_again(tmp_path):
     rates = []
     for read_us in (30.0, 20.0):
         device.write_text(
-            f'base = "cambricon:s"\n[flash]\nread_us = {read_us}\n[core]\npage_us = {read_us}\n'
+            f'inherits = "cambricon:s"\n[flash]\nread_us = {read_us}\n[core]\npage_us = {read_us}\n'
         )
         assert main([*sweep, "--out", str(tmp_path / "s")]) == 0
         rates.append(pl.read_parquet(tmp_path / "s.parquet")["tokens_per_s"].to_list()[-1])

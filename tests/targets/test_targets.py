@@ -130,7 +130,7 @@ def test_a_broken_target_takes_nothing_with_it(tmp_path, script):
     [
         ("abacus", "there is no target 'abacus'; there are cpu, "),
         ("cpu:fast", "the target 'cpu' has no machine 'fast'; there is one machine only"),
-        ("cambricon:xl", "its machines are l, m, s"),
+        ("cambricon:xl", "its machines are hbf, l, m, nand1600, nand3600, s"),
         ("nowhere.py:Target", "there is no file nowhere.py"),
     ],
 )

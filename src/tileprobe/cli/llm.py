@@ -87,6 +87,20 @@ def _add_run_arguments(parser: argparse.ArgumentParser) -> None:
         "page in flash (default %(default)s)",
     )  # fmt: skip
     what.add_argument(
+        "--packages", type=int, default=1, metavar="N",
+        help="packages that share the model over a link, [packages] of the device (default %(default)s)",
+    )  # fmt: skip
+    what.add_argument(
+        "--split", default="tensor", choices=("tensor", "pipeline"),
+        help="a part of every matrix in each package, or some of the layers (default %(default)s)",
+    )  # fmt: skip
+    what.add_argument(
+        "--age", default="", metavar="NAME=NUMBER,...",
+        help="a flash that ages: cycles, days (since pages were written), celsius, reads (of a page since then), "
+        "reclaim (pages are rewritten after so many reads, or auto), refresh (after so many days, or auto), "
+        "tokens_a_day, seed (default: a flash that never ages)",
+    )  # fmt: skip
+    what.add_argument(
         "--routing", default="uniform", metavar="HOW",
         help="experts that tokens of a mixture meet: uniform, zipf:S, or a file of routes, .json or .npy "
         "[tokens, layers, experts] (default %(default)s)",
@@ -146,7 +160,8 @@ def _add_sweep_arguments(parser: argparse.ArgumentParser) -> None:
     sweep = parser.add_argument_group("the sweep")
     sweep.add_argument(
         "--vary", action="append", required=True, metavar="NAME=A,B,...",
-        help="an option (model, device, context, weights, tiling, tile, mode, slicing, mha, lm_head, kv, batch, "
+        help="an option (model, device, context, weights, tiling, tile, mode, slicing, mha, lm_head, kv, age, "
+        "packages, split, batch, "
         "verify, acceptance, routing, seed, expert_cache) or a "
         "constant of the device; repeat for more",
     )  # fmt: skip
@@ -254,7 +269,7 @@ def _run_ir(args: argparse.Namespace) -> int:
     from tileprobe.targets.cambricon.simulate import simulate_module
 
     module = read_module(args.from_ir)
-    result = simulate_module(module)
+    result = simulate_module(module, args.age)
     if args.json:
         _write_json(args.json, result.to_json())
     if args.json != "-":

@@ -145,3 +145,52 @@ cam.step @tiny decode tokens 1 context 10 weights "w8a8" mode "split" {
   // CHECK-NEXT: cam.return
   cam.return
 }
+// -----
+// PASSES: cam-shard{packages=2}
+cam.machine "cambricon:s"
+cam.step @tiny decode tokens 1 context 10 weights "w8a8" mode "split" {
+^bb0(%x0 : !cam.vector<64>):
+  %y = cam.layers 2 (%x0) {
+  ^bb1(%x : !cam.vector<64>):
+  // rows of what takes the whole vector, columns of what takes a part; the sums of these are added up
+  // CHECK: %[[Q:.*]] = cam.gemv "q"(%{{.*}}) 32 x 64
+  %q = cam.gemv "q"(%x) 64 x 64
+  // CHECK-NEXT: cam.gemv "k"(%{{.*}}) 16 x 64
+  %k = cam.gemv "k"(%x) 32 x 64
+  %v = cam.gemv "v"(%x) 32 x 64
+  // CHECK: %[[A:.*]] = cam.attention(%[[Q]], %{{.*}}, %{{.*}}) heads 2 kv 1 dim 16
+  %a = cam.attention(%q, %k, %v) heads 4 kv 2 dim 16 : (!cam.vector<64>, !cam.vector<32>, !cam.vector<32>) -> !cam.vector<64>
+  // CHECK-NEXT: %[[S:.*]] = cam.exchange "scale"(%[[A]]) packages 2 bytes 4 : (!cam.vector<32>) -> !cam.vector<32>
+  // CHECK-NEXT: %[[O:.*]] = cam.gemv "o"(%[[S]]) 64 x 32
+  // CHECK-NEXT: cam.exchange "reduce"(%[[O]]) packages 2 bytes 256 : (!cam.vector<64>) -> !cam.vector<64>
+  %o = cam.gemv "o"(%a) 64 x 64
+  cam.yield %o : !cam.vector<64>
+  }
+  // what stands outside of layers is the output projection, which all packages need whole
+  // CHECK: cam.gemv "lm_head"(%{{.*}}) 50 x 64
+  // CHECK-NEXT: cam.exchange "gather"(%{{.*}}) packages 2 bytes 200 : (!cam.vector<50>) -> !cam.vector<100>
+  %l = cam.gemv "lm_head"(%y) 100 x 64
+  cam.return
+}
+// -----
+// PASSES: cam-shard{packages=3}
+// ERROR: 64 .the rows of q. cannot be split between 3 packages evenly
+cam.machine "cambricon:s"
+cam.step @tiny decode tokens 1 context 10 weights "w8a8" mode "split" {
+^bb0(%x : !cam.vector<64>):
+  %q = cam.gemv "q"(%x) 64 x 64
+  cam.return
+}
+// -----
+// PASSES: cam-stage{first=1 end=3}
+cam.machine "cambricon:s"
+cam.step @tiny decode tokens 1 context 10 weights "w8a8" mode "split" {
+^bb0(%x : !cam.vector<64>):
+  // CHECK: cam.layers 2 (
+  %y = cam.layers 4 (%x) {
+  ^bb1(%h : !cam.vector<64>):
+    %n = cam.special "layernorm"(%h) passes 3 reads 256 : (!cam.vector<64>) -> !cam.vector<64>
+    cam.yield %n : !cam.vector<64>
+  }
+  cam.return
+}

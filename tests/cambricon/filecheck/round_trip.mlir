@@ -61,3 +61,19 @@ cam.step @tiny decode tokens 1 context 10 weights "fp8" mode "split" {
 ^bb0(%x : !cam.vector<64>):
   cam.return
 }
+// -----
+// PASSES:
+cam.step @tiny decode tokens 1 context 10 weights "w8a8" mode "split" {
+^bb0(%x : !cam.vector<64>):
+  // CHECK: cam.exchange "gather"(%{{.*}}) packages 4 bytes 512 : (!cam.vector<64>) -> !cam.vector<256>
+  %g = cam.exchange "gather"(%x) packages 4 bytes 512 : (!cam.vector<64>) -> !cam.vector<256>
+  cam.return
+}
+// -----
+// PASSES:
+// ERROR: packages exchange by reduce, gather, scale, not 'shout'
+cam.step @tiny decode tokens 1 context 10 weights "w8a8" mode "split" {
+^bb0(%x : !cam.vector<64>):
+  %g = cam.exchange "shout"(%x) packages 4 bytes 512 : (!cam.vector<64>) -> !cam.vector<64>
+  cam.return
+}

@@ -8,17 +8,27 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
 
 from tileprobe.errors import TileProbeError
 from tileprobe.targets.cambricon.build import build_step
 from tileprobe.targets.cambricon.kv_cache import CachePlan, plan_cache
 from tileprobe.targets.cambricon.machine import Machine
 from tileprobe.targets.cambricon.model import Model
+from tileprobe.targets.cambricon.packages import (
+    PIPELINE,
+    TENSOR,
+    check_packages,
+    dram_for_cache,
+    stages_of,
+)
 from tileprobe.targets.cambricon.pagemap import FLASH_ONLY, NPU_ONLY, SPLIT
 from tileprobe.targets.cambricon.passes.cam_double_buffer import CamDoubleBufferPass
 from tileprobe.targets.cambricon.passes.cam_map_pages import CamMapPagesPass
+from tileprobe.targets.cambricon.passes.cam_shard import CamShardPass
 from tileprobe.targets.cambricon.passes.cam_slice import CamSlicePass
 from tileprobe.targets.cambricon.passes.cam_split import CamSplitPass
+from tileprobe.targets.cambricon.passes.cam_stage import CamStagePass
 from tileprobe.targets.cambricon.passes.cam_tile import CamTilePass
 from tileprobe.targets.cambricon.precision import precision_of
 from tileprobe.targets.cambricon.routing import Routing, expert_bytes, route
@@ -44,6 +54,9 @@ class Options:
     acceptance: float = 0.8  # of a drafted token
     prefill_split: bool = False  # the flash computes in a prefill, too
     kv: str = "dram"  # where keys and values lie, see kv_cache.py
+    packages: int = 1  # that share the model, see packages.py
+    split: str = TENSOR
+    age: str = ""  # of the flash, see aging.py; one that never ages when not given
     routing: str = "uniform"  # of a mixture's tokens, see routing.py
     seed: int = 0
     expert_cache_gb: float = 0.0  # of the DRAM, for experts
@@ -57,7 +70,7 @@ def stages(options: Options) -> list:
     """The passes from a step to commands, in their order."""
     best = options.tiling == "best"
     buffers = CamDoubleBufferPass(inputs=MOST_INPUT_SLOTS, keep=True) if best else CamDoubleBufferPass()
-    passes = [
+    passes: list[ModulePass] = [
         CamTilePass(rule=options.tiling, tile=options.tile),
         CamSplitPass(
             rule="best" if best else "paper" if options.counted else "alpha",
@@ -67,11 +80,14 @@ def stages(options: Options) -> list:
         buffers,
         CamMapPagesPass(striped=options.striped),
     ]
+    if options.packages > 1 and options.split == TENSOR:
+        passes = [CamShardPass(options.packages), *passes]
     return [*passes, CamSlicePass()] if options.slicing else passes
 
 
 def build(model: Model, machine: Machine, options: Options) -> ModuleOp:
     """The module of one step before any pass."""
+    check_packages(model, options.packages, options.split, options.kv, options.age)
     check_cache(model, machine, options)
     if min(options.batch, options.verify) < 1 or not 0.0 <= options.acceptance <= 1.0:
         raise TileProbeError("batch and verified tokens are 1 or more, acceptance lies between 0 and 1")
@@ -117,10 +133,18 @@ def routing_of(model: Model, options: Options) -> Routing | None:
     )
 
 
-def compile_step(model: Model, machine: Machine, options: Options) -> ModuleOp:
-    """The mapped module of one step."""
+def compile_step(model: Model, machine: Machine, options: Options, package: int | None = None) -> ModuleOp:
+    """The mapped module of one step; in a pipeline, of one package of it."""
     module = build(model, machine, options)
-    for stage in stages(options):
+    passes = stages(options)
+    if options.packages > 1 and options.split == PIPELINE:
+        if package is None:
+            raise TileProbeError(
+                "in a pipeline every package has a step of its own: traces, --ir and text are for --split tensor"
+            )
+        first, end = stages_of(model.layers, options.packages)[package]
+        passes = [CamStagePass(first, end, package == options.packages - 1), *passes]
+    for stage in passes:
         stage.apply(Context(), module)
     module.verify()
     return module
@@ -141,11 +165,12 @@ def check_cache(model: Model, machine: Machine, options: Options) -> None:
             f"{machine.dram.capacity_bytes / 1e9:.2f} GB of DRAM of {machine.name}: use --expert-cache of at most "
             f"{max(machine.dram.capacity_bytes - needed, 0) / 1e9:.2f}"
         )
-    if needed <= machine.dram.capacity_bytes:
+    room = dram_for_cache(machine, model.layers, options.packages, options.split)
+    if needed <= room:
         return
-    longest = options.context * machine.dram.capacity_bytes // needed
+    longest = options.context * room // needed
     raise TileProbeError(
         f"the KV cache of {options.context} tokens of {model.name} is {needed / 1e9:.2f} GB, more than the "
-        f"{machine.dram.capacity_bytes / 1e9:.2f} GB of DRAM of {machine.name}: use a context of at most "
+        f"{room / 1e9:.2f} GB of DRAM of {machine.name}: use a context of at most "
         f"{longest}, or --kv spill"
     )

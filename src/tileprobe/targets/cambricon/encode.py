@@ -18,6 +18,7 @@ from tileprobe.targets.cambricon.attributes import VectorType
 from tileprobe.targets.cambricon.build import SOFTMAX_PASSES
 from tileprobe.targets.cambricon.dialect import (
     AttentionOp,
+    ExchangeOp,
     GemvOp,
     LayersOp,
     ReturnOp,
@@ -90,6 +91,7 @@ class _Encoder:
         # start or stop, region, the operator after it, products of that operator before it, layer
         self.probes: list[tuple[str, int, int, int, int | None]] = []
         self.npu_macs = 0.0  # on the array: streamed weights and attention
+        self.sent_bytes = 0.0  # by each package to the next
         self.dram_weights = 0.0  # of experts that are kept there
         self.made: dict[SSAValue, int] = {}  # value -> operator that makes it
         self.layers: LayersOp | None = None  # the loop that is unrolled, and the layers before it
@@ -111,6 +113,7 @@ class _Encoder:
                 "probes": self.probes,
                 "npu_macs": self.npu_macs,
                 "dram_weights": self.dram_weights,
+                "sent_bytes": self.sent_bytes,
                 "missing": {e.name: n for _, e in self.expanded.values() if (n := e.missing())},
             },
         )
@@ -133,6 +136,8 @@ class _Encoder:
             self._special(op, layer)
         elif isinstance(op, AttentionOp):
             self._attention(op, layer)
+        elif isinstance(op, ExchangeOp):
+            self._exchange(op, layer)
         elif isinstance(op, LayersOp):
             self._layers(op)
         elif op.name in ("probe.start", "probe.stop"):
@@ -177,6 +182,12 @@ class _Encoder:
         cost = self._add(p.VECTOR, op.label.data, layer, op)
         cost[p.SFU_US] = self._sfu_us(self.tokens * op.passes.data * _width(op.out))
         cost[p.DRAM_US] = op.reads.data / (self.machine.dram.gb_per_s * 1e3)
+
+    def _exchange(self, op: ExchangeOp, layer: int | None) -> None:
+        link = self.machine.packages
+        cost = self._add(p.EXCHANGE, f"{op.how.data} over the link", layer, op)
+        cost[p.LINK_US] = op.steps * link.latency_us + op.sent / (link.gb_per_s * 1e3)
+        self.sent_bytes += op.sent
 
     def _attention(self, op: AttentionOp, layer: int | None) -> None:
         heads, kv_heads, dim, latent = op.heads.data, op.kv_heads.data, op.head_dim.data, op.latent.data

@@ -1,8 +1,8 @@
 """The machine as data: a device by name (`cambricon:s`, `:m`, `:l`) or a TOML file in, a validated
 `Machine` out.
 
-Every constant carries its unit in its name and its source beside it (`Machine.sources`). A file names a
-`base` and lists only what differs. Nothing here computes a time: the passes and the engine do.
+Every constant carries its unit in its name and its source beside it (`Machine.sources`); files are read in
+`device_file.py`. Nothing here computes a time: the passes and the engine do.
 
     machine = load_machine("cambricon:l")
     small = machine.replace(channels=4, chips_per_channel=1)     # any field of any section, by its name
@@ -10,19 +10,13 @@ Every constant carries its unit in its name and its source beside it (`Machine.s
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 import math
-import tomllib
 from dataclasses import dataclass, field
-from functools import cache
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from tileprobe.errors import TileProbeError
-
-BUILT_IN = ("cambricon:s", "cambricon:m", "cambricon:l")
 
 
 @dataclass(frozen=True)
@@ -43,6 +37,8 @@ class Flash:
     spare_travels: bool
     prefetch: bool
     program_us: float
+    erase_us: float
+    pages_per_block: int
     endurance_cycles: int
 
 
@@ -93,6 +89,14 @@ class Link:
 
 
 @dataclass(frozen=True)
+class Packages:
+    """The link from each of several packages to the next, in a ring."""
+
+    gb_per_s: float
+    latency_us: float
+
+
+@dataclass(frozen=True)
 class Energy:
     array_read_pj_per_bit: float
     channel_pj_per_bit: float
@@ -113,17 +117,48 @@ class Area:
     core_buffer_um2: float
 
 
+@dataclass(frozen=True)
+class Aging:
+    """Bit errors by wear, retention and read disturb, what a page's code corrects, and what a retry gains."""
+
+    rber_base: float
+    rber_wear: float
+    wear_power: float
+    rber_retention: float
+    retention_cycles_power: float
+    retention_power: float
+    rber_disturb: float
+    disturb_cycles_power: float
+    disturb_power: float
+    reference_celsius: float
+    activation_ev: float
+    sector_bytes: int
+    correctable_bits: int
+    retry_factor: float
+    most_retries: int
+
+
 SECTIONS: dict[str, type] = {
     "flash": Flash,
     "core": Core,
     "npu": Npu,
     "dram": Dram,
     "link": Link,
+    "packages": Packages,
     "energy": Energy,
     "area": Area,
+    "aging": Aging,
 }
 # constants that may be zero: switching one off is a fair question to ask of a simulator
 _MAY_BE_ZERO = {"register_copy_us", "command_us", "slice_command_us", "latency_us", "spare_bytes"}
+_MAY_BE_ZERO |= {"rber_base", "rber_wear", "rber_retention", "rber_disturb", "most_retries", "activation_ev"}
+_MAY_BE_ZERO |= {
+    "wear_power",
+    "retention_cycles_power",
+    "retention_power",
+    "disturb_cycles_power",
+    "disturb_power",
+}
 
 
 @dataclass(frozen=True)
@@ -136,8 +171,10 @@ class Machine:
     npu: Npu
     dram: Dram
     link: Link
+    packages: Packages
     energy: Energy
     area: Area
+    aging: Aging
     sources: dict[str, str] = field(default_factory=dict, compare=False, repr=False)
     origin: str = field(default="", compare=False)  # the name or path it was loaded from
     changes: dict[str, Any] = field(default_factory=dict, compare=False)  # what `replace` changed since
@@ -187,94 +224,23 @@ class Machine:
 
 
 def load_machine(name_or_path: str | Path) -> Machine:
-    """The device of that name, or the one a TOML file describes."""
-    tables, name = _tables(str(name_or_path))
+    """The device of that name, or the one a TOML file describes, with what is laid over it: `cambricon:s+tlc`."""
+    from tileprobe.targets.cambricon.device_file import tables_of
+
+    tables, name = tables_of(str(name_or_path))
     sections, sources = {}, {}
     for section, cls in SECTIONS.items():
         values = {}
         for f in dataclasses.fields(cls):
             if f.name not in tables.get(section, {}):
                 raise TileProbeError(
-                    f'{name_or_path}: [{section}] lacks `{f.name}`; give it or a `base` such as "cambricon:s"'
+                    f'{name_or_path}: [{section}] lacks `{f.name}`; give it or `inherits = "cambricon:s"`'
                 )
             value, source = tables[section][f.name]
             values[f.name] = _coerce(section, f.name, value, str(name_or_path))
             sources[f"{section}.{f.name}"] = source
         sections[section] = cls(**values)
     return Machine(name=name, sources=sources, origin=str(name_or_path), **sections)
-
-
-def _tables(name: str, seen: tuple[str, ...] = ()) -> tuple[dict[str, dict[str, tuple[Any, str]]], str]:
-    """The constants of a device with those of its bases below them: section -> constant -> (value,
-    source).
-    """
-    if name in seen:
-        raise TileProbeError(f"device {seen[0]}: `base` goes in a circle: {' -> '.join((*seen, name))}")
-    document = _read(name)
-    base = document.pop("base", None)
-    if base is not None and not isinstance(base, str):
-        raise TileProbeError(
-            f'{name}: `base` must be the name of a device, such as "cambricon:s", found {base!r}'
-        )
-    tables, _ = _tables(base, (*seen, name)) if base else ({}, "")
-    tables = {section: dict(constants) for section, constants in tables.items()}
-    own_name = document.pop("name", Path(name).stem)
-    for section, constants in document.items():
-        if section not in SECTIONS or not isinstance(constants, dict):
-            raise TileProbeError(
-                f"{name}: unknown section [{section}]; the sections are {', '.join(SECTIONS)}"
-            )
-        known = {f.name for f in dataclasses.fields(SECTIONS[section])}
-        for constant, entry in constants.items():
-            if constant not in known:
-                raise TileProbeError(
-                    f"{name}: [{section}] has no constant `{constant}`; it has {', '.join(sorted(known))}"
-                )
-            tables.setdefault(section, {})[constant] = _entry(name, section, constant, entry)
-    return tables, str(own_name)
-
-
-def _entry(name: str, section: str, constant: str, entry: Any) -> tuple[Any, str]:
-    if not isinstance(entry, dict):
-        return entry, f"given in {name} without a source"
-    if "value" not in entry or set(entry) - {"value", "source"}:
-        raise TileProbeError(
-            f"{name}: [{section}] {constant} must be a value or "
-            f'{{ value = ..., source = "..." }}, found {entry!r}'
-        )
-    return entry["value"], str(entry.get("source", f"given in {name} without a source"))
-
-
-@cache
-def _built_in(name: str) -> dict[str, Any] | None:
-    file = (
-        resources.files("tileprobe.targets.cambricon")
-        / "devices"
-        / (name.removeprefix("cambricon:") + ".toml")
-    )
-    there = name.startswith("cambricon:") and file.is_file()
-    return _parsed(name, file.read_text(encoding="utf-8")) if there else None
-
-
-def _read(name: str) -> dict[str, Any]:
-    """A document of its own for each who asks: those that we bring are parsed once."""
-    document = copy.deepcopy(_built_in(name))
-    if document is None:
-        path = Path(name)
-        if not path.is_file():
-            raise TileProbeError(
-                f"no device {name!r}: expected {', '.join(BUILT_IN)} or the path of a TOML file that "
-                f"describes one"
-            )
-        document = _parsed(name, path.read_text(encoding="utf-8", errors="replace"))
-    return document
-
-
-def _parsed(name: str, text: str) -> dict[str, Any]:
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise TileProbeError(f"{name} is not valid TOML: {error}") from None
 
 
 def _find_constant(key: str) -> tuple[str, str]:
@@ -315,6 +281,11 @@ def _validate(machine: Machine) -> None:
                     f"device {machine.name}: [{section}] {f.name} must be {least}, found {value}"
                 )
     flash, core = machine.flash, machine.core
+    if machine.aging.retry_factor > 1.0:
+        raise TileProbeError(
+            f"device {machine.name}: [aging] retry_factor must be at most 1, found {machine.aging.retry_factor}: "
+            "what a retry leaves of the bit error rate"
+        )
     if flash.planes_per_die % 2:
         raise TileProbeError(
             f"device {machine.name}: planes_per_die must be even, found {flash.planes_per_die}: "

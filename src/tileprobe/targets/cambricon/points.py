@@ -16,12 +16,14 @@ from typing import Any
 from tileprobe.errors import TileProbeError
 from tileprobe.sweeps.points import Work
 from tileprobe.targets.cambricon.command import parse_changes, parse_value, settings_of
-from tileprobe.targets.cambricon.machine import BUILT_IN, _find_constant, _read
+from tileprobe.targets.cambricon.device_file import files_of
+from tileprobe.targets.cambricon.machine import _find_constant
 
 # settings of a run that can be varied beside the constants of the device, with the type they have in a table
 OPTIONS = {
     "model": str, "device": str, "context": int, "weights": str, "tiling": str, "tile": str, "mode": str,
-    "kv": str, "batch": int, "verify": int, "acceptance": float, "prefill_split": bool,
+    "kv": str, "age": str, "packages": int, "split": str,
+    "batch": int, "verify": int, "acceptance": float, "prefill_split": bool,
     "routing": str, "seed": int, "expert_cache": float,
     "slicing": bool, "mha": bool, "lm_head": bool, "prefill": bool, "channels": int, "chips_per_channel": int,
 }  # fmt: skip
@@ -97,16 +99,11 @@ def _files(settings: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _device_files(device: str) -> Iterable[str]:
-    """The file of a device, and those of its bases."""
-    seen: set[str] = set()
-    while device and device not in seen and device not in BUILT_IN and Path(device).is_file():
-        seen.add(device)
-        yield device
-        try:
-            base = _read(device).get("base")
-        except TileProbeError:
-            return  # running it says why
-        device = base if isinstance(base, str) else ""
+    """The file of a device, and those that it inherits from or that are laid over it."""
+    try:
+        return files_of(device) if device else ()
+    except TileProbeError:
+        return ()  # running it says why
 
 
 @cache

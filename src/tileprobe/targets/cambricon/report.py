@@ -99,8 +99,46 @@ def _head(console: Console, r: Result, machine: Machine) -> None:
             f"after {k['tokens_until_worn']:.2g} tokens[/]",
             highlight=False,
         )
+    if r.packages is not None:
+        k = r.packages
+        busy = f"; with a sequence in each of them {k['all_busy_tokens_per_s']:.3g} tokens/s"
+        busy = busy if k["split"] == "pipeline" else ""
+        console.print(
+            f"[dim]{k['count']} packages, split {k['split']}: {k['sent_mb'] / r.produced:.3f} MB a token over the "
+            f"links between them, {k['link_ms']:.2f} ms of a step{busy}[/]",
+            highlight=False,
+        )
+    if r.aging is not None:
+        _aging(console, r.aging, r.page_commands)
     for name, count in r.missing.items():
         console.print(f"[yellow]{name}: {count:,} weights have no command, or several[/]", highlight=False)
+
+
+def _aging(console: Console, a: dict[str, float], pages: int) -> None:
+    policy = [f"after {a['reclaim_reads']:,.0f} reads"] if a["reclaim_reads"] else []
+    policy += [f"after {a['refresh_days']:.3g} days"] if a["refresh_days"] else []
+    life = f"{a['life_days']:,.1f} days" if a["life_days"] < 1000 else f"{a['life_days'] / 365.25:,.3g} years"
+    console.print(
+        f"[dim]age: {a['cycles']:,.0f} cycles, {a['days']:.3g} days at {a['celsius']:g} C, {a['reads']:,.0f} reads; "
+        f"{a['bit_error_rate']:.2g} of the bits are read wrong (wear {a['by_wear']:.1g}, retention "
+        f"{a['by_retention']:.1g}, reads {a['by_disturb']:.1g}); {a['retries']:,.0f} retries "
+        f"({a['retries_per_page']:.2g} a page), {a['rewrites']:,.0f} pages rewritten "
+        f"({' or '.join(policy) or 'never'}), {a['erases']:,.0f} blocks erased: planes busy {a['planes_busy']:.1%} "
+        f"with it[/]",
+        highlight=False,
+    )
+    if a["wears"]:
+        console.print(
+            f"[dim]life: blocks are worn after {life} of {a['tokens_a_day']:,.0f} tokens, when rewriting is spread "
+            "over the whole flash[/]",
+            highlight=False,
+        )
+    if a["lost"]:
+        console.print(
+            f"[yellow]{a['lost']:,.0f} of {pages:,} pages cannot be corrected after the last retry: rewrite them more "
+            "often (reclaim=auto,refresh=auto) or use a stronger code[/]",
+            highlight=False,
+        )
 
 
 def _parts(r: Result) -> str:

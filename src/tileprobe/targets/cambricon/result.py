@@ -66,6 +66,8 @@ class Result:
     core_area_mm2: float
     experts: dict[str, float] | None = None  # of a mixture: what its tokens met, see routing.py
     kv: dict[str, float] | None = None  # where keys and values lie
+    packages: dict[str, Any] | None = None  # several that share the model, see packages.py
+    aging: dict[str, float] | None = None  # of a flash that ages, see upkeep.py
     missing: dict[str, int] = field(
         default_factory=dict
     )  # weights of a matrix without a command, or with several
@@ -110,6 +112,8 @@ class Result:
             "core_area_mm2": self.core_area_mm2,
             "experts": self.experts,
             "kv": self.kv,
+            "aging": self.aging,
+            "packages": self.packages,
             "not_commanded": self.missing,
             "options": asdict(self.options),
         }

@@ -22,10 +22,13 @@ from tileprobe.targets.cambricon.engine.launch import Run, launch
 from tileprobe.targets.cambricon.kv_cache import Paged
 from tileprobe.targets.cambricon.machine import Machine
 from tileprobe.targets.cambricon.model import Model
+from tileprobe.targets.cambricon.package_results import Link, pipeline_result, tensor_result
+from tileprobe.targets.cambricon.packages import PIPELINE
 from tileprobe.targets.cambricon.pagemap import geometry_of
 from tileprobe.targets.cambricon.precision import precision_of
 from tileprobe.targets.cambricon.result import Operator, Result, Unit
 from tileprobe.targets.cambricon.routing import expert_bytes
+from tileprobe.targets.cambricon.upkeep import Upkeep, figures, upkeep_of
 from tileprobe.targets.cambricon.walk import gemvs_of, tile_of
 
 
@@ -84,7 +87,7 @@ def accepted(verified: int, acceptance: float) -> float:
     return sum(acceptance**n for n in range(verified))
 
 
-def simulate_module(module: ModuleOp) -> Result:
+def simulate_module(module: ModuleOp, age: str = "") -> Result:
     """Run a mapped module as it stands, wherever it comes from: what its loops command is what happens."""
     step = the_step(module)
     if any(gemv.tile is None or gemv.body is None or not gemv.body.blocks for gemv in gemvs_of(step)):
@@ -95,13 +98,17 @@ def simulate_module(module: ModuleOp) -> Result:
         context=step.context.data, weights=step.weights.data, tiling="given", mode=step.mode.data,
         slicing=step.sliced is not None, prefill=step.kind.data == "prefill",
         lm_head=any(isinstance(op, GemvOp) for op in step.body.block.ops),
-        batch=step.batch, verify=1 if step.kind.data == "prefill" else step.tokens.data // step.batch,
+        batch=step.batch, age=age, verify=1 if step.kind.data == "prefill" else step.tokens.data // step.batch,
     )  # fmt: skip
     return _run(find_machine(module), options, module)
 
 
 def _plain(model: Model, machine: Machine, options: Options) -> Result:
-    result = _run(machine, options, compile_step(model, machine, options))
+    if options.packages > 1 and options.split == PIPELINE:
+        parts = [compile_step(model, machine, options, n) for n in range(options.packages)]
+        result = pipeline_result([_run(machine, options, part) for part in parts], machine, model.hidden)
+    else:
+        result = _run(machine, options, compile_step(model, machine, options))
     result.experts, result.kv = _experts(model, options), _cache(model, machine, options)
     if result.missing:
         raise TileProbeError(
@@ -111,9 +118,21 @@ def _plain(model: Model, machine: Machine, options: Options) -> Result:
 
 
 def _run(machine: Machine, options: Options, module: ModuleOp) -> Result:
-    program = encode(module)
-    run = launch(program, machine, geometry_of(machine, the_step(module).mode.data))
-    return account(machine, options, module, program, run)
+    program, step = encode(module), the_step(module)
+    geometry = geometry_of(machine, step.mode.data)
+    upkeep = upkeep_of(machine, options, step, program, geometry, produced_by(options, step.tokens.data))
+    worn = (upkeep.wear, upkeep.rewrites) if upkeep is not None else (None, 0.0)
+    run = launch(program, machine, geometry, None, 0, *worn)
+    result = account(machine, options, module, program, run, upkeep)
+    return _of_all_packages(result, machine, options, program)
+
+
+def _of_all_packages(result: Result, machine: Machine, options: Options, program: p.Program) -> Result:
+    """Packages that run alike: what one of them was simulated to do is done by all."""
+    if options.packages == 1 or options.split == PIPELINE:
+        return result
+    link = Link(program.meta["sent_bytes"] * options.packages, float(program.costs[:, p.LINK_US].sum()))
+    return tensor_result(result, machine, options.packages, link)
 
 
 def _traced(watch: Watch, machine: Machine, options: Options) -> Result:
@@ -122,15 +141,29 @@ def _traced(watch: Watch, machine: Machine, options: Options) -> Result:
 
     assert watch.variant is not None
     module = watch.variant.code
-    program = encode(module)
-    geometry = geometry_of(machine, the_step(module).mode.data)
-    run = launch(program, machine, geometry, sampled(program, watch.room), watch.room)
-    result = account(machine, options, module, program, run)
+    program, step = encode(module), the_step(module)
+    geometry = geometry_of(machine, step.mode.data)
+    upkeep = upkeep_of(machine, options, step, program, geometry, produced_by(options, step.tokens.data))
+    worn = (upkeep.wear, upkeep.rewrites) if upkeep is not None else (None, 0.0)
+    run = launch(program, machine, geometry, sampled(program, watch.room), watch.room, *worn)
+    result = account(machine, options, module, program, run, upkeep)
     watch.exact(parts_of(result, machine, watch.variant.regions, program, geometry, run))
-    return result
+    return _of_all_packages(result, machine, options, program)
 
 
-def account(machine: Machine, options: Options, module: ModuleOp, program: p.Program, run: Run) -> Result:
+def produced_by(options: Options, tokens: int) -> float:
+    """Tokens that come of a step in the mean."""
+    return float(tokens) if options.prefill else options.batch * accepted(options.verify, options.acceptance)
+
+
+def account(
+    machine: Machine,
+    options: Options,
+    module: ModuleOp,
+    program: p.Program,
+    run: Run,
+    upkeep: Upkeep | None = None,
+) -> Result:
     """Turn the engine's counters into a result, and check that nothing was lost on the way."""
     from tileprobe.targets.cambricon.engine import state as s
 
@@ -151,6 +184,9 @@ def account(machine: Machine, options: Options, module: ModuleOp, program: p.Pro
         "stream": stats[s.BYTES_STREAM] / 1e9,
         "spare": stats[s.BYTES_SPARE] / 1e9,
     }
+    again = int(
+        run.state.upkeep[:, [s.N_RETRIES, s.N_REWRITES]].sum()
+    )  # array reads beside those of the step
     busy = stats[: s.BUSY_COMMAND + 1] / (total * machine.flash.channels)
     units = _units(machine, run, stats, busy, total, computed, streamed)
     return Result(
@@ -159,13 +195,11 @@ def account(machine: Machine, options: Options, module: ModuleOp, program: p.Pro
         options=options,
         tokens=tokens,
         latency_ms=total / 1e3,
-        produced=float(tokens)
-        if options.prefill
-        else options.batch * accepted(options.verify, options.acceptance),
+        produced=produced_by(options, tokens),
         channel_use=float(busy[: s.BUSY_COMMAND].sum()),
         channel_gb=float(sum(traffic.values())),
         traffic_gb={k: float(v) for k, v in traffic.items()},
-        energy_j=energy_of(machine, program, run, sum(traffic.values()) * 1e9, pages),
+        energy_j=energy_of(machine, program, run, sum(traffic.values()) * 1e9, pages + again),
         alpha=computed / max(pages, 1),
         tile=(tiles[0].rows, tiles[0].cols),
         tiles={gemv.label.data: [tile.rows, tile.cols] for gemv, tile in zip(gemvs_of(step), tiles)},
@@ -181,6 +215,7 @@ def account(machine: Machine, options: Options, module: ModuleOp, program: p.Pro
         closed_form_ms=closed_form_us(step, program, machine) / 1e3,
         core_area_mm2=machine.core_area_mm2,
         missing=program.meta["missing"],
+        aging=figures(machine, upkeep, run) if upkeep is not None else None,
     )
 
 
@@ -213,6 +248,7 @@ def _units(
     from tileprobe.targets.cambricon.engine import state as s
 
     planes = machine.dies * machine.flash.planes_per_die
+    reads_us = (computed + streamed) * machine.flash.read_us + float(run.state.upkeep[:, s.UPKEEP_US].sum())
     cores = machine.flash.channels * machine.cores_per_channel
     parts = dict(zip(("input", "result", "stream", "spare", "command"), (float(b) for b in busy)))
     transfers = max(stats[s.N_RESULTS] + stats[s.N_INPUTS], 1.0)
@@ -222,7 +258,7 @@ def _units(
             float(busy.sum()),
             {**parts, "wait_us": float(stats[s.WAIT_RC] / transfers)},
         ),
-        "planes": Unit(planes, (computed + streamed) * machine.flash.read_us / (total * planes)),
+        "planes": Unit(planes, reads_us / (total * planes)),
         "cores": Unit(cores, float(run.state.core_busy.sum()) / (total * cores)),
         "npu_array": Unit(1, float(run.busy_us[0]) / total),
         "npu_sfu": Unit(1, float(run.busy_us[1]) / total),
@@ -235,7 +271,7 @@ def _operators(program: p.Program, run: Run) -> list[Operator]:
     before = np.concatenate(([0.0], np.maximum.accumulate(run.done_us)[:-1]))
     added = np.maximum(run.done_us - before, 0.0)
     pages = np.concatenate(([0], np.cumsum(pages_of(program))))
-    names = ("flash + npu", "npu", "npu + dram")
+    names = ("flash + npu", "npu", "npu + dram", "link")
     found: dict[str, Operator] = {}
     for n, label in enumerate(program.labels):
         row = program.operators[n]

@@ -10,6 +10,7 @@ from xdsl.ir import Operation
 from tileprobe.ir.structure import Lines, Loop, Structure
 from tileprobe.targets.cambricon.dialect import (
     AttentionOp,
+    ExchangeOp,
     GemvOp,
     LayersOp,
     MachineOp,
@@ -32,6 +33,8 @@ class CamStructure(Structure):
     def kinds(self, op: Operation) -> tuple[str, ...]:
         if isinstance(op, (GemvOp, SpecialOp)):
             return (op.label.data,)
+        if isinstance(op, ExchangeOp):
+            return (op.how.data,)
         return ("attention",) if isinstance(op, AttentionOp) else ()
 
     def lines(self, op: Operation) -> Lines | None:

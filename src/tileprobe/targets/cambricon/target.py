@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tileprobe.errors import UnsupportedError
@@ -27,8 +26,9 @@ class CambriconTarget(SimulatedTarget):
     clock = FixedClock(SIMULATED, TICKS_PER_US * 1e6)
 
     def machines(self) -> tuple[str, ...]:
-        devices = Path(__file__).parent / "devices"
-        return tuple(sorted(path.stem for path in devices.glob("?.toml")))
+        from tileprobe.targets.cambricon.device_file import PREFIX, device_names
+
+        return tuple(name.removeprefix(PREFIX) for name in device_names())
 
     def use(self, machine: str = "", **settings: Any) -> Any:
         raise UnsupportedError(

@@ -115,6 +115,8 @@ class _Units:
         planes, cores, npu = int(self.planes[0]), int(self.cores[0]), self.npu
         unit = 1 + channel.astype(np.int64)  # input, result, slices, wait: the channel
         die = channel.astype(np.int64) * g.dies_per_channel + inner // g.cores_per_die
+        upkeep = channel.astype(np.int64) * g.dies_per_channel + inner  # shown with the planes that compute
+        unit = np.where((kind == s.T_RETRY) | (kind == s.T_REWRITE), planes + 2 * upkeep, unit)
         unit = np.where(kind == s.T_ARRAY, planes + 2 * die, unit)
         unit = np.where(
             kind == s.T_PAGE_READ,
@@ -219,6 +221,7 @@ def _counters(units: _Units, machine: Machine, run: Run) -> dict[str, np.ndarray
         add(channels, name, stats[:, column])
     # Array reads are counted by channel: exact in sum, an even share for each of its planes.
     reads_us = (stats[:, s.N_COMPUTED] + stats[:, s.N_STREAMED]) * machine.flash.read_us
+    reads_us = reads_us + run.state.upkeep[:, s.UPKEEP_US]
     planes = g.dies_per_channel * machine.flash.planes_per_die
     add(units.planes, "busy_ns", np.repeat(reads_us / planes * 1e3, 2 * g.dies_per_channel), "sampled")
     add(units.cores, "busy_ns", run.state.core_busy * 1e3)

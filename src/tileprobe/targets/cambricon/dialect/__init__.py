@@ -23,6 +23,7 @@ from xdsl.ir import Dialect
 
 from tileprobe.targets.cambricon.attributes import BuffersAttr, ExpertsAttr, SplitAttr, TileAttr, VectorType
 from tileprobe.targets.cambricon.commands import COMMANDS
+from tileprobe.targets.cambricon.dialect.exchange import ExchangeOp
 from tileprobe.targets.cambricon.dialect.gemv import GemvOp, groups
 from tileprobe.targets.cambricon.dialect.machine import MachineOp, find_machine
 from tileprobe.targets.cambricon.dialect.npu import AttentionOp, SpecialOp
@@ -31,6 +32,7 @@ from tileprobe.targets.cambricon.dialect.step import LayersOp, ReturnOp, StepOp,
 __all__ = [
     "AttentionOp",
     "Cam",
+    "ExchangeOp",
     "GemvOp",
     "LayersOp",
     "MachineOp",
@@ -44,6 +46,6 @@ __all__ = [
 
 Cam = Dialect(
     "cam",
-    [MachineOp, StepOp, LayersOp, YieldOp, ReturnOp, SpecialOp, AttentionOp, GemvOp, *COMMANDS],
+    [MachineOp, StepOp, LayersOp, YieldOp, ReturnOp, SpecialOp, AttentionOp, GemvOp, ExchangeOp, *COMMANDS],
     [VectorType, ExpertsAttr, TileAttr, SplitAttr, BuffersAttr],
 )

@@ -7,7 +7,10 @@ the order of each channel.
 from __future__ import annotations
 
 from tileprobe.targets.cambricon.engine import program as p
+from tileprobe.targets.cambricon.engine import state as st
 from tileprobe.targets.cambricon.engine.cores import INF, RING
+from tileprobe.targets.cambricon.engine.state import record
+from tileprobe.targets.cambricon.engine.upkeep import retries_us
 from tileprobe.targets.jit import inline
 
 
@@ -34,7 +37,7 @@ def count_work(c, tables, first, end):
 
 
 @inline
-def open_page(ch, tables, k, s):
+def open_page(ch, tables, k, s, tr):
     """The next page of the stream, when the last one is over and the NPU has room for it."""
     room = ch.arrived < k.window or ch.used > ch.arrived - k.window
     if ch.page_left != 0.0 or not ch.stream_more or not room:
@@ -50,13 +53,30 @@ def open_page(ch, tables, k, s):
         ch.page_mat, ch.page_die, ch.page_plane, ch.page_bytes = m, page.die, page.plane, page.bytes
         ch.page_slice_us = page.slice * k.byte_us
         ch.page_number = page.number + tables.matrices[m, p.STREAM_OFFSET]
-        ch.page_ready = s.stream_planes[c, page.die, page.plane].moved
+        plane = s.stream_planes[c, page.die, page.plane]
+        again_us = retries_us(ch, page.die, ch.page_number, k, s)
+        if again_us > 0.0:
+            read_again(plane, again_us, k)
+            record(
+                tr, st.T_RETRY, c, page.die, ch.op, plane.read_end, plane.read_end + again_us, ch.page_number
+            )
+        ch.page_ready = plane.moved
         if ch.arrived >= k.window:
             ch.page_ready = max(ch.page_ready, s.pages[c, ch.arrived % k.window].used)
         ch.page_left = page.bytes * k.byte_us
         ch.page_fresh = True
         at += 1
     ch.stream_mat, ch.stream_at = m, at
+
+
+@inline
+def read_again(plane, again_us, k):
+    """The page that will stream needs retries: it is in the cache register later, and all behind it with it."""
+    moved = max(plane.read_end + again_us, plane.free_from) + k.copy_us
+    later = moved - plane.moved
+    plane.moved = moved
+    plane.reading += later
+    plane.read_done += later
 
 
 @inline

@@ -18,6 +18,7 @@ from tileprobe.targets.cambricon.engine import state as st
 from tileprobe.targets.cambricon.engine.blocks import count_work, open_input, open_page
 from tileprobe.targets.cambricon.engine.cores import INF, RING, start_pages
 from tileprobe.targets.cambricon.engine.state import record
+from tileprobe.targets.cambricon.engine.upkeep import pay_commands, rewrite_us
 from tileprobe.targets.jit import borrowing, inline
 
 # time, bytes and number of transfers
@@ -60,9 +61,10 @@ def begin_group(ch, op, t_in, tables, k, s, tr):
 
 
 @inline
-def transfer(ch, ready, size, counters, k, s):
+def transfer(ch, ready, size, counters, k, s, tr):
     """A read-compute transfer that was ready at some time takes the bus. Returns when it starts and ends."""
     c = ch.number
+    pay_commands(ch, s, tr)
     start = max(ch.bus, ready)
     moving = size * k.byte_us
     end = start + k.command_us + moving
@@ -81,7 +83,7 @@ def send_input(ch, k, s, tr):
     c, ready = ch.number, ch.in_ready
     end = ready
     if ch.in_bytes > 0:
-        start, end = transfer(ch, ready, ch.in_bytes, INPUT_COUNTERS, k, s)
+        start, end = transfer(ch, ready, ch.in_bytes, INPUT_COUNTERS, k, s, tr)
         record(tr, st.T_INPUT, c, -1, ch.op, start, end, ch.in_bytes)
     s.requests[c, ch.delivered & RING].arrival = end
     ch.delivered += 1
@@ -98,7 +100,7 @@ def return_result(ch, k, s, tr):
     q, ready = result.core, result.time
     ch.head = (ch.head + 1) & (s.results.shape[1] - 1)
     ch.queued -= 1
-    start, end = transfer(ch, ready, result.bytes, RESULT_COUNTERS, k, s)
+    start, end = transfer(ch, ready, result.bytes, RESULT_COUNTERS, k, s, tr)
     if start > ready:
         record(tr, st.T_WAIT, c, q, ch.op, ready, start, result.bytes)
     record(tr, st.T_RESULT, c, q, ch.op, start, end, result.bytes)
@@ -114,6 +116,7 @@ def return_result(ch, k, s, tr):
 @inline
 def send_slices(ch, t_rc, use_us, k, s, tr):
     """Slices of the page at the head of the stream, up to the next read-compute transfer or the page's end."""
+    pay_commands(ch, s, tr)
     start = max(ch.bus, ch.page_ready)
     over = k.slice_command_us
     if ch.page_fresh:
@@ -152,9 +155,11 @@ def take_page(ch, end, use_us, k, s, tr):
     s.stats[c, st.BYTES_STREAM] += ch.page_bytes - spare
     s.stats[c, st.BYTES_SPARE] += spare
     plane = s.stream_planes[c, ch.page_die, ch.page_plane]
-    moved = max(plane.read_done, end) + k.copy_us
     record(tr, st.T_PAGE_READ, c, ch.page_die, ch.op, plane.began, plane.began + k.read_us, ch.page_number)
-    plane.began, plane.moved, plane.read_done = plane.moved, moved, moved + k.read_us
+    plane.began, plane.read_end, plane.free_from = plane.reading, plane.read_done, end
+    plane.moved = max(plane.read_done, end) + k.copy_us
+    plane.reading = plane.moved + rewrite_us(ch, plane, ch.page_die, plane.moved, k, s, tr)
+    plane.read_done = plane.reading + k.read_us
     page = s.pages[c, ch.arrived % k.window]
     page.arrived, page.use_us = end + k.link_us, use_us
     ch.arrived += 1
@@ -173,7 +178,7 @@ def run_group(c, op, t_in, tables, k, s, tr):
     pages = begin_group(ch, op, t_in, tables, k, s, tr)
     while True:
         start_pages(ch, tables, k, s, tr)
-        open_page(ch, tables, k, s)
+        open_page(ch, tables, k, s, tr)
         open_input(ch, tables, s)
         t_result = s.results[c, ch.head].time if ch.queued > 0 else INF
         t_rc = min(ch.in_ready, t_result)

@@ -10,6 +10,7 @@ import numpy as np
 from tileprobe.targets.cambricon.engine import program as p
 from tileprobe.targets.cambricon.engine import state as st
 from tileprobe.targets.cambricon.engine.state import OPEN_REQUESTS, record
+from tileprobe.targets.cambricon.engine.upkeep import retries_us, rewrite_us
 from tileprobe.targets.jit import inline
 
 INF = np.inf
@@ -45,7 +46,7 @@ def start_part(ch, q, core, request, page, mats, k, s, tr):
     start = max(core.free, core.drain_time[core.issued & 1])
     if part == 0:
         number = page.number + mats[m, p.COMPUTE_OFFSET]
-        start = max(start, load_page(ch, q, plane, number, k, tr), request.arrival)
+        start = max(start, load_page(ch, q, plane, number, k, s, tr), request.arrival)
     values = part_rows * page.cols
     end = start + k.page_us * values / mats[m, p.VALUES_PER_PAGE]
     s.core_busy[c, q] += end - start
@@ -64,14 +65,19 @@ def start_part(ch, q, core, request, page, mats, k, s, tr):
 
 
 @inline
-def load_page(ch, q, plane, number, k, tr):
+def load_page(ch, q, plane, number, k, s, tr):
     """The page from the array into the cache register; the next array read begins. Returns when it is there."""
-    ready = plane.read_done
+    die = q // k.cores_per_die
+    read = plane.read_done
     if not k.prefetch:  # no read before the vector exists that it will meet
-        ready = max(plane.moved, ch.t_in) + k.read_us
+        read = max(plane.reading, ch.t_in) + k.read_us
+    ready = read + retries_us(ch, die, number, k, s)
     moved = max(ready, plane.cache_free) + k.copy_us
-    record(tr, st.T_ARRAY, ch.number, q, ch.op, ready - k.read_us, ready, number)
-    plane.moved, plane.read_done = moved, moved + k.read_us
+    record(tr, st.T_ARRAY, ch.number, q, ch.op, read - k.read_us, read, number)
+    if ready > read:
+        record(tr, st.T_RETRY, ch.number, die, ch.op, read, ready, number)
+    plane.moved, plane.reading = moved, moved + rewrite_us(ch, plane, die, moved, k, s, tr)
+    plane.read_done = plane.reading + k.read_us
     return moved
 
 

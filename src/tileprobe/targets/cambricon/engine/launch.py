@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from tileprobe.errors import TileProbeError
+from tileprobe.targets.cambricon.aging import Wear
 from tileprobe.targets.cambricon.engine.program import Program
 from tileprobe.targets.cambricon.machine import Machine
 from tileprobe.targets.cambricon.pagemap import Geometry
@@ -50,14 +51,16 @@ def launch(
     geometry: Geometry,
     keep: np.ndarray | None = None,
     trace_capacity: int = 0,
+    wear: Wear | None = None,
+    rewrites: float = 0.0,
 ) -> Run:
     """Run every command of the program. `keep` marks the operators whose intervals are traced, up to a
-    capacity.
+    capacity; `wear` is that of a flash that ages, `rewrites` how many a page read stands for.
     """
     run, state = _load_engine()
-    constants = state.constants_of(machine, geometry, program.sliced)
+    constants = state.constants_of(machine, geometry, program.sliced, wear, rewrites)
     count = len(program.operators)
-    memory = state.fresh_state(constants, len(program.matrices))
+    memory = state.fresh_state(constants, len(program.matrices), wear.fails if wear is not None else None)
     traced = np.zeros(count, np.bool_) if keep is None else keep
     buffers = state.trace_buffers(max(trace_capacity, 1), traced, on=keep is not None)
     tables = state.Tables(

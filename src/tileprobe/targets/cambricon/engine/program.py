@@ -27,7 +27,7 @@ KIND, FIRST_MATRIX, END_MATRIX, DEP_0, DEP_1, DEP_2, DEP_3, KV_HEADS, N_OPERATOR
 DEPS = (DEP_0, DEP_1, DEP_2, DEP_3)
 
 # values of KIND
-WEIGHTS, VECTOR, ATTENTION = range(3)
+WEIGHTS, VECTOR, ATTENTION, EXCHANGE = range(4)
 
 # columns of `Program.costs` (float64, microseconds of service on a unit)
 (
@@ -42,8 +42,9 @@ WEIGHTS, VECTOR, ATTENTION = range(3)
     ARRAY_US,
     AHEAD_US,  # of keys and values that fit the NPU's buffer before the query exists
     FLASH_US,  # of writes, for which the flash is taken after an operator of it
+    LINK_US,  # of the link between packages
     N_COST_COLUMNS,
-) = range(12)
+) = range(13)
 
 
 def _record(**fields: type) -> np.dtype:

@@ -34,6 +34,8 @@ def run_operators(tables, k, s, tr):
                 return i
         elif kind == p.VECTOR:
             run_vector(i, tables, free, tr)
+        elif kind == p.EXCHANGE:
+            run_exchange(i, tables, free)
         else:
             run_attention(i, tables, free, tr)
     return -1
@@ -91,6 +93,14 @@ def run_vector(i, tables, free, tr):
     free.sfu = end
     record(tr, T_SFU, -1, 0, i, start, end, 0.0)
     tables.start_us[i], tables.done_us[i] = start, end
+
+
+@inline
+def run_exchange(i, tables, free):
+    """What packages send each other: all do it at the same time, since all run alike."""
+    t = operands_exist(i, tables)
+    free.link = max(free.link, t) + tables.costs[i, p.LINK_US]
+    tables.start_us[i], tables.done_us[i] = t, free.link
 
 
 @inline

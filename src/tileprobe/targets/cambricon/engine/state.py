@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tileprobe.targets.cambricon.aging import Wear
 from tileprobe.targets.cambricon.machine import Machine
 from tileprobe.targets.cambricon.pagemap import Geometry
 from tileprobe.targets.jit import borrowing, inline
@@ -40,10 +41,14 @@ BUSY_ARRAY, BUSY_SFU, BUSY_DRAM = range(3)
 # requests between their input and their last result; a power of two, more than any input slots
 OPEN_REQUESTS = 8
 
+# columns of `State.upkeep`, a row a channel: what a flash that ages does beside the commands of the step
+N_RETRIES, N_LOST, N_REWRITES, N_ERASES, UPKEEP_US, UPKEEP_COLUMNS = range(6)
+
 # kinds of intervals in a trace
 T_ARRAY, T_COMPUTE, T_INPUT, T_RESULT, T_PAGE_READ, T_SLICES, T_WAIT, T_ARRAY_NPU, T_SFU, T_DRAM, T_USE = (
     range(11)
 )
+T_RETRY, T_REWRITE, T_UPKEEP = range(11, 14)
 TRACE_KINDS = (
     "array read",
     "read-compute",
@@ -56,6 +61,9 @@ TRACE_KINDS = (
     "npu sfu",
     "dram",
     "npu page",
+    "retries",
+    "rewrite",
+    "upkeep commands",
 )
 
 
@@ -81,6 +89,7 @@ class Constants(NamedTuple):
 
     channels: int
     cores: int
+    cores_per_die: int
     dies: int
     compute_planes: int  # of a core
     stream_planes: int  # of a die
@@ -95,6 +104,16 @@ class Constants(NamedTuple):
     slice_command_us: float
     link_us: float
     page_bytes: int  # without the spare area
+    # of a flash that ages
+    ages: bool
+    seed: int
+    planes: int  # of a die
+    pages_per_plane: int
+    rewrites: float  # that a page read stands for
+    rewrite_us: float  # read, and program somewhere else
+    erase_us: float
+    pages_per_block: int
+    rewrite_bus_us: float  # of the channel
 
 
 def _record(*fields: tuple) -> np.dtype:
@@ -125,6 +144,7 @@ CHANNEL = _record(
     # the ring of results that wait for the bus
     ("head", np.int64),
     ("queued", np.int64),
+    ("owed_us", np.float64),  # commands of retries and rewrites that wait for the bus
     # the stream of pages to the NPU: the one after the next
     ("stream_mat", np.int64),
     ("stream_at", np.int64),
@@ -154,9 +174,19 @@ CORE = _record(
     ("drained", np.int64),  # results taken out
     ("drain_time", np.float64, (2,)),
 )
-# `began` is the array read of the page in the cache register, `read_done` that of the one behind it
+# `began` is the array read of the page in the cache register, `reading` and `read_done` that of the one behind it
 PLANE = _record(
-    ("read_done", np.float64), ("moved", np.float64), ("cache_free", np.float64), ("began", np.float64)
+    ("read_done", np.float64),
+    ("moved", np.float64),
+    ("cache_free", np.float64),
+    ("began", np.float64),
+    ("reading", np.float64),
+    # of the page in the cache register: when its first read ended, and the page before it was gone
+    ("read_end", np.float64),
+    ("free_from", np.float64),
+    # rewrites that are due, whole ones and a part; pages rewritten since a block was erased
+    ("due", np.float64),
+    ("rewritten", np.int64),
 )
 REQUEST = _record(
     ("mat", np.int64),
@@ -172,6 +202,7 @@ FREE = _record(
     ("sfu", np.float64),
     ("dram", np.float64),
     ("buffer", np.float64),
+    ("link", np.float64),
 )
 PAGE = _record(("arrived", np.float64), ("used", np.float64), ("use_us", np.float64))
 
@@ -190,6 +221,8 @@ class State(NamedTuple):
     pages: np.ndarray  # PAGE, the window of streamed ones
     mat_end: np.ndarray  # of each matrix: when its last sum was at the NPU
     free: np.ndarray  # FREE, one for the whole machine
+    upkeep: np.ndarray  # the counters of a flash that ages
+    fails: np.ndarray  # the chance that each attempt to read a page fails
 
 
 class TraceBuffers(NamedTuple):
@@ -205,14 +238,19 @@ class TraceBuffers(NamedTuple):
     value: np.ndarray
 
 
-def constants_of(machine: Machine, geometry: Geometry, sliced: bool) -> Constants:
+def constants_of(
+    machine: Machine, geometry: Geometry, sliced: bool, wear: Wear | None = None, rewrites: float = 0.0
+) -> Constants:
     flash = machine.flash
     # channels share the die-to-die link; a link slower than all channels together slows each of them
     gb_per_s = min(flash.channel_gb_per_s, machine.link.gb_per_s / flash.channels)
     byte_us = 1e-3 / gb_per_s
+    # a page whose code is checked at the NPU goes there and back, otherwise it stays on its die
+    copied = 2 * (flash.page_bytes + flash.spare_bytes) * byte_us if flash.spare_travels else 0.0
     return Constants(
         channels=geometry.channels,
         cores=geometry.cores,
+        cores_per_die=geometry.cores_per_die,
         dies=geometry.dies_per_channel,
         compute_planes=max(geometry.planes_per_core, 1),
         stream_planes=max(geometry.stream_planes, 1),
@@ -227,10 +265,19 @@ def constants_of(machine: Machine, geometry: Geometry, sliced: bool) -> Constant
         slice_command_us=flash.slice_command_us,
         link_us=machine.link.latency_us,
         page_bytes=flash.page_bytes,
+        ages=wear is not None,
+        seed=wear.age.seed if wear is not None else 0,
+        planes=geometry.planes,
+        pages_per_plane=flash.pages_per_plane,
+        rewrites=rewrites,
+        rewrite_us=flash.read_us + flash.program_us,
+        erase_us=flash.erase_us,
+        pages_per_block=flash.pages_per_block,
+        rewrite_bus_us=2 * flash.command_us + copied,
     )
 
 
-def fresh_state(k: Constants, matrices: int) -> State:
+def fresh_state(k: Constants, matrices: int, fails: np.ndarray | None = None) -> State:
     """All registers empty, the first array reads just begun."""
     channels = np.zeros(k.channels, CHANNEL)
     channels["number"], channels["stream_more"], channels["page_bus"] = np.arange(k.channels), True, -1.0
@@ -238,7 +285,10 @@ def fresh_state(k: Constants, matrices: int) -> State:
     planes["read_done"] = k.read_us
     stream_planes = np.zeros((k.channels, k.dies, k.stream_planes), PLANE)
     stream_planes["moved"] = k.read_us + k.copy_us
+    stream_planes["reading"] = k.read_us + k.copy_us
     stream_planes["read_done"] = k.read_us + k.copy_us + k.read_us
+    stream_planes["read_end"] = k.read_us
+    _spread_upkeep(k, planes, stream_planes)
     return State(
         channels=channels,
         stats=np.zeros((k.channels, N_STATS)),
@@ -251,7 +301,18 @@ def fresh_state(k: Constants, matrices: int) -> State:
         pages=np.zeros((k.channels, k.window), PAGE),
         mat_end=np.zeros(matrices),
         free=np.zeros(1, FREE),
+        upkeep=np.zeros((k.channels, UPKEEP_COLUMNS)),
+        fails=np.zeros(1) if fails is None else fails,
     )
+
+
+def _spread_upkeep(k: Constants, *planes: np.ndarray) -> None:
+    """Planes are at different points of their rewriting: as evenly as multiples of the golden ratio lie."""
+    count = sum(one.size for one in planes)
+    phases = np.arange(count) * 0.6180339887498949 % 1.0
+    for one in planes:
+        phase, phases = phases[: one.size].reshape(one.shape), phases[one.size :]
+        one["due"], one["rewritten"] = phase, (phase * k.pages_per_block).astype(np.int64)
 
 
 def trace_buffers(capacity: int, keep: np.ndarray, on: bool) -> TraceBuffers:

@@ -46,6 +46,13 @@ def add_generate_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tokens", type=int, default=64, help="how many tokens to generate (default 64)")
     parser.add_argument("--ber", type=_rate, default=0.0, help="bit error rate of the stored pages, 0 to 1")
     parser.add_argument("--ecc", default="paper", help=f"one of {CODES}")
+    parser.add_argument(
+        "--packages", type=int, default=1, metavar="N", help="packages that have a part of every matrix each"
+    )
+    parser.add_argument(
+        "--age", default="", metavar="NAME=NUMBER,...",
+        help="a flash that ages instead of --ber, as in `tileprobe llm --age`: its errors, and the time of its retries",
+    )  # fmt: skip
     parser.add_argument("--seed", type=int, default=0, help="of the bit errors and of the choice of tokens")
     parser.add_argument(
         "--temperature", type=float, default=0.7, help="0 takes the likeliest token (default 0.7)"
@@ -57,7 +64,9 @@ def add_generate_arguments(parser: argparse.ArgumentParser) -> None:
 def _options(args: argparse.Namespace):
     from tileprobe.targets.cambricon.compile import Options
 
-    return Options(weights=args.weights, tiling=args.tiling, tile=args.tile)
+    return Options(
+        weights=args.weights, tiling=args.tiling, tile=args.tile, age=args.age, packages=args.packages
+    )
 
 
 def run_generate(args: argparse.Namespace) -> int:
@@ -67,11 +76,15 @@ def run_generate(args: argparse.Namespace) -> int:
     from tileprobe.targets.cambricon.functional.timing import make_timer
     from tileprobe.targets.cambricon.functional.tokenizer import load_tokenizer
 
+    if args.age and args.ber:
+        raise TileProbeError("--age says how many bits are read wrong: leave out --ber")
     _notice_first_use()
     sampler = Sampler(args.temperature, args.top_k, args.seed)
     model = FlashModel.load(args.model, args.device, args.weights, args.ecc, options=_options(args))
     tokenizer = load_tokenizer(args.model, model.spec.vocab)
     flips = model.inject(args.ber, args.seed)
+    if args.age:
+        flips, _ = model.age()
     outcome = model.flash.audit(model.quantised.values, flips)
     timer = make_timer(model.spec.model, model.machine, model.options)
     model.transformer([0, 0], model.new_cache())  # compiles what is not compiled yet, outside of the timing
@@ -144,6 +157,7 @@ def _generate_report(args: argparse.Namespace, model, tokens: list, outcome) -> 
         "device": model.machine.name,
         "weights": args.weights,
         "prompt": args.prompt,
+        "age": args.age,
         "text": "".join(t.text for t in tokens),
         "tokens": [{"token": t.number, "text": t.text, "simulated_us": t.simulated_us} for t in tokens],
         "tokens_per_s": len(times) / total * 1e6 if total else None,
@@ -171,7 +185,7 @@ def _generate_summary(report: dict[str, Any], seconds: float) -> str:
         f"ECC {report['ecc']}: {spare} of {report['spare_bytes']} spare bytes a page"
     )
     e = report["errors"]
-    if report["ber"]:
+    if report["ber"] or report["age"]:
         d = e["decoder"]
         lines.append(
             f"bit errors: {e['flips_data']:,} in data, {e['flips_spare']:,} in spare; "

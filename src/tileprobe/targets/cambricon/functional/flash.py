@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tileprobe.errors import TileProbeError
+from tileprobe.targets.cambricon.aging import Wear
+from tileprobe.targets.cambricon.draws import retries_of
 from tileprobe.targets.cambricon.expand import Placed
 from tileprobe.targets.cambricon.functional.ecc.audit import Outcome, audit
 from tileprobe.targets.cambricon.functional.ecc.base import Counts, PageCodec
@@ -23,6 +25,15 @@ from tileprobe.targets.jit import jit
 
 BATCH_PAGES = 64  # decoded at a time: 1 MB of values, which stays in the second-level cache
 EXACT_COLS = 4096  # products of 4 and 16 bits that surely fit a 32-bit sum
+
+
+@jit
+def count_retries(fails, seed, numbers):
+    """Of each page."""
+    found = np.empty(numbers.shape[0], np.int64)
+    for n in range(numbers.shape[0]):
+        found[n] = retries_of(fails, seed, numbers[n])
+    return found
 
 
 @jit
@@ -197,6 +208,23 @@ class Flash:
             total.data += flips.data
             total.spare += flips.spare
         return total
+
+    def age(self, wear: Wear) -> tuple[Flips, int]:
+        """Flips stored bits as a flash of that age reads them after its retries, and counts these: the pages that the
+        engine reads again are the same.
+        """
+        total, retries = Flips(), 0
+        for stored in self.matrices.values():
+            again = count_retries(wear.fails, wear.age.seed, stored.numbers)
+            retries += int(np.minimum(again, len(wear.fails) - 1).sum())
+            for count in np.unique(again):
+                rows = again == count
+                pages, rate = stored.pages[rows], wear.rate_of(int(count), self.machine)
+                flips = inject(pages, stored.numbers[rows], self.codec.page_bytes, rate, wear.age.seed)
+                stored.pages[rows] = pages
+                total.data += flips.data
+                total.spare += flips.spare
+        return total, retries
 
     def snapshot(self) -> dict[str, np.ndarray]:
         """A copy of all stored pages, for `restore`."""

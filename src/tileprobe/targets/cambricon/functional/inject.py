@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tileprobe.errors import TileProbeError
+from tileprobe.targets.cambricon.draws import mix
 from tileprobe.targets.jit import jit
 
 
@@ -30,15 +31,6 @@ class Flips:
 
 
 @jit
-def _mix(state):
-    """One step of splitmix64 (Steele, Lea and Flood, 2014): 64 well mixed bits."""
-    word = state + np.uint64(0x9E3779B97F4A7C15)
-    word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return word ^ (word >> np.uint64(31))
-
-
-@jit
 def _inject_page(page, data_bits, state, log_keep):
     """Walks from flip to flip: the gaps between errors of rate p are geometric."""
     data = spare = 0
@@ -46,7 +38,7 @@ def _inject_page(page, data_bits, state, log_keep):
     at = -1.0
     while True:
         state += np.uint64(0x9E3779B97F4A7C15)
-        uniform = (np.float64(_mix(state) >> np.uint64(11)) + 0.5) * 2.0**-53  # never 0 nor 1
+        uniform = (np.float64(mix(state) >> np.uint64(11)) + 0.5) * 2.0**-53  # never 0 nor 1
         at += 1.0 + (np.floor(np.log(uniform) / log_keep) if log_keep < 0.0 else 0.0)
         if at >= bits:
             return data, spare
@@ -62,7 +54,7 @@ def _inject_page(page, data_bits, state, log_keep):
 def _inject(stored, numbers, data_bits, seed, log_keep):
     data = spare = 0
     for p in range(stored.shape[0]):
-        state = _mix(np.uint64(seed)) ^ _mix(np.uint64(numbers[p]) + np.uint64(0x5851F42D4C957F2D))
+        state = mix(np.uint64(seed)) ^ mix(np.uint64(numbers[p]) + np.uint64(0x5851F42D4C957F2D))
         in_data, in_spare = _inject_page(stored[p], data_bits, state, log_keep)
         data += in_data
         spare += in_spare

@@ -13,11 +13,13 @@ from pathlib import Path
 import numpy as np
 
 from tileprobe.errors import TileProbeError
+from tileprobe.targets.cambricon.aging import parse_age, wear_of
 from tileprobe.targets.cambricon.compile import Options
 from tileprobe.targets.cambricon.functional.checkpoint import Checkpoint, load_checkpoint
 from tileprobe.targets.cambricon.functional.ecc import make_codec
 from tileprobe.targets.cambricon.functional.flash import Flash
 from tileprobe.targets.cambricon.functional.inject import Flips
+from tileprobe.targets.cambricon.functional.packages import PackagedFlash
 from tileprobe.targets.cambricon.functional.perplexity import Score, score
 from tileprobe.targets.cambricon.functional.placement import compiled_maps
 from tileprobe.targets.cambricon.functional.quantise import (
@@ -115,7 +117,8 @@ class FlashModel:
         self._biases = {name: m.bias for name, m in checkpoint.matrices.items()}
         flash = machine.flash
         codec = make_codec(ecc, flash.page_bytes, flash.spare_bytes, quantised.scheme.weight_bits)
-        self.flash = Flash(machine, codec)
+        packages = self.options.packages
+        self.flash = PackagedFlash(machine, codec, packages) if packages > 1 else Flash(machine, codec)
         maps = compiled_maps(self.spec.model, machine, self.options)
         for name, values in quantised.values.items():
             self.flash.program(name, values, maps[name])
@@ -160,6 +163,10 @@ class FlashModel:
 
     def inject(self, rate: float, seed: int) -> Flips:
         return self.flash.inject(rate, seed)
+
+    def age(self) -> tuple[Flips, int]:
+        """Bits flipped as the options' age says, and the retries of reading every page once."""
+        return self.flash.age(wear_of(self.machine, parse_age(self.options.age)))
 
     @property
     def kv_bits(self) -> int:

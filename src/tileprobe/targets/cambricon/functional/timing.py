@@ -17,6 +17,7 @@ from tileprobe.targets.cambricon.functional.generate import Timer
 from tileprobe.targets.cambricon.machine import Machine
 from tileprobe.targets.cambricon.model import Model
 from tileprobe.targets.cambricon.pagemap import geometry_of
+from tileprobe.targets.cambricon.upkeep import upkeep_of
 
 
 def make_timer(model: Model, machine: Machine, options: Options) -> Timer:
@@ -27,6 +28,9 @@ def make_timer(model: Model, machine: Machine, options: Options) -> Timer:
     def timer(context: int) -> float:
         check_cache(model, machine, replace(options, context=context))
         step.context = IntAttr(context)  # the only thing in the compiled step that a longer context changes
-        return launch(encode(module), machine, geometry).total_us
+        program = encode(module)
+        upkeep = upkeep_of(machine, options, step, program, geometry, 1.0)
+        worn = (upkeep.wear, upkeep.rewrites) if upkeep is not None else (None, 0.0)
+        return launch(program, machine, geometry, None, 0, *worn).total_us
 
     return timer
