@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import family_arrivals  # noqa: F401  they register their groups
 import family_barriers  # noqa: F401
 import family_copies  # noqa: F401
+import family_formats  # noqa: F401
 import family_groups  # noqa: F401
 import family_lanes  # noqa: F401
 import family_loop  # noqa: F401

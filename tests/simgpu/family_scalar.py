@@ -6,7 +6,21 @@ import math
 from fractions import Fraction
 
 import numpy as np
-from exact_floats import F16, F32, F64, INF, NAN, Format, added, encoded, flushed, multiplied, read, write
+from exact_floats import (
+    BF16,
+    F16,
+    F32,
+    F64,
+    INF,
+    NAN,
+    Format,
+    added,
+    encoded,
+    flushed,
+    multiplied,
+    read,
+    write,
+)
 from family_machine import ALL, LANES, Bench, R, chosen, group
 from family_memory import SOME
 
@@ -132,6 +146,9 @@ def to_integers():
     return made
 
 
+FORMS = (F32, F64, F16, BF16)  # as `scalar` numbers them
+
+
 @group
 def from_integers():
     made = []
@@ -142,10 +159,11 @@ def from_integers():
              (1 << 63) + (1 << 39), (1 << 63) + (1 << 39) + 1, (1 << 63) + (3 << 39), (1 << 63) + 1024,
              (1 << 63) + 3072, (1 << 63) + 1025,
              (1 << 63) - 512, 0xFFFFFFFF00000000, 0x123456789ABCDEF1, 0x8123456789ABCDEF, 0xFEDCBA9876543210,
-             (1 << 64) - 1025]  # fmt: skip
+             (1 << 64) - 1025, 65503, 65519, 65520, 65535, 2049, 2051, 4098, 257, 259, 514, (1 << 24) + (1 << 13),
+             (1 << 24) + (1 << 16), (1 << 62) + (1 << 54), (1 << 62) + (1 << 54) + 1]  # fmt: skip
     for width in (8, 16, 32, 64):
         for is_signed in (False, True):
-            for wide in (0, 1):
+            for wide in range(4):
                 for direction in range(1 if wide else 4):
                     for shift in (0,) if width > 16 else (0, 8, 16):
                         for seed in (0, 1, 2):
@@ -164,7 +182,7 @@ def from_integers():
                                 direction=direction,
                                 shift=shift,
                             ):
-                                form = F64 if wide else F32
+                                form = FORMS[wide]
                                 for lane in LANES[chosen(SOME)]:
                                     value = (int(values[lane]) & (ALL if width < 64 else -1)) >> shift & (
                                         1 << width
@@ -174,7 +192,7 @@ def from_integers():
                                     word = write(
                                         Fraction(value), 0, form, ("rn", "rz", "rm", "rp")[direction]
                                     )
-                                    put(b, lane, word, 2 if wide else 1)
+                                    put(b, lane, word, 2 if wide == 1 else 1)
 
                             kind = width | 256 * is_signed | shift << 16
                             made.append(
