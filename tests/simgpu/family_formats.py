@@ -17,7 +17,8 @@ def numbers_near(b, form, narrower):
     top = Fraction(2) ** narrower.highest
     step = Fraction(2) ** (1 - narrower.precision)
     edges = [Fraction(0), unit / 2, unit / 2 + unit / 64, 3 * unit / 2, unit, top * 2 - top * step / 2,
-             top * 2 - top * step, top * 2, 1 + step / 2, 1 + 3 * step / 2, 1 + step / 2 + step / 128, Fraction(2) ** narrower.lowest,
+             top * 2 - top * step, top * 2, 1 + step / 2, 1 + 3 * step / 2, 1 + step / 2 + step / 128,
+             Fraction(2) ** narrower.lowest,
              Fraction(2) ** narrower.lowest - unit / 2, Fraction(3, 7)]  # fmt: skip
     words = [write(value, 0, form) for value in edges] + [form.infinity, form.infinity + 1, form.nan]
     words += [int(word) for word in b.random.integers(0, 1 << min(form.bits, 63), 32 - len(words))]

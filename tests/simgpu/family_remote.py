@@ -8,7 +8,19 @@ from itertools import product
 import numpy as np
 from family_barriers import barrier_word, put_barrier
 from family_machine import ALL, LANES, SHARED, Bench, R, group
-from family_tiles import BF_16, DESCRIPTOR, F_16, F_32, OFFSETS, U8, Tensor, full_queue, operands, put_entry
+from family_tiles import (
+    BF_16,
+    DESCRIPTOR,
+    F_16,
+    F_32,
+    OFFSETS,
+    U8,
+    Tensor,
+    full_queue,
+    issued,
+    operands,
+    put_entry,
+)
 
 from tileprobe.targets.simgpu.engine import layout as at
 from tileprobe.targets.simgpu.engine import shadow
@@ -123,6 +135,7 @@ def put_value(b, n, address, barrier, words, member, pc=5):
     entry[2 : 2 + len(words)] = words
     entry[at.ASYNC_RANK // 4], entry[at.ASYNC_PC // 4] = 4 * len(words), pc
     entry[at.ASYNC_DESCRIPTOR // 4 : at.ASYNC_DESCRIPTOR // 4 + 2] = 0
+    entry[at.ASYNC_BY // 4 : at.ASYNC_BY // 4 + 2].view(np.int64)[0] = issued(b)
 
 
 def addressed(b, member, size, first=256):

@@ -158,6 +158,12 @@ def put_entry(b, n, shared, barrier, coordinates, descriptor, member=None, pc=5)
     words[at.ASYNC_RANK // 4], words[at.ASYNC_PC // 4] = len(coordinates), pc
     words[OFFSETS // 4] = 0  # of pixels: these are tiles
     entry[at.ASYNC_DESCRIPTOR : at.ASYNC_DESCRIPTOR + 8].view(np.int64)[0] = descriptor
+    if n < at.ASYNC_ROOM:  # a load: when it was issued, by warp 0
+        entry[at.ASYNC_BY : at.ASYNC_BY + 8].view(np.int64)[0] = issued(b)
+
+
+def issued(b):
+    return 64 * int(b.warp(0)[at.W_CYCLE : at.W_CYCLE + 8].view(np.int64)[0])
 
 
 @group

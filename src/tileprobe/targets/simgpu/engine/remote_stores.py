@@ -56,6 +56,7 @@ def remote_store(op, uop, warp, cta, constants, mask, pc):
         raw.put32(entry + at.ASYNC_RANK, size)
         raw.put32(entry + at.ASYNC_PC, pc)
         raw.put64(entry + at.ASYNC_DESCRIPTOR, 0)
+        raw.put64(entry + at.ASYNC_BY, raw.i64(warp + at.W_CYCLE) * 64 + raw.i32(warp + at.W_NUMBER))
         after_end(cta, target, warp)
         shadow.copy(target, warp, (address & 0xFFFFFF) - raw.i64(target + at.CTA_SHARED_BASE), size)
         entered(target)
