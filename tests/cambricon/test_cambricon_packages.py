@@ -184,3 +184,35 @@ def test_all_packages_of_a_tensor_split_age_alike():
     one, two = (simulate(MODEL, S, Options(packages=n, age="reclaim=2")) for n in (1, 2))
     assert two.aging is not None
     assert two.aging["rewrites"] == pytest.approx(one.aging["rewrites"], rel=0.1)
+
+
+def test_what_limits_packages_is_what_limits_one():
+    from tileprobe.targets.cambricon.limits import busy_kinds, roofline
+
+    alone = simulate(MODEL, FREE, Options())
+    for split in ("tensor", "pipeline"):
+        result = simulate(MODEL, FREE, Options(packages=2, split=split))
+        roof = roofline(result, FREE)
+        assert roof.reached <= 1.0
+        assert roof.roof_gops == pytest.approx(
+            roofline(alone, FREE).roof_gops * (2 if split == "tensor" else 1)
+        )
+    pairs = zip(busy_kinds(result).values(), busy_kinds(alone).values())
+    assert all(one == pytest.approx(other, abs=0.05) for one, other in pairs)
+
+
+def test_a_pipeline_has_no_trace(tmp_path, capsys):
+    run = [
+        "llm",
+        "--model",
+        "llama3-8b",
+        "--packages",
+        "2",
+        "--split",
+        "pipeline",
+        "--trace",
+        str(tmp_path / "t.tpt"),
+    ]
+    assert main(run) == 2
+    assert "a trace is of one step" in capsys.readouterr().err
+    assert not (tmp_path / "t.tpt").exists()

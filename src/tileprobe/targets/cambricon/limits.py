@@ -12,6 +12,7 @@ from tileprobe.ir.machine import ALWAYS, limiting
 from tileprobe.targets.cambricon.compile import Options
 from tileprobe.targets.cambricon.machine import Machine
 from tileprobe.targets.cambricon.model import Model
+from tileprobe.targets.cambricon.packages import PIPELINE, TENSOR
 from tileprobe.targets.cambricon.precision import precision_of
 from tileprobe.targets.cambricon.result import Result
 
@@ -33,8 +34,11 @@ class Roofline:
 
 
 def roofline(result: Result, machine: Machine) -> Roofline:
-    """The roof of this mode: flash, channels, or both together, at the intensity of the run."""
+    """The roof of this mode: flash, channels, or both together, at the intensity of the run. Packages that have a part
+    of every matrix raise it; in a pipeline a token is in one of them at a time.
+    """
     flash, mode = machine.flash, result.options.mode
+    together = result.options.packages if result.options.split == TENSOR else 1
     cores = flash.channels * machine.cores_per_channel
     in_flash = (
         cores * flash.page_bytes / max(flash.read_us, machine.core.page_us * result.tokens) / 1e3
@@ -44,10 +48,11 @@ def roofline(result: Result, machine: Machine) -> Roofline:
     wire = (
         min(flash.channel_gb_per_s * flash.channels, machine.link.gb_per_s) if mode != "flash-only" else 0.0
     )
+    in_flash, wire = in_flash * together, wire * together
     values_per_byte = 8 / precision_of(result.options.weights).weight_bits
     intensity = 2.0 * values_per_byte * result.tokens
     roof = (in_flash + wire) * intensity
-    npu = 2 * machine.npu.macs_per_us / 1e3
+    npu = 2 * machine.npu.macs_per_us / 1e3 * together
     return Roofline(
         ops_per_weight_byte=intensity,
         ops_per_channel_byte=2.0 * result.macs / max(result.channel_gb * 1e9, 1.0),
@@ -74,8 +79,11 @@ KINDS = {
 
 
 def busy_kinds(result: Result) -> dict[str, float]:
-    """The share of the step in which each kind of unit is busy, by the names that its units have in a trace."""
-    return {kind: result.units[counter].busy for kind, (counter, _, _) in KINDS.items()}
+    """The share of the step in which each kind of unit is busy, by the names that its units have in a trace; in a
+    pipeline, of the time in which its package has the token.
+    """
+    turns = result.options.packages if result.options.split == PIPELINE else 1
+    return {kind: result.units[counter].busy * turns for kind, (counter, _, _) in KINDS.items()}
 
 
 def bottleneck(result: Result, machine: Machine) -> tuple[str, str]:

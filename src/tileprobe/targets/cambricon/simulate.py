@@ -36,6 +36,11 @@ def simulate(model: Model, machine: Machine, options: Options = Options()) -> Re
     """Compile, run every command, and account for it. A profiling session sees it as a launch."""
     if launches.observer is None:
         return _plain(model, machine, options)
+    if options.packages > 1 and options.split == PIPELINE:
+        raise TileProbeError(
+            "in a pipeline every package has a step of its own, and a trace is of one step: use --split tensor, or "
+            "trace the model on one package"
+        )
     from tileprobe.targets.cambricon.kernel import Step
 
     watch = launches.observer(Step(model, machine, options), (1, 1, 1), 0)
