@@ -66,6 +66,7 @@ def test_a_retry_is_a_read_more():
     # the page is read 0 .. 30 and 30 .. 60; the command of the retry takes the bus while it is idle
     run = run_matrix(TINY, rows=8, mode=FLASH_ONLY, wear=worn([1.0, 0.0]))
     assert run.total_us == pytest.approx(60 + 30 + 2.5)
+    assert run.state.stats[0, s.BUSY_COMMAND] == pytest.approx(3 * 0.1)  # input, retry, sums
     assert run.state.upkeep[0, s.N_RETRIES] == 1
     assert run.state.upkeep[0, s.N_LOST] == 0
 
