@@ -85,6 +85,7 @@ def test_a_streamed_page_that_is_read_again():
     # the page behind it on this plane is read 60 .. 90 and 90 .. 120
     run = run_matrix(TINY, rows=16, flash=0, wear=worn([1.0, 0.0]))
     assert run.total_us == pytest.approx(120 + 0.1 + 7.2)
+    assert run.state.stream_planes[0, 0, 0]["began"] == pytest.approx(120)  # the read of the page behind both
     assert run.state.upkeep[0, s.N_RETRIES] == 2
 
 
@@ -187,6 +188,8 @@ def test_parts_of_the_rate_by_hand():
     assert retention == pytest.approx(6.28e-5 * 1000**0.14 * 720**0.54)
     assert disturb == pytest.approx(3.73e-9 * 1000**0.33 * 500**1.71)
     assert wear_of(TLC, age).rate == wear + retention + disturb
+    once = parts_of_rate(TLC, Age(days=3))  # what holds data was programmed at least once
+    assert once[:2] == pytest.approx((1.48e-3 + 3.9e-10, 6.28e-5 * 72**0.54))
 
 
 def test_chances_against_thrown_bits():
