@@ -219,6 +219,28 @@ class ClockOp(IRDLOperation):
 
 
 @irdl_op_definition
+class DelayOp(IRDLOperation):
+    """Goes on when so many ticks of the clock have passed: `record.delay 400`. It records nothing."""
+
+    name = "record.delay"
+    ticks = prop_def(IntAttr)
+    traits = traits_def(*EFFECTS)
+
+    def __init__(self, ticks: int) -> None:
+        super().__init__(properties={"ticks": IntAttr(ticks)})
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(f" {self.ticks.data}")
+        printer.print_op_attributes(self.attributes)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> DelayOp:
+        op = DelayOp(parser.parse_integer())
+        op.attributes |= parser.parse_optional_attr_dict()
+        return op
+
+
+@irdl_op_definition
 class StoreOp(IRDLOperation):
     """Writes a record, and its payload into the word after it."""
 
@@ -315,7 +337,7 @@ def next_value(op: Operation) -> OpResult | None:
 Record = Dialect(
     "record",
     [
-        *(OpenOp, SlotOp, ClockOp, StoreOp, CursorOp, PushOp, FlushOp),
+        *(OpenOp, SlotOp, ClockOp, DelayOp, StoreOp, CursorOp, PushOp, FlushOp),
         *(AgainOp, TripOp, IndexOp, EnterOp, NextOp, RanOp, TotalOp),
     ],
     [BufferType, SlotType],

@@ -6,7 +6,7 @@ programs. All of it is NumPy arrays, which the worker holds as long as it is use
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -64,6 +64,9 @@ class Image:
     log: int = 0  # so many issued instructions are noted
     free: Sequence[int] = ()  # instructions that take no time
     touched: bool = False  # whether what each access does to memory is counted
+    delays: Mapping[int, int] = field(
+        default_factory=dict
+    )  # source lines, after which a warp waits so many cycles
     searches: bool = False  # whether an unknown address may be one of a tensor that was not given
     took: Any = None  # `Timed`, once it has run with time
     races: list[str] = field(default_factory=list)  # what the checks found, once it has run

@@ -6,7 +6,7 @@ The last two parameters of a kernel are the global scratch and the profile scrat
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,12 +29,13 @@ _MOST_PROGRAMS = (2**31 - 1, 65535, 65535)
 
 
 class Listening(threading.local):
-    """Who is told before a thread's launches are timed, and which of their instructions take no time, how
-    many of them are noted."""
+    """Who is told before a thread's launches are timed, and which of their instructions take no time, how many of them
+    are noted, which lines are delayed."""
 
     def __init__(self) -> None:
         self.before: Callable[[Image], None] | None = None
         self.free: Sequence[int] = ()
+        self.delays: Mapping[int, int] = {}  # source lines whose instructions are followed by so many cycles
         self.log = 0
         self.counting: list[Image] | None = None  # launches are timed, and what they do to memory is counted
 
@@ -141,7 +142,7 @@ class Launcher:
             return 0, 0.0
         machine: Machine = active.machine
         resident = _resident(made) // machine.multiprocessors
-        made.free, made.log = listening.free, listening.log
+        made.free, made.log, made.delays = listening.free, listening.log, listening.delays
         if listening.counting is not None:
             made.touched = True
             listening.counting.append(made)

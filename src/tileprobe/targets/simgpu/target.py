@@ -77,6 +77,32 @@ class SimTarget(GpuTarget):
 
         return names()
 
+    def scales(self) -> tuple[str, ...]:
+        """What of the machine can be made faster, one thing at a time (`running_on`)."""
+        from tileprobe.targets.simgpu.derived import NAMES
+
+        return NAMES
+
+    def running_on(self, what: str | None, times: float) -> Any:
+        from tileprobe.targets.simgpu.derived import running_on
+
+        return running_on(what, times)
+
+    def delayed(self, lines: Any) -> Any:
+        from tileprobe.targets.simgpu.derived import delayed
+
+        return delayed(lines)
+
+    def lines_of(self, run: Any) -> Any:
+        from tileprobe.targets.simgpu.derived import lines_of
+
+        return lines_of(run)
+
+    def measured(self, run: Any) -> float | None:
+        from tileprobe.targets.simgpu.derived import measured
+
+        return measured(run)
+
     def use(
         self,
         machine: str = "",

@@ -21,6 +21,7 @@ from tileprobe.ir.accessors import elem_type, op_name
 from tileprobe.ir.layout import BEGIN, EPOCH, PAYLOAD_BIT, PUSHED, UNIT, Layout
 from tileprobe.ir.record import (
     CursorOp,
+    DelayOp,
     EnterOp,
     FlushOp,
     IndexOp,
@@ -315,3 +316,17 @@ class Recorder:
 
 def _wide(b: Value, value: Value) -> Value:
     return value if value.type == I64 else b.sext(value, I64)
+
+
+def delay(f: FunctionEmitter, op: DelayOp) -> None:
+    """Reads the clock until so many ticks have passed; memory accesses stay before or behind."""
+    b = f.builder
+    clock.barrier(b)
+    begun = clock.read(b)
+    again, after = (f.builder.function.append_basic_block(name) for name in ("delay", "delayed"))
+    b.branch(again)
+    b.position_at_end(again)
+    passed = b.sub(clock.read(b), begun)
+    b.cbranch(b.icmp_unsigned("<", passed, ir.Constant(I64, op.ticks.data)), again, after)
+    b.position_at_end(after)
+    clock.barrier(b)

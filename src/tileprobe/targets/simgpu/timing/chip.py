@@ -77,6 +77,12 @@ def by_line(program: Program, statistics: np.ndarray) -> dict[tuple[str, int], n
     return rows
 
 
+def firsts_of(program: Program, line: int) -> np.ndarray:
+    """The first of each row of instructions that come from a line."""
+    mine = np.append(False, program.lines == line)
+    return np.flatnonzero(mine[1:] & ~mine[:-1])
+
+
 class Chip:
     """All multiprocessors, and the L2 and DRAM that they share. Caches keep what they have between launches."""
 
@@ -142,6 +148,8 @@ class _Launch:
         slots = min(resident, -(-programs // count))
         self.resident = slots
         self.rows = rows(made.program, machine.timing, made.free)
+        for line, cycles in made.delays.items():
+            self.rows[firsts_of(made.program, line), tl.STALL] += cycles
         self.statistics = np.zeros((len(self.rows), tl.STATISTIC // 8), np.int64)
         self.places = np.array([chip.space.place(*span) for span in made.ranges.tolist()], np.int64)
         self._stop_lines()

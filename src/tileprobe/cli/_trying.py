@@ -1,0 +1,75 @@
+"""What `whatif` and `advise` share: the program is run, and of each kernel's first launches a question is asked."""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import json
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from tileprobe.cli._say import say
+from tileprobe.errors import TileProbeError
+
+Question = Callable[[Any, Any, Callable[[str], None]], Any]
+
+
+def tried(args: argparse.Namespace, question: Question) -> tuple[int, list[Any]]:
+    """The exit code of the program, and the answers."""
+    import tileprobe
+    from tileprobe.cuda_map import check, device_map
+    from tileprobe.session import script
+    from tileprobe.session.relaunching import Relaunch, relaunching
+    from tileprobe.targets import catalog
+
+    words = ["-m", *args.module] if args.module is not None else list(args.program)
+    words = words[1:] if words[:1] == ["--"] else words
+    if not args.seconds > 0:
+        raise TileProbeError(f"--seconds takes a number above 0, not {args.seconds:g}")
+    check(args.device_map)
+    script.resolve(words)
+    target, _ = catalog.find(args.target)
+    simulated = hasattr(target, "scales")
+    if not simulated and target.name != "cpu":
+        raise TileProbeError(
+            f"this can be asked on cpu and on simulated GPUs (sim:a100, sim:h100), not on {args.target}"
+        )
+    settings = {} if args.threads is None else {"threads": args.threads}
+    settings |= {"timed": True, "check": False} if simulated else {}
+    answers: list[Any] = []
+
+    def progress(text: str) -> None:
+        if sys.stderr.isatty():
+            print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
+
+    def seen(launch: Relaunch) -> None:
+        if len(answers) >= args.most or not fnmatch.fnmatch(launch.name, args.kernel):
+            return
+        try:
+            answers.append(question(launch, target, progress))
+        except TileProbeError as error:
+            say(str(error))
+        finally:
+            progress("")
+
+    with tileprobe.use(args.target, **settings), device_map(args.device_map, args.target), relaunching(seen):
+        code = script.run(words)
+    if not answers:
+        say("the program launched no Triton kernel that could be asked about")
+    return code, answers
+
+
+def written(args: argparse.Namespace, data: list[dict[str, Any]], show: Callable[[Any], None]) -> int:
+    """As JSON where that was asked for, and else as tables."""
+    from tileprobe.files import write_json
+    from tileprobe.views.terminal import make_console
+
+    told = {"schema": 1, "target": args.target, "kernels": data}
+    if args.json == "-":
+        print(json.dumps(told, indent=1))
+    elif args.json:
+        write_json(args.json, told)
+    if args.json != "-" and data:
+        show(make_console(sys.stdout))
+    return 0 if data else 2

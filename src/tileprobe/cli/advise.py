@@ -1,0 +1,74 @@
+"""Try what may make a kernel faster without an edit, and say what it brought, and what did not help.
+
+Other numbers of stages and warps, sizes of blocks and orders of programs that are constexpr arguments: each is run, on
+the CPU by turns with the kernel as it is, on simulated GPUs (--target sim:a100) exactly. Results must stay the same
+within rounding. The program's own launches are not touched.
+
+Examples:
+  tileprobe advise script.py
+  tileprobe advise --target sim:h100 --seconds 120 script.py
+  tileprobe advise --json advice.json script.py
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.usage = "tileprobe advise [options] script.py [args] | -m module [args] | -- command [args]"
+    parser.add_argument("--kernel", default="*", metavar="PATTERN", help="kernels whose names match")
+    parser.add_argument(
+        "--target", default="cpu", metavar="NAME", help="cpu (the default), sim:a100, sim:h100, ..."
+    )
+    parser.add_argument("--threads", type=int, metavar="N", help="threads of the CPU and of simulated GPUs")
+    parser.add_argument("--device-map", metavar="A=B", help="cuda=cpu: a script for CUDA runs here")
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        default=60.0,
+        metavar="S",
+        help="for the experiments of each kernel (default: 60)",
+    )
+    parser.add_argument(
+        "--most", type=int, default=4, metavar="N", help="so many kernels at most (default: 4)"
+    )
+    parser.add_argument("--json", metavar="FILE", help="write it as JSON; - is the standard output")
+    parser.add_argument("-m", dest="module", nargs=argparse.REMAINDER, help="run a module")
+    parser.add_argument("program", nargs=argparse.REMAINDER, help="the program and its arguments")
+
+
+def run(args: argparse.Namespace) -> int:
+    from dataclasses import asdict
+
+    from tileprobe.cli._trying import tried, written
+    from tileprobe.session.advising import advise
+
+    code, found = tried(args, lambda launch, target, progress: advise(launch, target, args.seconds, progress))
+    return written(args, [asdict(each) for each in found], lambda console: _show(console, found)) or code
+
+
+def _show(console: Any, found: list[Any]) -> None:
+    from rich.table import Table
+
+    from tileprobe.tools.words import duration
+
+    for each in found:
+        console.print(f"{each.kernel}  {duration(each.took_ns)} a launch", style="bold", highlight=False)
+        table = Table(box=None, pad_edge=False)
+        for title in ("tried", "", "gain", "", "why"):
+            table.add_column(title, justify="right" if title == "gain" else "left")
+        for row in each.outcomes:
+            changes = ", ".join(f"{name}={value}" for name, value in row.changes.items())
+            gain = "" if row.gain is None else f"{100 * row.gain:.1f} %"
+            error = f"±{100 * row.error:.1f}" if row.error else ""
+            table.add_row(changes, row.verdict, gain, error, row.why or row.because)
+        console.print(table)
+        if each.untried:
+            console.print(f"no time was left for {len(each.untried)} more; --seconds gives more")
+        if each.edits:
+            console.print("what the kernel shows, and only an edit can change:")
+        for edit in each.edits:
+            console.print(f"  • {edit['evidence']}", markup=False, highlight=False)
+        console.print()

@@ -1,0 +1,208 @@
+"""Launches of a program that are run again, otherwise: with other options, with a delay, on another machine.
+
+`relaunching(seen)` for a block; before each first launch of a kernel over a grid with arguments like these, `seen` is
+given a `Relaunch`. What it runs finds the memory that the program's own launch will find, which comes after and is not
+touched: results, prints and order of the program are as they are without.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from tileprobe.session.arguments import Telling
+from tileprobe.targets.base import launches
+
+
+class Relaunch:
+    """One launch: `kernel[grid](*args, **options)`."""
+
+    def __init__(self, function: Any, args: tuple[Any, ...], grid: Any, options: dict[str, Any]) -> None:
+        self.function, self.args, self.grid, self.options = function, args, grid, options
+        self._memory = [_bytes(span) for span in _spans([*args, *options.values()])]
+        self._held = [piece.copy() for piece in self._memory]
+
+    @property
+    def name(self) -> str:
+        return self.function.__name__
+
+    @cached_property
+    def constants(self) -> dict[str, Any]:
+        """The constexpr arguments that were given by name or place, or have a default."""
+        bound = self.function.signature.bind(*self.args, **self._known(self.options))
+        bound.apply_defaults()
+        names = [p.name for p in self.function.params if p.is_constexpr]
+        return {name: bound.arguments[name] for name in names if name in bound.arguments}
+
+    def _known(self, options: dict[str, Any]) -> dict[str, Any]:
+        return {name: value for name, value in options.items() if name in self.function.signature.parameters}
+
+    def run(self, mode: str | None = None, **changes: Any) -> None:
+        """Once, with other options or constants; `mode` is an instrumentation mode of Triton's."""
+        from triton import knobs
+
+        args, options = self._with(changes)
+        with knobs.compilation.scope():
+            if mode is not None:
+                knobs.compilation.instrumentation_mode = mode
+            _original(self.function)(self.function, *args, grid=self.grid, warmup=False, **options)
+
+    def _with(self, changes: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Constants that were given by place are changed there."""
+        places = {p.name: n for n, p in enumerate(self.function.params) if n < len(self.args)}
+        args = list(self.args)
+        for name in [name for name in changes if name in places]:
+            args[places[name]] = changes[name]
+        rest = {name: value for name, value in changes.items() if name not in places}
+        return tuple(args), {**self.options, **rest}
+
+    def restore(self) -> None:
+        """The memory is as it was before."""
+        for piece, held in zip(self._memory, self._held):
+            piece[:] = held
+
+    def results(self) -> list[np.ndarray]:
+        """What the memory holds now."""
+        return [piece.copy() for piece in self._memory]
+
+    def tensors(self) -> list[tuple[str, np.ndarray]]:
+        """Those of the arguments that are numbers NumPy knows, by name, as they are now."""
+        named = [(p.name, value) for p, value in zip(self.function.params, self.args)]
+        named += [(name, value) for name, value in self.options.items()]
+        found: list[tuple[str, np.ndarray]] = []
+        for name, value in named:
+            values = _values(value)
+            if values is not None:
+                found.append((name, values))
+        return found
+
+
+_running: list[Any] = []  # Triton's own `JITFunction.run`, while ours stands in its place
+
+
+def _original(function: Any) -> Any:
+    return _running[-1] if _running else type(function).run
+
+
+@contextmanager
+def relaunching(seen: Callable[[Relaunch], None]) -> Iterator[None]:
+    from triton.runtime.jit import JITFunction
+
+    original, told = JITFunction.run, {}
+    within = False
+
+    def run(self: Any, *args: Any, grid: Any, warmup: bool, **options: Any) -> Any:
+        nonlocal within
+        if not within and not warmup and _is_new(told, self, args, grid, options):
+            within = True
+            _running.append(original)
+            try:
+                launch = Relaunch(self, args, grid, options)
+                try:
+                    seen(launch)
+                finally:
+                    launch.restore()
+            finally:
+                within = False
+                _running.pop()
+        return original(self, *args, grid=grid, warmup=warmup, **options)
+
+    JITFunction.run = run
+    try:
+        yield
+    finally:
+        JITFunction.run = original
+
+
+def _is_new(told: dict[Any, Any], function: Any, args: Any, grid: Any, options: dict[str, Any]) -> bool:
+    """Whether no launch of this kernel did work like this before."""
+    values = [*args, *options.values()]
+    plain = tuple(value.shape if hasattr(value, "shape") else value for value in values)
+    telling, keys = told.setdefault(function, (Telling(), set()))
+    key = (telling.key(grid if isinstance(grid, tuple) else (), plain), tuple(options))
+    new = key not in keys
+    keys.add(key)
+    return new
+
+
+def taken_ns(run: Callable[[], None], target: Any) -> float | None:
+    """How long the launch that `run` makes takes, by the target's own clock; the last, if it makes several."""
+    measured = getattr(target, "measured", None)
+    if measured is not None:
+        return measured(run)
+    watches: list[_Watch] = []
+
+    def observer(kernel: Any, grid: Any, plain: int, arguments: Any = (), /) -> Any:
+        watches.append(_Watch())
+        return watches[-1]
+
+    end = launches.subscribe(observer)
+    try:
+        run()
+    finally:
+        end()
+    return watches[-1].duration_ns if watches else None
+
+
+class _Watch:
+    """A launch without probes, of which only the time is wanted."""
+
+    variant = sampling = None
+    parameters = room = 0
+    duration_ns: float | None = None
+
+    def start(self) -> None: ...
+
+    def ended(
+        self,
+        taken_ns: int | None = None,
+        duration_ns: int | None = None,
+        began_ns: int | None = None,
+        ran_ns: int | None = None,
+    ) -> None:
+        self.duration_ns = duration_ns
+
+    def stop(self) -> None: ...
+
+    def abort(self) -> None: ...
+
+    def exact(self, parts: Any) -> None: ...
+
+    def verified(self, truth: Any) -> None: ...
+
+
+def _spans(values: list[Any]) -> list[tuple[int, int]]:
+    """First byte and end of the memory of tensors, each once."""
+    found: set[tuple[int, int]] = set()
+    for value in values:
+        while not hasattr(value, "untyped_storage") and hasattr(value, "base"):
+            value = value.base
+        storage = getattr(value, "untyped_storage", None)
+        if storage is not None:
+            kept = storage()
+            found.add((kept.data_ptr(), kept.data_ptr() + kept.nbytes()))
+        elif hasattr(value, "data_ptr") and hasattr(value, "ptr_range"):
+            found.add((value.data_ptr(), value.data_ptr() + value.ptr_range()))
+    return sorted(span for span in found if span[1] > span[0])
+
+
+def _bytes(span: tuple[int, int]) -> np.ndarray:
+    start, end = span
+    return np.ctypeslib.as_array((ctypes.c_uint8 * (end - start)).from_address(start))
+
+
+def _values(value: Any) -> np.ndarray | None:
+    while not hasattr(value, "data_ptr") and hasattr(value, "base"):
+        value = value.base
+    if not hasattr(value, "data_ptr"):
+        return None
+    try:
+        found = value.detach().float() if hasattr(value, "detach") and value.is_floating_point() else value
+        return np.array(found.numpy(), copy=True)
+    except (TypeError, RuntimeError, AttributeError):
+        return None

@@ -1,0 +1,151 @@
+"""Launches that are run again, delays on the CPU, and results that are held against each other."""
+
+import json
+from functools import partial
+
+import numpy as np
+import pytest
+import triton
+import triton.language as tl
+
+import tileprobe
+from tileprobe.cli import main
+from tileprobe.ir.mode import with_pipeline
+from tileprobe.session.advising import different, tolerance
+from tileprobe.session.delaying import PLAN
+from tileprobe.session.relaunching import relaunching, taken_ns
+from tileprobe.targets.catalog import find
+
+SCRIPT = """
+import numpy as np, tileprobe, triton, triton.language as tl
+
+@triton.jit
+def add(x, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(x + i, tl.load(x + i, mask=i < n) + 1, mask=i < n)
+
+x = tileprobe.array(np.zeros(4096, np.float32))
+for _ in range(3):
+    add[lambda meta: (triton.cdiv(4096, meta["BLOCK"]),)](x, 4096, BLOCK=512)
+assert (x.numpy() == 3).all()
+"""
+
+
+@triton.jit
+def twice(x, y, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    a = tl.load(x + i, mask=i < n)
+    tl.store(x + i, a * 2, mask=i < n)
+    tl.store(y + i, tl.sum(a, 0))
+
+
+def launched(question):
+    x, y = (tileprobe.array(np.ones(1024, np.float32)) for _ in range(2))
+    with tileprobe.use("cpu", threads=1), relaunching(question):
+        for _ in range(3):
+            twice[(4,)](x, y, 1024, BLOCK=256)
+    assert (x.numpy() == 8).all()
+    return y.numpy()
+
+
+def test_the_program_does_not_notice_that_its_launches_are_run_again():
+    seen = []
+
+    def question(one):
+        seen.append(one)
+        assert one.constants == {"BLOCK": 256} and one.name == "twice"
+        for _ in range(3):
+            one.run()
+        assert one.tensors()[0][1][0] == 8
+        one.restore()
+        assert one.tensors()[0][1][0] == 1
+        one.run()  # what is left in memory is put right
+
+    launched(question)
+    assert len(seen) == 1  # the others do the same work
+
+
+def test_a_delay_delays_and_none_leaves_the_code_as_it_is():
+    target = find("cpu")[0]
+    times, codes = {}, {}
+
+    def mode(ticks, region="#1"):
+        passes = PLAN.pipeline(target.structure, level="probe")
+        return with_pipeline(
+            "", f'{passes},delay{{region="{region}" ticks={ticks} structure={target.structure}}}'
+        )
+
+    def question(one):
+        for ticks in (0, 2_000_000):
+            delayed = partial(one.run, mode(ticks))
+            times[ticks] = min(taken_ns(delayed, target) for _ in range(3))
+            one.restore()
+        for name, chosen in (("plain", None), ("nothing", mode(9, "no such region")), ("some", mode(9, ""))):
+            one.run(chosen)
+            one.restore()
+            cache = one.function.device_caches
+            kernels = [kernel for device in cache.values() for kernel in device[0].values()]
+            codes[name] = kernels[-1].asm
+
+    launched(question)
+    ns = 2_000_000 / target.clock.hz() * 1e9
+    assert times[2_000_000] - times[0] > 4 * ns * 0.9  # four programs, one core; a clock cannot run fast
+    kinds = [kind for kind in codes["plain"] if kind in ("llir", "tile")]
+    assert kinds
+    for kind in kinds:
+        assert codes["plain"][kind] == codes["nothing"][kind] == codes["some"][kind]
+
+
+def test_results_within_rounding_are_the_same():
+    one = np.linspace(-1, 1, 100, dtype=np.float32)
+    near = one * (1 + 2e-6)
+    assert different([("x", one)], [("x", near.astype(np.float32))]) == ""
+    assert "x differs by up to 0.001" in different([("x", one)], [("x", one + np.float32(1e-3))])
+    half = one.astype(np.float16)
+    assert different([("x", half)], [("x", half + np.float16(0.002))]) == ""
+    assert tolerance(np.dtype(np.float16)) == 2**-7
+    whole = np.arange(10)
+    other = whole.copy()
+    other[3] = 0
+    assert different([("n", whole)], [("n", whole)]) == ""
+    assert different([("n", whole)], [("n", other)]) == "n has other values in 1 of 10 places"
+    broken = one.copy()
+    broken[0] = np.nan
+    assert "not finite" in different([("x", one)], [("x", broken)])
+    assert different([("x", broken)], [("x", broken)]) == ""
+
+
+@pytest.fixture
+def script(tmp_path):
+    path = tmp_path / "adds.py"
+    path.write_text(SCRIPT)
+    return str(path)
+
+
+def test_the_commands_give_json(script, tmp_path, capsys):
+    assert (
+        main(["whatif", "--seconds", "0.2", "--threads", "1", "--json", str(tmp_path / "w.json"), script])
+        == 0
+    )
+    (kernel,) = json.loads((tmp_path / "w.json").read_text())["kernels"]
+    assert kernel["kernel"] == "add" and kernel["took_ns"] > 0
+    assert all(
+        {"name", "slope", "saved"} <= set(row) and row["slope"]["rounds"] >= 8 for row in kernel["regions"]
+    )
+    assert (
+        main(["advise", "--seconds", "0.2", "--threads", "1", "--json", str(tmp_path / "a.json"), script])
+        == 0
+    )
+    (kernel,) = json.loads((tmp_path / "a.json").read_text())["kernels"]
+    tried = [row["changes"] for row in kernel["outcomes"]] + [row["changes"] for row in kernel["untried"]]
+    assert {"BLOCK": 256} in tried and {"BLOCK": 1024} in tried
+    capsys.readouterr()
+
+
+def test_mistakes_are_said(script, capsys):
+    assert main(["whatif", "--target", "cuda:90", script]) == 2
+    assert "on cpu and on simulated GPUs" in capsys.readouterr().err
+    assert main(["advise", "--seconds", "0", script]) == 2
+    assert "--seconds takes a number above 0" in capsys.readouterr().err
+    assert main(["whatif", "--region", "nothing like it", "--seconds", "0.1", script]) == 2
+    assert "no region called 'nothing like it'" in capsys.readouterr().err

@@ -1,0 +1,167 @@
+"""What would be faster on a simulated GPU, by running it: exact, and the same in every run."""
+
+import numpy as np
+import pytest
+import triton
+import triton.language as tl
+
+import tileprobe
+from tileprobe.errors import TileProbeError
+from tileprobe.session.advising import advise, experiments
+from tileprobe.session.evidence import Evidence
+from tileprobe.session.relaunching import relaunching
+from tileprobe.session.scaling import simulate
+from tileprobe.targets.catalog import find
+from tileprobe.targets.simgpu.derived import NAMES, faster
+from tileprobe.targets.simgpu.machine import machine
+
+
+@triton.jit
+def stream(x, out, n, BLOCK: tl.constexpr):
+    """Memory, and nothing else."""
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + i, tl.load(x + i, mask=i < n) + 1, mask=i < n)
+
+
+@triton.jit
+def chase(x, out, n):
+    at = 0
+    for _ in range(n):
+        at = tl.load(x + at)  # each needs the one before
+    tl.store(out, at)
+
+
+@triton.jit
+def hidden(x, out, n):
+    i = tl.arange(0, 32)
+    far = tl.load(x + i)  # from DRAM, and awaited behind the sum
+    total = i * 3
+    total = total * total + 7
+    total = (total ^ i) * 5  # while the load is under way
+    tl.store(out + i, total + far)
+
+
+def asked(launch, question, on="sim:a100"):
+    found = []
+    with tileprobe.use(on, timed=True, check=False):
+        target = find(on)[0]
+        with relaunching(lambda one: found.append(question(one, target))):
+            launch()
+    (answer,) = found
+    return answer
+
+
+def quiet(_):
+    pass
+
+
+def run_stream(n=1 << 16):
+    x, out = tileprobe.array(np.ones(n, np.float32)), tileprobe.array(np.zeros(n, np.float32))
+    stream[lambda m: (triton.cdiv(n, m["BLOCK"]),)](x, out, n, BLOCK=512)
+    np.testing.assert_array_equal(out.numpy(), 2)
+
+
+def run_chase(count=60):
+    x, out = tileprobe.array(np.zeros(64, np.int32)), tileprobe.array(np.full(1, 9, np.int32))
+    chase[(1,)](x, out, count, num_warps=1)
+    assert out.numpy()[0] == 0
+
+
+def run_hidden():
+    x, out = tileprobe.array(np.zeros(32, np.int32)), tileprobe.array(np.zeros(32, np.int32))
+    hidden[(1,)](x, out, 1, num_warps=1)
+
+
+def test_a_machine_that_is_faster_in_one_thing():
+    base = machine("a100")
+    for what in NAMES:
+        assert faster(base, what, 1.0) == base
+        assert faster(base, what, 2.0) != base or what.startswith("bulk")  # an A100 has none
+    assert faster(base, "DRAM bandwidth", 3).timing.dram_bytes_second == 3 * base.timing.dram_bytes_second
+    assert faster(base, "special functions", 2).timing.xu_interval == 4
+    assert faster(base, "L1 latency", 2).timing.latency_l1 == round(33 / 2)
+    assert faster(base, "multiprocessors", 0.5).multiprocessors == 54
+    beyond = base.timing.latency_dram - base.timing.latency_l2
+    assert faster(base, "DRAM latency", 2).timing.latency_dram == base.timing.latency_l2 + round(beyond / 2)
+    with pytest.raises(TileProbeError, match="it has DRAM bandwidth"):
+        faster(base, "luck", 2)
+    with pytest.raises(TileProbeError, match="not 0 times"):
+        faster(base, "launching", 0)
+
+
+def test_a_chain_of_loads_gains_what_its_latency_is():
+    found = asked(run_chase, lambda one, target: simulate(one, target, "", 2.0, quiet))
+    again = asked(run_chase, lambda one, target: simulate(one, target, "", 2.0, quiet))
+    assert found == again
+    gains = {row.what: row for row in found.scaled}
+    saved = (found.took_ns - gains["L1 latency"].ns) * machine("a100").clock_mhz / 1e3
+    assert saved == pytest.approx(59 * (33 - 16), rel=0.1)  # all but the first, which is not in L1
+    assert gains["DRAM bandwidth"].gain == pytest.approx(0, abs=0.01) and gains["tensor cores"].gain == 0
+    launch = (found.took_ns - gains["launching"].ns) * machine("a100").clock_mhz / 1e3
+    assert launch == pytest.approx(1500, abs=1)
+    slopes = {row.line.rpartition(":")[2]: row.slope for row in found.lines}
+    loads = str(chase.starting_line_number + 4)
+    assert slopes[loads] == pytest.approx(1.0, abs=0.02)  # exposed
+
+
+def test_work_beside_a_load_is_hidden():
+    found = asked(run_hidden, lambda one, target: simulate(one, target, "", 2.0, quiet))
+    slopes = {int(row.line.rpartition(":")[2]): row.slope for row in found.lines}
+    first = hidden.starting_line_number
+    beside = [slope for line, slope in slopes.items() if first + 4 <= line <= first + 6]
+    assert beside and max(beside) == pytest.approx(0.0, abs=0.02)
+    assert slopes[first + 3] > 0.85  # where the load is issued
+
+
+def test_asking_changes_neither_the_machine_nor_the_memory():
+    n = 256
+    x, out = tileprobe.array(np.ones(n, np.float32)), tileprobe.array(np.full(n, 5, np.float32))
+    with tileprobe.use("sim:a100", timed=True, check=False) as _:
+        from triton.runtime import driver
+
+        before = driver.active.machine, driver.active.chip
+
+        def question(one, target):
+            simulate(one, target, "DRAM", 2.0, quiet)
+            one.restore()
+            assert (out.numpy() == 5).all()
+
+        with relaunching(lambda one: question(one, find("sim:a100")[0])):
+            stream[(1,)](x, out, n, BLOCK=256)
+        assert (driver.active.machine, driver.active.chip) == before
+    assert (out.numpy() == 2).all()
+
+
+def test_advice_on_a_simulated_gpu_is_exact_and_right():
+    found = asked(run_stream, lambda one, target: advise(one, target, 60.0, quiet))
+    again = {str(row.changes): row for row in found.outcomes}
+    assert {"{'num_warps': 8}", "{'num_warps': 2}", "{'BLOCK': 256}", "{'BLOCK': 1024}"} <= set(again)
+    for row in found.outcomes:
+        assert row.verdict in ("helps", "does not help") and row.error == 0 and row.because
+        assert row.gain == pytest.approx(1 - row.took_ns / found.took_ns)
+        assert (row.verdict == "helps") == (row.gain > 0.005)
+    assert found.outcomes == sorted(found.outcomes, key=lambda row: -row.gain)
+
+
+def test_what_computes_something_else_is_never_advised():
+    n = 1024
+    x, out = tileprobe.array(np.ones(n, np.float32)), tileprobe.array(np.zeros(n, np.float32))
+
+    def launch():
+        stream[(2,)](x, out, n, BLOCK=512)  # a fixed grid: smaller blocks leave half of it out
+
+    found = asked(launch, lambda one, target: advise(one, target, 60.0, quiet))
+    (smaller,) = [row for row in found.outcomes if row.changes == {"BLOCK": 256}]
+    assert smaller.verdict == "changes results" and "out differs" in smaller.why
+    assert (out.numpy() == 2).all()
+
+
+def test_experiments_follow_from_the_constants():
+    seen = []
+    with tileprobe.use("cpu"), relaunching(seen.append):
+        run_stream(1024)
+    (one,) = seen
+    assert [each.changes for each in experiments(one, False, Evidence())] == [{"BLOCK": 256}, {"BLOCK": 1024}]
+    on_gpu = experiments(one, True, Evidence(waits="it waits"))
+    assert on_gpu[0].changes == {"num_stages": 4} and on_gpu[0].because == "it waits"
+    assert {"num_warps": 8} in [each.changes for each in on_gpu]
