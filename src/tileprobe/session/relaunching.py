@@ -154,6 +154,7 @@ class _Watch:
 
     variant = sampling = None
     parameters = room = 0
+    accesses = False
     duration_ns: float | None = None
 
     def start(self) -> None: ...
