@@ -42,15 +42,15 @@ class Relaunch:
     def _known(self, options: dict[str, Any]) -> dict[str, Any]:
         return {name: value for name, value in options.items() if name in self.function.signature.parameters}
 
-    def run(self, mode: str | None = None, **changes: Any) -> None:
-        """Once, with other options or constants; `mode` is an instrumentation mode of Triton's."""
+    def run(self, mode: str | None = None, **changes: Any) -> Any:
+        """Once, with other options or constants; `mode` is an instrumentation mode of Triton's. The compiled kernel."""
         from triton import knobs
 
         args, options = self._with(changes)
         with knobs.compilation.scope():
             if mode is not None:
                 knobs.compilation.instrumentation_mode = mode
-            _original(self.function)(self.function, *args, grid=self.grid, warmup=False, **options)
+            return _original(self.function)(self.function, *args, grid=self.grid, warmup=False, **options)
 
     def _with(self, changes: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Constants that were given by place are changed there."""
@@ -130,7 +130,7 @@ def _is_new(told: dict[Any, Any], function: Any, args: Any, grid: Any, options: 
     return new
 
 
-def taken_ns(run: Callable[[], None], target: Any) -> float | None:
+def taken_ns(run: Callable[[], Any], target: Any) -> float | None:
     """How long the launch that `run` makes takes, by the target's own clock; the last, if it makes several."""
     measured = getattr(target, "measured", None)
     if measured is not None:
