@@ -57,18 +57,26 @@ def _edges(rows: Array, region: Array, events: Array, sm: int, base: int) -> dic
     since = source[to]
     return {
         "kind": np.where(at_barrier[to] & (kind[since] != tl.BULK_LOAD), "arrive-wait", "issue-wait"),
-        **_end("from", events[since], region, sm, base),
-        **_end("to", events[to], region, sm, base),
+        **_end("from", events[since], events["cycle"][since], region, sm, base),
+        **_end("to", events[to], _could(events, warp)[to], region, sm, base),
     }
 
 
-def _end(name: str, events: Array, region: Array, sm: int, base: int) -> dict[str, Array]:
+def _could(events: Array, warp: Array) -> Array:
+    """When each instruction could be issued as far as it depends on others: where a unit was busy, or another warp went
+    first, it was issued later."""
+    before = np.append(events["cycle"][:1], events["cycle"][:-1])
+    first = np.append(True, warp[1:] != warp[:-1])
+    return np.where(first, events["cycle"], np.minimum(before + 1 + events["waited"], events["cycle"]))
+
+
+def _end(name: str, events: Array, cycle: Array, region: Array, sm: int, base: int) -> dict[str, Array]:
     return {
         f"{name}_program": events["program"].astype(np.uint32),
         f"{name}_stream": events["warp"].astype(np.uint16),
         f"{name}_unit": np.full(len(events), sm, np.uint32),
         f"{name}_region": region[events["pc"]],
-        f"{name}_tick": events["cycle"] + base,
+        f"{name}_tick": cycle + base,
     }
 
 
