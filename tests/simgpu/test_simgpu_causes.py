@@ -1,7 +1,10 @@
 """Why warps of a simulated GPU went on: edges of a timed launch without probes, against its own counters."""
 
+from pathlib import Path
+
 import numpy as np
 import polars as pl
+import pytest
 import triton
 import triton.language as tl
 
@@ -106,3 +109,26 @@ def test_a_chain_of_loads_is_the_path():
     assert top["region"].startswith("global memory @") and top["ns"] > 0.9 * inside
     held = next(t.frame for t in result.tables if "waits for" in t.title)
     assert held["count"][0] in (39, 40) and took.cycles > 40 * 33
+
+
+def test_a_barrier_that_is_released_late_is_named_and_what_it_costs_is_predicted():
+    from examples import late_arrive
+
+    took, tables = {}, {}
+    for early in (False, True):
+        trace, _ = profiled(lambda early=early: late_arrive.launch(early), "sim:h100")
+        result = load_tool("critical-path").read(trace)
+        took[early] = trace.launches[0].duration_ns
+        tables[early] = {t.title.partition(": ")[2]: t.frame for t in result.tables}
+    source = Path(late_arrive.__file__).read_text().splitlines()
+    words = ("wait(full", "buffer.load", "if not EARLY", "wait(empty")
+    waits, first, late, producer = (next(n for n, x in enumerate(source, 1) if word in x) for word in words)
+    held = {
+        (row["name"], row["whom"]): row for row in tables[False]["what it waits for"].iter_rows(named=True)
+    }
+    arrive = held[f"wait @ {producer}", f"wait @ {late + 1}"]
+    assert arrive["count"] == late_arrive.STEPS - 1 and arrive["share"] > 0.3
+    rows = tables[False]["lines on it"].iter_rows(named=True)
+    lines = {int(row["line"].rpartition(":")[2]): row["ns"] for row in rows if "-" not in row["line"]}
+    between = sum(ns for line, ns in lines.items() if first <= line < late) * (1 - 1 / late_arrive.STEPS)
+    assert waits < first and took[False] - took[True] == pytest.approx(between, rel=0.05)

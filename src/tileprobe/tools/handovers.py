@@ -146,6 +146,8 @@ def _binding(streams: Streams, found: pl.DataFrame, waited: list[int]) -> Handov
     kept[:-1] &= ~again
     source = found["from"].cast(pl.Int64).fill_null(-1).to_numpy()
     region = found["from_region"].cast(pl.Int64).fill_null(-1).to_numpy()
-    lasted = np.where(still, to_ns - since, to_ns - np.maximum(since, from_ns))
+    # without a wait of its own, a stream stood still since the piece began, or since it issued what it waits for
+    begun = np.where(still | (source != to), since, np.maximum(since, from_ns))
+    lasted = to_ns - begun
     columns = (to, to_ns, source, from_ns, region, where, lasted, arrives)
     return Handovers(*(column[kept] for column in columns))
