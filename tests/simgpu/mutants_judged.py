@@ -23,6 +23,9 @@ FAMILIES = (
     (r"branch_each: `park\(warp, active", NONE, "lanes of the mask are given their own place right after"),
     (r"(_MASK|CLUSTER_ARRIVED|ASYNC_SHARED|_GLOBAL)\b.*: Add to Sub", NONE, "what is added is 0"),
     (r"low >= 0 and high >= 0 and .*0 to 1", NONE, "no memory lies at address 0"),
+    (r"addresses\.inside: .*last\) and .*(LtE to Lt|GtE to Gt)", NONE, "the loop finds the same range"),
+    (r"check_global: `if address < 0 or .*Lt to LtE", NONE, "no memory lies at address 0"),
+    (r"descriptor_of: `if descriptor == 0 or .*0 to 1", NONE, "neither address can be a descriptor's"),
     (r"atomics\._less: .*Lt to LtE", NONE, "of two equal numbers it does not matter which one is kept"),
     (
         r"reductions\._halves: .*(Lt to LtE|Gt to GtE)",
