@@ -11,7 +11,7 @@ import triton.language as tl
 import tileprobe
 from tileprobe.cli import main
 from tileprobe.ir.mode import with_pipeline
-from tileprobe.session.advising import different, tolerance
+from tileprobe.session.advising import advise, different, tolerance
 from tileprobe.session.delaying import PLAN
 from tileprobe.session.relaunching import relaunching, taken_ns
 from tileprobe.targets.catalog import find
@@ -37,6 +37,12 @@ def twice(x, y, n, BLOCK: tl.constexpr):
     a = tl.load(x + i, mask=i < n)
     tl.store(x + i, a * 2, mask=i < n)
     tl.store(y + i, tl.sum(a, 0))
+
+
+@triton.jit
+def whole(x, y, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + i, tl.load(x + i) * 2)
 
 
 def launched(question):
@@ -147,3 +153,19 @@ def test_mistakes_are_said(script, capsys):
     assert "--seconds takes a number above 0" in capsys.readouterr().err
     assert main(["whatif", "--region", "nothing like it", "--seconds", "0.1", script]) == 2
     assert "no region called 'nothing like it'" in capsys.readouterr().err
+
+
+def test_a_block_that_reaches_beyond_its_tensors_is_told_and_touches_nothing():
+    x, y = (tileprobe.array(np.ones(1024, np.float32)) for _ in range(2))
+    found = []
+
+    def question(one):
+        found.append(advise(one, find("cpu")[0], 0.3, lambda _: None))
+
+    with tileprobe.use("cpu", threads=1), relaunching(question):
+        whole[(4,)](x, y, BLOCK=256)
+    (larger,) = [row for row in found[0].outcomes if row.changes == {"BLOCK": 512}]
+    assert larger.verdict == "cannot run" and "whole" in larger.why
+    (smaller,) = [row for row in found[0].outcomes if row.changes == {"BLOCK": 128}]
+    assert smaller.verdict == "changes results" and "y differs" in smaller.why
+    assert (y.numpy() == 2).all()
