@@ -319,9 +319,12 @@ def _wide(b: Value, value: Value) -> Value:
 
 
 def delay(f: FunctionEmitter, op: DelayOp) -> None:
-    """Reads the clock until so many ticks have passed; memory accesses stay before or behind."""
+    """Reads the clock until so many ticks have passed; memory accesses stay before or behind. The processor is done
+    with all before it begins: else it would wait while it still worked at what came before."""
     b = f.builder
     clock.barrier(b)
+    if clock.is_x86():
+        b.call(ir.InlineAsm(ir.FunctionType(ir.VoidType(), []), "lfence", "~{memory}", True), [])
     begun = clock.read(b)
     again, after = (f.builder.function.append_basic_block(name) for name in ("delay", "delayed"))
     b.branch(again)
