@@ -160,7 +160,7 @@ def test_a_block_that_reaches_beyond_its_tensors_is_told_and_touches_nothing():
     found = []
 
     def question(one):
-        found.append(advise(one, find("cpu")[0], 0.3, lambda _: None))
+        found.append(advise(one, find("cpu")[0], 300.0, lambda _: None))
 
     with tileprobe.use("cpu", threads=1), relaunching(question):
         whole[(4,)](x, y, BLOCK=256)
