@@ -245,3 +245,40 @@ def test_a_core_does_more_from_its_cache_than_from_memory():
 
     assert roofs._flops() > 1e8
     assert roofs._copied(roofs.CACHE_BYTES) > 1e7
+
+
+def test_what_masks_keep_out_is_not_asked_for():
+    """Of lines of which somebody looked at the addresses; all of the others."""
+    from tileprobe.ir.accesses import SAMPLED, Access, counters
+
+    figures = {"size": 4, "lanes": 100, "active": 25, "times": 1, "programs": 1, "grid": 1, "moved": 400}
+    seen = counters([Access("k.py", 3, "load f32", "memory", 0, SAMPLED, figures)])
+    regions = [
+        Region(0, "k", "kernel", flops=0, bytes=0),
+        Region(1, "load @ 3", "load", 0, first_line=3, last_line=3, flops=100, bytes=400),
+        Region(2, "load @ 5", "load", 0, first_line=5, last_line=5, flops=100, bytes=400),
+    ]
+    trace = Trace.build(
+        {"region": [0, 1, 2], "start": [0, 0, 100], "stop": [200, 100, 200]},
+        kernels=[Kernel(0, "k", "cpu", Clock(1e9))],
+        launches=[Launch(0, 0, (1,), 0.0, 200.0)],
+        regions=regions,
+        counters=seen,
+    )
+    found = roofline(trace, trace.kernels[0])
+    assert {point.name: point.bytes for point in found.points} == {
+        "k": 500.0,
+        "load @ 3": 100.0,
+        "load @ 5": 400.0,
+    }
+
+
+def test_a_whole_that_is_not_known_is_said():
+    regions = [Region(0, "k", "kernel"), Region(1, "load @ 3", "load", 0, flops=100, bytes=400)]
+    trace = Trace.build(
+        {"region": [0, 1], "start": [0, 0], "stop": [200, 100]},
+        kernels=[Kernel(0, "k", "cpu", Clock(1e9))],
+        launches=[Launch(0, 0, (1,), 0.0, 200.0)],
+        regions=regions,
+    )
+    assert "--dense" in RooflineTool().read(trace).findings[-1].text

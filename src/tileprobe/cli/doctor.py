@@ -2,6 +2,7 @@
 
 Exits with 0 if Triton kernels run here on the CPU, with 1 if something is in the way of that; such a row says
 what to do about it. A missing GPU or torch is no fault.
+With --roofs this machine's rates are measured: multiply-adds by type, bytes copied by level of cache.
 With --gpu kernels are profiled on the GPU of this machine, and what could not be tested without one is reported:
 whether records arrive and results are the same, the cost of a record, clocks, overhead. `--gpu --json` is a report to
 send.
@@ -24,6 +25,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="TARGET",
         help="check probes on this machine's GPU, or on a target that is named (sim:a100)",
     )
+    parser.add_argument(
+        "--roofs",
+        action="store_true",
+        help="measure what a core can compute and move at most, with the spread",
+    )
     parser.add_argument("--json", action="store_true", help="print the findings as JSON")
 
 
@@ -32,6 +38,8 @@ def run(args: argparse.Namespace) -> int:
 
     if args.gpu is not None:
         return _gpu(args)
+    if args.roofs:
+        return _roofs(args)
     findings = [finding for target in available() for finding in target.examine()]
     findings += _targets(available())
     if args.json:
@@ -41,6 +49,27 @@ def run(args: argparse.Namespace) -> int:
     else:
         _show(findings)
     return 1 if any(f.state == "bad" for f in findings) else 0
+
+
+def _roofs(args: argparse.Namespace) -> int:
+    from dataclasses import asdict
+
+    from tileprobe.targets.catalog import available
+
+    found = {t.name: t.roof_table() for t in available() if hasattr(t, "roof_table")}  # type: ignore[attr-defined]
+    if args.json:
+        import json
+
+        print(json.dumps({name: [asdict(roof) for roof in roofs] for name, roofs in found.items()}, indent=2))
+        return 0
+    for name, roofs in found.items():
+        print(
+            f"{name}: one core that works alone; of many tries the quickest, and how much longer the middle one took"
+        )
+        for roof in roofs:
+            unit = "Gop/s" if roof.unit == "operations" else "GB/s"
+            print(f"  {roof.name:<18} {roof.per_s / 1e9:10,.1f} {unit:<6} +{100 * roof.spread:.1f} %")
+    return 0
 
 
 def _gpu(args: argparse.Namespace) -> int:

@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         metavar="NAME",
         help="regions, source, iterations, programs, units, roofline, overlap, critical-path, "
-        "memory, pipeline, or file.py:Class",
+        "memory, pipeline, parallelism, or file.py:Class",
     )
     parser.add_argument("--json", metavar="FILE", help="write the figures as JSON; - is the standard output")
     parser.add_argument("--chrome", metavar="FILE", help="write a timeline that ui.perfetto.dev opens")

@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         metavar="NAME",
         help="regions, source, iterations, programs, units, roofline, overlap, critical-path, "
-        "memory, pipeline, or file.py:Class",
+        "memory, pipeline, parallelism, or file.py:Class",
     )
     what.add_argument("--lines", action="append", metavar="A-B", help="only loops and stages on these lines")
     what.add_argument("--dense", action="store_true", help="probe every stage, however short")

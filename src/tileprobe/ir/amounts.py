@@ -8,7 +8,7 @@ from dataclasses import dataclass
 @dataclass(frozen=True)
 class Amount:
     """Floating-point operations (a fused one is two; integers of a matrix product count too), and bytes that loads and
-    stores ask memory for, wherever a cache may have them. Masks are not looked at: what they keep out is counted."""
+    stores ask memory for, wherever a cache may have them. What masks keep out is counted: the IR does not know them."""
 
     flops: float = 0.0
     bytes: float = 0.0
@@ -21,6 +21,17 @@ class Amount:
 
     def __bool__(self) -> bool:
         return bool(self.flops or self.bytes)
+
+
+@dataclass(frozen=True)
+class Roof:
+    """One measured rate: so many `unit` (operations, bytes) a second at the best, and how much longer than the quickest
+    try the middle one took."""
+
+    name: str
+    per_s: float
+    spread: float
+    unit: str
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,8 @@ from xdsl.utils.exceptions import VerifyException
 from tileprobe.ir.nesting import check_nesting
 from tileprobe.ir.parts import Frame, Part, read_parts
 
+FLOWS = "flows"  # an attribute of a region: `ir.flows.written`
+
 
 @irdl_op_definition
 class RegionOp(IRDLOperation):

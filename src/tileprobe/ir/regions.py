@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Operation
 
 from tileprobe.ir.parts import Part, read_parts
-from tileprobe.ir.probe import RegionOp
+from tileprobe.ir.probe import FLOWS, RegionOp
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,7 @@ class Region:
 
     flops: int | None = None  # of one execution, but for regions inside it; None where that is not known
     bytes: int | None = None  # that one execution asks memory for, likewise
+    flows: str = ""  # how its operations depend on each other (`ir.flows.read`), where that was asked
 
     def __post_init__(self) -> None:
         if self.parts and not isinstance(self.parts[0], Part):
@@ -92,6 +94,7 @@ def regions_of(kernel: Operation, kernel_id: int = 0, first_id: int = 0) -> list
                 parts=op.own_parts,
                 flops=op.flops.data if op.flops is not None else None,
                 bytes=op.bytes.data if op.bytes is not None else None,
+                flows=flows.data if isinstance(flows := op.attributes.get(FLOWS), StringAttr) else "",
             )
         )
     return found

@@ -18,6 +18,7 @@ from xdsl.ir import Operation, OpResult, Region, SSAValue
 from tileprobe.errors import TileProbeError
 from tileprobe.ir.accessors import attr_value, op_name
 from tileprobe.ir.amounts import Amount
+from tileprobe.ir.flows import Flow
 from tileprobe.ir.locations import user_frames
 from tileprobe.ir.parts import Frame, Spot
 from tileprobe.ir.tokens import WAIT, End, Tokens, is_copy
@@ -140,6 +141,10 @@ class Structure(Protocol):
 
     def amount(self, op: Operation) -> Amount | None:
         """What one execution of an op computes and moves; None when that is not known."""
+        return None
+
+    def flow(self, op: Operation) -> Flow | None:
+        """How the operations of a stage depend on each other; None when that is not known."""
         return None
 
     def is_free(self, op: Operation) -> bool:

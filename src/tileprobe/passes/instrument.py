@@ -9,18 +9,19 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import IntAttr, ModuleOp
+from xdsl.dialects.builtin import IntAttr, ModuleOp, StringAttr
 from xdsl.ir import Block, Operation, Region
 from xdsl.passes import ModulePass
 
 from tileprobe.ir.accessors import attr_value
 from tileprobe.ir.amounts import Amount
 from tileprobe.ir.blocks import exits, insert_first
+from tileprobe.ir.flows import MOST, Flow, together, written
 from tileprobe.ir.parts import Part, Spot, parts_of
-from tileprobe.ir.probe import DoneOp, IssueOp, ProbeOp, RegionOp, StartOp, StopOp, WaitOp
+from tileprobe.ir.probe import FLOWS, DoneOp, IssueOp, ProbeOp, RegionOp, StartOp, StopOp, WaitOp
 from tileprobe.ir.registry import structure
 from tileprobe.ir.structure import Lines, Pair, Shift, Structure
 from tileprobe.passes.select import MARK, SCOPES, marks
@@ -35,17 +36,19 @@ LOOP = "probe.loop"  # on a loop that something was peeled off: the number by wh
 class InstrumentPass(ModulePass):
     """Turns marks into regions with starts and stops.
 
-    `structure` says how to read the IR: which ops are loops and stages."""
+    `structure` says how to read the IR: which ops are loops and stages; with `flows` regions tell how their operations
+    depend on each other."""
 
     name = "instrument"
 
     structure: str = "scf"
+    flows: bool = False
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         how = structure(self.structure)
         for kernel in how.kernels(op):
             if any(MARK in inner.attributes or SCOPES in inner.attributes for inner in kernel.walk()):
-                _Instrumenter(how).run(kernel)
+                _Instrumenter(how, self.flows).run(kernel)
 
 
 @dataclass
@@ -64,6 +67,7 @@ class _Range:
 @dataclass
 class _Instrumenter:
     how: Structure
+    wants_flows: bool = False
     regions: list[RegionOp] = field(default_factory=list)
     named: dict[tuple[int | None, str], int] = field(default_factory=dict)
     paired: dict[Hashable, int] = field(default_factory=dict)  # the region of an asynchronous operation
@@ -72,6 +76,7 @@ class _Instrumenter:
         default_factory=dict
     )  # region -> what its own time goes to
     amounts: dict[int, Amount | None] = field(default_factory=dict)  # region -> what it computes and moves
+    flows: dict[int, list[Flow] | None] = field(default_factory=dict)  # region -> how its operations depend
 
     def run(self, kernel: Operation) -> None:
         parent = None
@@ -87,6 +92,9 @@ class _Instrumenter:
             mine = self.amounts.get(region.region.data, Amount() if self.how.counts else None)
             if mine is not None:
                 region.flops, region.bytes = IntAttr(round(mine.flops)), IntAttr(round(mine.bytes))
+            flows = self.flows.get(region.region.data)
+            if flows:
+                region.attributes[FLOWS] = StringAttr(written(flows))
         if parent is not None:
             _enclose(body, parent)
         for region in reversed(self.regions):
@@ -141,6 +149,8 @@ class _Instrumenter:
             if self.how.kinds(op):
                 self._spend(around[n][0], self.how.costs(op), times)
                 self._count(around[n][0], self.how.amount(op), runs)
+                if self.wants_flows:
+                    self._flow(around[n][0], op, runs)
             else:
                 self._inside(op, *around[n], times, runs)
 
@@ -160,6 +170,18 @@ class _Instrumenter:
             self.amounts[region] = None
         else:
             self.amounts[region] = known + amount * (exactly or 0)
+
+    def _flow(self, region: int | None, op: Operation, exactly: int | None) -> None:
+        """Adds to how a region's operations depend on each other; what is not known of a part is not of the whole."""
+        if region is None or not self.how.cost(op):
+            return
+        known, flow = self.flows.setdefault(region, []), self.how.flow(op)
+        if known is None or flow is None or exactly is None or len(known) >= MOST:
+            self.flows[region] = (
+                None if (self.how.cost(op) or 0) > 1 else known
+            )  # a single element is no stage
+        else:
+            self.flows[region] = together([*known, replace(flow, times=float(exactly))])
 
     def _inside(
         self, op: Operation, parent: int | None, scopes: tuple[str, ...], times: int, exactly: int | None

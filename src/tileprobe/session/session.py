@@ -232,6 +232,8 @@ class Session:
             collected, meta = gather(self.works()), self._meta()
             machines = {work.kernel.machine: work.kernel.target for work in self.works() if work.runs}
         meta["roofs"] = _roofs(machines)
+        if self.plan.flows:
+            meta["costs"] = _costs(machines)
         trace = build_trace(collected, meta)
         self._say_what_no_line_has(trace)
         self._say_what_no_grid_has(trace)
@@ -354,6 +356,12 @@ def _flushed(records: dict[str, str | int]) -> dict[str, str | int]:
 
 def matches(name: str, patterns: Sequence[str]) -> bool:
     return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def _costs(machines: dict[str, Target]) -> dict[str, Any]:
+    """What operations cost on the machines of a trace, of those that know it."""
+    asked = {name: getattr(target, "costs", None) for name, target in machines.items()}
+    return {name: ask(name.partition(":")[2]).to_json() for name, ask in asked.items() if ask is not None}
 
 
 def _roofs(machines: dict[str, Target]) -> dict[str, Any]:

@@ -182,8 +182,9 @@ class ClockSource(Protocol):
 
 
 class Target(Protocol):
-    """One kind of machine. Small: everything heavy is imported by the methods. One more method it may have:
-    `roofs(machine)`, the most that it can compute and move (`ir.amounts.Roofs`), for a roofline."""
+    """One kind of machine. Small: everything heavy is imported by the methods. More methods it may have:
+    `roofs(machine)`, the most that it can compute and move (`ir.amounts.Roofs`), for a roofline; and `costs(machine)`,
+    what its operations cost (`ir.flows.Costs`); a third, `roof_table()`, measures it for `doctor --roofs`."""
 
     name: str  # "cpu": what `--target` and a trace call it; a machine may follow after a colon: "cambricon:s"
     aliases: tuple[str, ...]

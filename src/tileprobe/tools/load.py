@@ -26,6 +26,7 @@ BUILT_IN = {
     "overlap": "tileprobe.tools.overlap:Overlap",
     "critical-path": "tileprobe.tools.critical_path:CriticalPath",
     "memory": "tileprobe.tools.memory:Memory",
+    "parallelism": "tileprobe.tools.parallelism:Parallelism",
     "pipeline": "tileprobe.tools.pipeline:Pipeline",
     "roofline": "tileprobe.tools.roofline:RooflineTool",
 }

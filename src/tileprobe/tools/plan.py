@@ -21,6 +21,7 @@ class Plan:
     lines: tuple[str, ...] = ()
     scopes: tuple[str, ...] = ()
     min_cost: float = 0.0  # leave out stages with a smaller estimate of their work
+    flows: bool = False  # how the operations of stages depend on each other, and what they cost: likewise
     accesses: bool = False  # what loads and stores do to memory: no probe is needed for it
 
     def __or__(self, other: Plan) -> Plan:
@@ -34,6 +35,7 @@ class Plan:
             () if everywhere else _union(self.lines, other.lines),
             _union(self.scopes, other.scopes),
             min(self.min_cost, other.min_cost),
+            self.flows or other.flows,
             self.accesses or other.accesses,
         )
 
@@ -59,7 +61,8 @@ class Plan:
             room = {"capacity": capacity, "cursor_capacity": 0, "max_words": block_words(capacity)}
             records = {**room, **(records or {})}
         select = " ".join([how, *flags, *lists, f"min_cost={float(self.min_cost)}"])
-        probes = [f"select{{{select}}}", f"instrument{{{how}}}", f"user-probes{{{how}}}"]
+        flows = " flows=true" if self.flows else ""
+        probes = [f"select{{{select}}}", f"instrument{{{how}{flows}}}", f"user-probes{{{how}}}"]
         if level == "probe":
             return ",".join(probes)
         return ",".join(

@@ -2,8 +2,9 @@
 
 On a CPU operations and bytes are counted in the IR, stage by stage, and a region's rate is that of the core it runs on;
 a simulated GPU counts what it issued and what came from DRAM, and the rate is the whole chip's. Bytes of a CPU are
-those that loads and stores ask for: a region whose data is in a cache may lie above the roof of the memory. Rates come
-from recorded time, so their intervals are those of the times.
+those that loads and stores ask for, without what masks keep out where the trace says it (`memory`): a region whose data
+is in a cache may lie above the roof of the memory. Rates come from recorded time, so their intervals are those of the
+times.
 """
 
 from __future__ import annotations
@@ -14,13 +15,15 @@ from typing import Any
 
 import polars as pl
 
+from tileprobe.ir.accesses import Access
 from tileprobe.ir.amounts import Roofs
+from tileprobe.tools.memory import largest
 from tileprobe.tools.plan import Plan
 from tileprobe.tools.regions import Regions, region_tree
 from tileprobe.tools.result import Column, Finding, Result, Table
 from tileprobe.tools.signatures import told_apart
 from tileprobe.tools.times import Times, region_times
-from tileprobe.trace import Kernel, Trace
+from tileprobe.trace import Kernel, Region, Trace
 
 COLUMNS = [
     Column("name", "text", "region"),
@@ -32,6 +35,10 @@ COLUMNS = [
     Column("reached", "share", "of its roof"),
     Column("limit", "text", "roof"),
 ]
+UNCOUNTED = (
+    "what it computes as a whole is not known: parts without a probe of their own stand in conditions or in loops of "
+    "which nobody knows how often they go round; --dense records each of them"
+)
 DRAM = ("dram_bytes_read", "dram_bytes_written")
 
 
@@ -128,6 +135,7 @@ def _counted(trace: Trace, kernel: Kernel) -> list[Point]:
 def _regions(trace: Trace, kernel: Kernel, times: Times) -> list[Point]:
     """Regions by what is counted of one execution of each. The kernel is their sum, where all are known."""
     known = {r.id: r for r in trace.kernel_regions(kernel.id)}
+    accesses = largest(trace, kernel)[1]
     points: list[Point] = []
     whole, flops, moved, complete = 0.0, 0.0, 0.0, True
     for row in region_tree(trace, kernel, times).filter(pl.col("kind") != "partition").iter_rows(named=True):
@@ -137,9 +145,9 @@ def _regions(trace: Trace, kernel: Kernel, times: Times) -> list[Point]:
         if region.flops is None or region.bytes is None:
             complete = False
             continue
-        flops, moved = flops + row["count"] * region.flops, moved + row["count"] * region.bytes
+        done, asked = row["count"] * region.flops, row["count"] * region.bytes * _unmasked(region, accesses)
+        flops, moved = flops + done, moved + asked
         if (region.flops or region.bytes) and row["self_ns"] > 0:
-            done, asked = row["count"] * region.flops, row["count"] * region.bytes
             points.append(Point(region.id, region.name, done, asked, row["self_ns"] / 1e9))
     points.sort(key=lambda one: -one.seconds)
     if complete and whole and (flops or moved):
@@ -147,11 +155,19 @@ def _regions(trace: Trace, kernel: Kernel, times: Times) -> list[Point]:
     return points
 
 
+def _unmasked(region: Region, accesses: list[Access]) -> float:
+    """The share of the bytes of a region's lines that masks let through; all where nobody looked."""
+    lines = set(region.all_lines)
+    mine = [one for one in accesses if one.line in lines and one.get("lanes") and one.get("size")]
+    whole = sum((one.get("lanes") or 0.0) * (one.get("size") or 0.0) for one in mine)
+    return sum(one.asked or 0.0 for one in mine) / whole if whole else 1.0
+
+
 class RooflineTool:
     name = "roofline"
 
     def plan(self) -> Plan:
-        return Regions().plan()
+        return Regions().plan() | Plan(accesses=True)
 
     def read(self, trace: Trace) -> Result:
         result = Result(self.name)
@@ -164,6 +180,8 @@ class RooflineTool:
             frame = pl.DataFrame(rows, schema=_SCHEMA)
             result.tables.append(Table(f"{kernel.name}: rates of a {found.unit}", frame, COLUMNS))
             result.findings += _said(kernel, found)
+            if found.points[0].region is not None:
+                result.findings.append(Finding(f"{kernel.name}: {UNCOUNTED}", kernel=kernel.id))
         return result
 
 

@@ -23,6 +23,7 @@ from tileprobe.files import cache_home, write_json
 from tileprobe.ir.amounts import Roofs
 from tileprobe.targets.cpu.host import host
 from tileprobe.targets.cpu.loader import compile_ir
+from tileprobe.targets.cpu.measuring import DAY_S, machine_key
 from tileprobe.targets.linker import load_object
 
 CHAINS = (
@@ -31,7 +32,6 @@ CHAINS = (
 ROUNDS = 20_000  # of all chains
 MEMORY_BYTES, CACHE_BYTES = 64 << 20, 12 << 10  # read and written, half each
 TRYING_S = 0.03  # each of them
-DAY_S = 86_400
 
 _I64, _PTR = ir.IntType(64), ir.PointerType()
 
@@ -39,7 +39,7 @@ _I64, _PTR = ir.IntType(64), ir.PointerType()
 @lru_cache(maxsize=1)
 def roofs() -> Roofs:
     """From the disk where they are of today."""
-    path = cache_home() / f"roofs-{_key()}.json"
+    path = cache_home() / f"roofs-{machine_key()}.json"
     known: dict[str, float] = {}
     try:
         known = {name: float(value) for name, value in json.loads(path.read_text()).items()}
@@ -59,11 +59,6 @@ def roofs() -> Roofs:
         bytes_per_s=(("memory", known["memory"]), ("first cache", known["cache"])),
         said="measured on one core that worked alone",
     )
-
-
-def _key() -> str:
-    name = "".join(c if c.isalnum() else "-" for c in host().cpu_name)
-    return f"{name}-{host().vector_bytes}"
 
 
 def _flops() -> float:
@@ -86,6 +81,11 @@ _MEASURES: dict[str, Callable[[], float]] = {
     "memory": lambda: _copied(MEMORY_BYTES),
     "cache": lambda: _copied(CACHE_BYTES),
 }
+
+
+def copier() -> Any:
+    """`(from, to, bytes, times)`: addresses, in vectors; a multiple of eight of these."""
+    return _code()[2]
 
 
 def _quickest(call: Callable[[Any], Any]) -> float:

@@ -11,12 +11,14 @@ from xdsl.ir import Operation
 
 from tileprobe.ir.accessors import attr_value, op_name
 from tileprobe.ir.amounts import Amount
+from tileprobe.ir.flows import Flow
 from tileprobe.ir.locations import user_frames
 from tileprobe.ir.parts import Frame, Spot
 from tileprobe.ir.structure import ScfStructure
 from tileprobe.targets.cpu.amounts import amount
 from tileprobe.targets.cpu.costs import SCALAR, combine_costs, nest_costs
 from tileprobe.targets.cpu.dialect import STAGES, BufferType, DotOp, NestOp
+from tileprobe.targets.cpu.flows import flow
 
 UNKNOWN_ROUNDS = 8  # of a loop in a function that is called, where nobody knows how often it goes round
 DEEPEST = 8  # calls of calls that are followed
@@ -44,6 +46,9 @@ class TileStructure(ScfStructure):
 
     def amount(self, op: Operation) -> Amount | None:
         return amount(op)
+
+    def flow(self, op: Operation) -> Flow | None:
+        return flow(op)
 
     def costs(self, op: Operation) -> Mapping[Spot, float]:
         if isinstance(op, NestOp):

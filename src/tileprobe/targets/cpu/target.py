@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from xdsl.ir import Dialect
     from xdsl.passes import ModulePass
 
-    from tileprobe.ir.amounts import Roofs
+    from tileprobe.ir.amounts import Roof, Roofs
+    from tileprobe.ir.flows import Costs
     from tileprobe.ir.structure import Structure
 
 
@@ -82,6 +83,16 @@ class CpuTarget(CommonTarget):
             memory_bytes=memory_bytes(),
             cache_bytes=last_level_cache_bytes(),
         )
+
+    def costs(self, machine: str = "") -> Costs:
+        from tileprobe.targets.cpu.latencies import costs
+
+        return costs()
+
+    def roof_table(self) -> list[Roof]:
+        from tileprobe.targets.cpu.roof_table import roof_table
+
+        return roof_table()
 
     def roofs(self, machine: str = "") -> Roofs:
         from tileprobe.targets.cpu.roofs import roofs
