@@ -186,7 +186,7 @@ def _longest(chains: Iterable[Mapping[str, float]]) -> Mapping[str, float]:
     return max(chains, key=_length, default={})
 
 
-# Latencies in those of a multiply-add, as `latencies.py` measured them on a Zen 5 core: to find the longest chain alone.
+# Latencies in those of a multiply-add, as `latencies.py` measured them on a Zen 5 core: to find the longest chain.
 _LONG = {"div": 2.5, "sqrt": 3.5, "exp": 12.0, "load": 1.0}
 
 
