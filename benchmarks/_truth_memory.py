@@ -62,9 +62,13 @@ def _looked(target: str, launch: Callable[[], Any]) -> tuple[list[dict[str, Any]
 
 
 def _array(count: int, kind: Any = np.float32) -> Any:
+    """From the beginning of a cache line on."""
     import tileprobe
 
-    return tileprobe.array(np.zeros(count, kind))
+    size = np.dtype(kind).itemsize
+    held = np.zeros(count * size + 64, np.uint8)
+    first = -held.ctypes.data % 64
+    return tileprobe.array(held[first : first + count * size].view(kind))
 
 
 def _found(findings: list[Any], cause: str, line: int) -> bool:
