@@ -191,6 +191,9 @@ def test_a_description_that_is_right(changes):
         (kernel(layout={"block_words": 8, "slots": [{}]}), "the layout of k cannot be read"),
         ({"regions": [Region(0, "a", parent=1), Region(1, "b", parent=0)]}, "its regions lie in one another"),
         ({"regions": [Region(0, "a", parent=0)]}, "its regions lie in one another"),
+        ({"regions": [Region(0, "a", first_line=5, last_line=2**31)]}, "lines of a, 5 to 2147483648"),
+        ({"regions": [Region(0, "a", first_line=-1)]}, "no source file has the lines of a, -1 to 0"),
+        ({"regions": [Region(0, "a", lines=(3, 1_000_001))]}, "lines of a, 0 to 1000001"),
         (
             {"units": [Unit(0, "a", parent=3)]},
             "its units lie in one another in a circle, or in one that is not",

@@ -25,6 +25,7 @@ _LIMITS = {
     "taken_ns": 1e18,
     "probes_ns": 1e18,
 }  # beyond them sums are no longer numbers
+_LINES = 1_000_000  # of a source file; what goes through a region's lines one by one ends
 _ROUNDED = 1e-5  # more than a float of 32 bits is off
 _IDS = {"launch": "launches", "region": "regions", "unit": "units"}
 
@@ -118,6 +119,10 @@ def check_description(parts: Mapping[str, Any]) -> None:
         for row in parts[name]:
             if row.kernel not in known["kernels"]:
                 raise Damaged(f"one of its {name} is of kernel {row.kernel}, and there is none")
+    for region in parts["regions"]:
+        lines = (region.first_line, region.last_line, *region.lines)
+        if not 0 <= min(lines) <= max(lines) <= _LINES:
+            raise Damaged(f"no source file has the lines of {region.name}, {min(lines)} to {max(lines)}")
     for row in (*parts["launches"], *parts["works"]):
         if not row.grid or min(row.grid) < 0 or math.prod(row.grid) > _LARGEST:
             raise Damaged(f"there is no grid of {row.grid} programs")
