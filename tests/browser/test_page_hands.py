@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 from made import attention
 from made_streams import warp_specialised
-from test_page import TILE, after, shown
+from on_page import TILE, after, shown
 
 from tileprobe.trace import Clock, Kernel, Launch, Losses, Region, Trace, Unit
 from tileprobe.views import text
