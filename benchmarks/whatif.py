@@ -4,6 +4,10 @@ On the CPU `whatif` says what half of a region would bring by delaying it; then 
 region's rounds, by turns with all of them. On the simulated machine the critical path of a kernel with a barrier that
 is released late says what moving it would bring; then it is moved.
 
+A row is right where the two differ by no more than both of their errors; on the simulated machine, whose figures have
+none, by two points. One that `whatif` said it cannot tell is neither. The exit status is 1 if one is wrong, or none is
+right.
+
 Usage: python -m benchmarks whatif [--on sim | cpu] [--seconds S]
 """
 
@@ -27,6 +31,7 @@ from tileprobe.tools.slopes import median_of
 
 SIM_ROUNDS = (10, 20, 40, 60, 80, 100, 120, 140, 160, 200)
 CPU_ROUNDS = (4, 8, 16, 32, 64)
+POINTS = 0.02  # of the launch: where a barrier moves off the path itself, which the prediction leaves out
 
 
 @triton.jit
@@ -73,8 +78,9 @@ def on_cpu(seconds: float) -> list[dict]:
                 rows.append(
                     {
                         "on": "cpu", "case": f"{one.name}, {rounds} rounds", "predicted": top.saved / 2,
-                        "predicted_error": (top.saved_error or 0.0) / 2, "done": done, "done_error": error,
-                        "slope": top.slope.value, "told": top.slope.told,
+                        "predicted_error": (top.saved_error or 0.0) / 2, "done": done, "done_error": error or 0.0,
+                        "slope": top.slope.value, "slope_error": top.slope.error, "cores": found.cores,
+                        "told": top.slope.told and top.saved_error is not None and error is not None,
                     }
                 )  # fmt: skip
 
@@ -125,17 +131,34 @@ def main() -> int:
     )
     args = parser.parse_args()
     rows = ([] if args.on == "cpu" else on_sim()) + ([] if args.on == "sim" else on_cpu(args.seconds))
-    print(f"{'machine':<10}{'case':<28}{'predicted':>11}{'done':>9}{'off by':>9}  slope")
     for row in rows:
         row["off"] = row["predicted"] - row["done"]
-        slope = f"{row['slope']:.2f}" + ("" if row["told"] else " (cannot be told)") if "slope" in row else ""
-        said = "".join(
-            f"{100 * row[name]:>{width}.1f} %"[-width:]
-            for name, width in (("predicted", 11), ("done", 9), ("off", 9))
-        )
-        print(f"{row['on']:<10}{row['case']:<28}{said}  {slope}")
+        row["verdict"] = verdict(row)
+    show(rows)
     save("whatif", {"rows": rows})
-    return 0
+    verdicts = [row["verdict"] for row in rows]
+    print(", ".join(f"{verdicts.count(word)} {word}" for word in ("right", "wrong", "cannot be told")))
+    return 0 if "wrong" not in verdicts and "right" in verdicts else 1
+
+
+def verdict(row: dict) -> str:
+    if not row.get("told", True):
+        return "cannot be told"
+    reach = row["predicted_error"] + row["done_error"] if "told" in row else POINTS
+    return "right" if abs(row["off"]) <= reach else "wrong"
+
+
+def show(rows: list[dict]) -> None:
+    print(f"{'machine':<10}{'case':<26}{'predicted':>9}{'':<7}{'done':>9}{'':<7}{'off by':>9}  {'slope':<14}")
+    for row in rows:
+        said = ""
+        for name in ("predicted", "done"):
+            error = row.get(f"{name}_error")
+            said += f"{100 * row[name]:>7.1f} %" + ("" if error is None else f" ±{100 * error:.1f}").ljust(7)
+        slope = f"{row['slope']:.2f} ±{row['slope_error'] or 0:.2f}" if "slope" in row else ""
+        print(
+            f"{row['on']:<10}{row['case']:<26}{said}{100 * row['off']:>7.1f} %  {slope:<14}{row['verdict']}"
+        )
 
 
 if __name__ == "__main__":

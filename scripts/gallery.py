@@ -1,8 +1,8 @@
 """Reports to look at, as pages in out/gallery, and the pictures of them that README and docs show.
 
-    python scripts/gallery.py [--pictures docs/images]
+    python scripts/gallery.py [--pictures docs/images] [--only late-arrive]
 
-A CPU attention kernel, a pipelined matmul on a simulated A100, and a token of Cambricon-LLM. Pictures need Chromium and
+A CPU attention kernel, a pipelined matmul on a simulated A100, a barrier on a simulated H100, and a token of Cambricon-LLM. Pictures need Chromium and
 Playwright; without them only the pages are written, and it is said.
 """
 
@@ -71,10 +71,27 @@ def simgpu() -> Trace:
     return session.trace
 
 
-PAGES: dict[str, Callable[[], Trace]] = {"attention": attention, "simgpu": simgpu, "cambricon": cambricon}
+def late_arrive() -> Trace:
+    """A barrier that is released late on a simulated H100: consumer and producer take turns."""
+    from examples.late_arrive import launch
+
+    with (
+        tileprobe.use("sim:h100", timed=True),
+        tileprobe.profile(tools=("critical-path",), programs="all") as session,
+    ):
+        launch(early=False)
+    return session.trace
 
 
-def pictures(folder: Path) -> None:
+PAGES: dict[str, Callable[[], Trace]] = {
+    "attention": attention,
+    "simgpu": simgpu,
+    "cambricon": cambricon,
+    "late-arrive": late_arrive,
+}
+
+
+def pictures(folder: Path, names: list[str]) -> None:
     """Each page in light and dark."""
     path = chromium()
     if path is None:
@@ -86,7 +103,7 @@ def pictures(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
-        for name in PAGES:
+        for name in names:
             for theme in ("light", "dark"):
                 page = browser.new_page(viewport=SIZE, color_scheme=theme)  # type: ignore[arg-type]
                 page.goto((OUT / f"{name}.html").as_uri())
@@ -113,13 +130,15 @@ def _point_at(page) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pictures", metavar="FOLDER", type=Path)
+    parser.add_argument("--only", metavar="NAME", choices=PAGES, help="only this page")
     args = parser.parse_args()
     OUT.mkdir(parents=True, exist_ok=True)
-    for name, make in PAGES.items():
+    chosen = {name: make for name, make in PAGES.items() if args.only in (None, name)}
+    for name, make in chosen.items():
         write_html(make(), OUT / f"{name}.html")
         print(f"{name}: {(OUT / f'{name}.html').as_uri()}")
     if args.pictures:
-        pictures(args.pictures)
+        pictures(args.pictures, list(chosen))
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """Launches that are run again, delays on the CPU, and results that are held against each other."""
 
+import io
 import json
 from functools import partial
 
@@ -7,11 +8,13 @@ import numpy as np
 import pytest
 import triton
 import triton.language as tl
+from rich.console import Console
 
 import tileprobe
 from tileprobe.cli import main
+from tileprobe.cli.advise import _show as show_advice
 from tileprobe.ir.mode import with_pipeline
-from tileprobe.session.advising import advise, different, tolerance
+from tileprobe.session.advising import Advice, Outcome, advise, different, tolerance
 from tileprobe.session.delaying import PLAN
 from tileprobe.session.relaunching import relaunching, taken_ns
 from tileprobe.targets.catalog import find
@@ -169,3 +172,39 @@ def test_a_block_that_reaches_beyond_its_tensors_is_told_and_touches_nothing():
     (smaller,) = [row for row in found[0].outcomes if row.changes == {"BLOCK": 128}]
     assert smaller.verdict == "changes results" and "y differs" in smaller.why
     assert (y.numpy() == 2).all()
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_a_message_of_many_lines_is_one_row_of_the_table_and_whole_in_the_data(width):
+    why = (
+        "a load at line 7 reaches [bold]512 bytes[/bold] beyond x, "
+        + "which has 256 of them " * 9
+        + "\nas it is\nhere"
+    )
+    rows = [
+        Outcome({"BLOCK": 512}, "a block of another size", "cannot run", why=why),
+        Outcome({"BLOCK": 128}, "a block of another size", "helps", 90.0, 0.1, 0.02),
+    ]
+    screen = io.StringIO()
+    show_advice(Console(file=screen, width=width, color_system=None), [Advice("add", 100.0, rows, [], [])])
+    lines = [line for line in screen.getvalue().splitlines() if line.strip()]
+    assert len(lines) == 4 and max(map(len, lines)) <= width
+    assert lines[2].startswith("BLOCK=512  cannot run") and "a load at line 7" in lines[2]
+    assert lines[3].split()[:5] == ["BLOCK=128", "helps", "10.0", "%", "±2.0"]
+
+
+def test_what_only_an_edit_can_change_has_its_line_and_numbers():
+    found = []
+
+    def question(one):
+        found.append(advise(one, find("cpu")[0], 0.01, lambda _: None))
+
+    launched(question)
+    edits = json.loads(json.dumps(found[0].edits))
+    top = next(edit for edit in edits if "critical path is" in edit["evidence"])
+    assert top["tool"] == "critical-path" and top["region"]
+    assert top["numbers"]["region"] and 0 < top["numbers"]["share"] <= 1
+    file, _, line = top["line"].rpartition(":")
+    first = twice.starting_line_number
+    assert file.endswith("test_whatif.py") and first <= int(line) <= first + 6
+    assert all({"tool", "evidence", "region", "line", "numbers"} == set(edit) for edit in edits)

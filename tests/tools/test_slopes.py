@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from tileprobe.tools.slopes import DOSES, FEW, TELLS, Slope, median_of, slope_of
+from tileprobe.tools.slopes import DOSES, FEW, TELLS, Slope, beside_each_other, median_of, slope_of
 
 STEPS = np.array(DOSES, float)
 
@@ -62,3 +62,38 @@ def test_a_median_and_its_ranks():
     value, error = median_of(np.arange(101.0))
     assert value == 50 and error == 11  # 0.98 * sqrt(101) = 9.85, and half a rank
     assert median_of(np.arange(3.0)) == (1.0, None)
+
+
+def handed_out(programs, lasts, late):
+    """Programs handed out one by one to units that come when `late` says; (unit, start, stop) of each."""
+    free, rows = list(late), []
+    for _ in range(programs):
+        unit = int(np.argmin(free))
+        rows.append((unit, free[unit], free[unit] + lasts))
+        free[unit] += lasts
+    return rows
+
+
+def shared_by(*launches):
+    rows = [(n, *row) for n, launch in enumerate(launches) for row in launch]
+    return beside_each_other(*(np.array(column) for column in zip(*rows)))
+
+
+def test_how_many_units_share_a_delay():
+    even = [(0, 0, 100), (1, 0, 100), (0, 100, 200), (1, 100, 200)]
+    alone = [(1, 50, 150), (1, 150, 250), (1, 250, 350), (1, 350, 450)]
+    late = [(0, 0, 100), (0, 100, 200), (0, 200, 300), (1, 200, 300)]
+    odd = [(0, 0, 100), (1, 0, 100), (0, 100, 200)]  # both have 100 of 200 on average
+    gap = [(0, 0, 50), (0, 150, 200)]  # it waited for 100 of 200
+    assert shared_by(even, alone, late, odd, gap).tolist() == [2, 1, 2, 1.5, 0.5]
+    assert math.isnan(shared_by([(0, 5, 5)])[0])
+
+
+@pytest.mark.parametrize("late", [(0, 0), (0, 1500), (0, 5900), (0, 9000), (0, 100, 700, 2000)])
+def test_what_every_program_is_delayed_by_has_a_slope_of_1(late):
+    """However late units come: even those that come when all is done."""
+    programs, lasts, dose = 640, 10, 0.5
+    launches = [handed_out(programs, lasts + n * dose, late) for n in DOSES]
+    times = np.array([[max(stop for _, _, stop in launch) for launch in launches]])
+    (cores,) = shared_by(launches[0])
+    assert slope_of(times, dose * programs / cores).value == pytest.approx(1, abs=0.02)

@@ -50,21 +50,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _show(console: Any, found: list[Any]) -> None:
-    from rich.table import Table
-
     from tileprobe.tools.words import duration
 
     for each in found:
         console.print(f"{each.kernel}  {duration(each.took_ns)} a launch", style="bold", highlight=False)
-        table = Table(box=None, pad_edge=False)
-        for title in ("tried", "", "gain", "", "why"):
-            table.add_column(title, justify="right" if title == "gain" else "left")
-        for row in each.outcomes:
-            changes = ", ".join(f"{name}={value}" for name, value in row.changes.items())
-            gain = "" if row.gain is None else f"{100 * row.gain:.1f} %"
-            error = f"±{100 * row.error:.1f}" if row.error else ""
-            table.add_row(changes, row.verdict, gain, error, row.why or row.because)
-        console.print(table)
+        console.print(_outcomes(each.outcomes, console.width))
         if each.untried:
             console.print(f"no time was left for {len(each.untried)} more; --seconds gives more")
         if each.edits:
@@ -72,3 +62,30 @@ def _show(console: Any, found: list[Any]) -> None:
         for edit in each.edits:
             console.print(f"  • {edit['evidence']}", markup=False, highlight=False)
         console.print()
+
+
+def _outcomes(outcomes: list[Any], width: int) -> Any:
+    """A line each: where the screen is narrow it is the reason that is cut."""
+    from rich.table import Table
+    from rich.text import Text
+
+    titles = ("tried", "", "gain", "", "why")
+    rows: list[tuple[str, ...]] = []
+    for row in outcomes:
+        changes = ", ".join(f"{name}={value}" for name, value in row.changes.items())
+        gain = "" if row.gain is None else f"{100 * row.gain:.1f} %"
+        error = f"±{100 * row.error:.1f}" if row.error else ""
+        rows.append((changes, row.verdict, gain, error, _line(row.why or row.because)))
+    left = width - sum(2 + max(len(row[n]) for row in (titles, *rows)) for n in range(len(titles) - 1))
+    table = Table(box=None, pad_edge=False)
+    for title in titles:
+        table.add_column(title, justify="right" if title == "gain" else "left", no_wrap=True)
+    for *first, why in rows:
+        table.add_row(*map(Text, (*first, why if len(why) <= left else why[: max(0, left - 4)] + " ...")))
+    return table
+
+
+def _line(text: str) -> str:
+    """One line of what may be many; --json has them all."""
+    first, *more = text.splitlines() or [""]
+    return f"{first} ..." if more else first

@@ -76,6 +76,7 @@ def _show(console: Any, found: list[Any]) -> None:
     for each in found:
         console.print(f"{each.kernel}  {duration(each.took_ns)} a launch", style="bold", highlight=False)
         if isinstance(each, Asked):
+            console.print(f"on average {each.cores:.1f} cores share its programs", highlight=False)
             _regions(console, each)
         else:
             _machines(console, each)
@@ -84,7 +85,7 @@ def _show(console: Any, found: list[Any]) -> None:
 def _regions(console: Any, asked: Any) -> None:
     table = _table("region", "slope", "", "its time on a core", "won without it", "")
     for row in asked.regions:
-        table.add_row(row.name, *_slope(row, asked.took_ns))
+        table.add_row(row.name, *_slope(row, asked.cores))
     console.print(table)
 
 
@@ -112,18 +113,17 @@ def _table(first: str, *titles: str) -> Any:
     return table
 
 
-def _slope(row: Any, took_ns: float) -> tuple[str, ...]:
+def _slope(row: Any, cores: float) -> tuple[str, ...]:
     """A slope with its error; where that is too wide, what can be said."""
     from tileprobe.tools.words import duration
 
-    whole = row.saved / row.slope.value * took_ns if row.slope.value else 0.0
     if not row.slope.told:
-        return ("cannot be told", "", duration(whole), "", "")
+        return ("cannot be told", "", duration(row.ns / cores), "", "")
     error = f"±{row.slope.error:.2f}"
     return (
         f"{row.slope.value:.2f}",
         error,
-        duration(whole),
+        duration(row.ns / cores),
         f"{100 * row.saved:.1f} %",
         f"±{100 * row.saved_error:.1f} %",
     )

@@ -43,7 +43,7 @@ class Experiment:
 @dataclass(frozen=True)
 class Outcome:
     """`verdict`: `helps`, `does not help`, `cannot be told`, `changes results`, `cannot run`. `gain` is the share of
-    the launch's time that is gone, `error` half its 95 % interval, 0 where time is exact."""
+    the launch's time that is gone, `error` half its 95 % interval, 0 where time is exact. `why` may have many lines."""
 
     changes: dict[str, Any]
     because: str
@@ -145,8 +145,7 @@ class _Trying:
         except (KeyboardInterrupt, SystemExit):
             raise
         except Exception as error:
-            said = str(error).strip().splitlines() or [type(error).__name__]
-            return Outcome(changes, because, "cannot run", why=said[0][:200])
+            return Outcome(changes, because, "cannot run", why=str(error).strip() or type(error).__name__)
         if error is None or (abs(gain) <= error and error > LEAST):
             return Outcome(changes, because, "cannot be told", took, gain, error)
         verdict = "helps" if gain - error > LEAST else "does not help"

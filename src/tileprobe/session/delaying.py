@@ -20,11 +20,12 @@ from tileprobe.session.relaunching import Relaunch, taken_ns
 from tileprobe.session.session import Session
 from tileprobe.targets.base import Target
 from tileprobe.tools.plan import Plan
-from tileprobe.tools.slopes import DOSES, Slope, median_of, slope_of
+from tileprobe.tools.slopes import DOSES, Slope, beside_each_other, median_of, slope_of
 from tileprobe.trace import Trace
 
 PLAN = Plan(loops=True, iterations=True, kinds=("all",))
-LOOKS = 5  # launches with records, to know which regions there are and what they take
+PROGRAMS = Plan()  # which unit runs which program when, and nothing within
+LOOKS = 9  # launches with records, to know which regions there are and what they take
 SHARE = 0.05  # of the kernel's time that one dose is meant to add
 LEAST_TICKS = 60  # a shorter delay is not much longer than reading the clock twice
 MOST = 12  # regions, those that take the most time
@@ -33,8 +34,8 @@ _WIDE = ("kernel", "loop", "iteration", "scope")
 
 @dataclass(frozen=True)
 class Delayed:
-    """A region: `ns` is what it takes of a launch, all programs together; `exposed_ns` of the launch's time for each
-    core, if all of it showed; `saved` the share of the launch that is won if it took no time."""
+    """A region: `ns` is what it takes of a launch, all programs together; `saved` the share of the launch that is won
+    if it took no time. Its error has that of the slope and that of `ns`."""
 
     name: str
     file: str
@@ -48,11 +49,13 @@ class Delayed:
 
 @dataclass(frozen=True)
 class Asked:
-    """A kernel: `took_ns` is the median of its launches without delays."""
+    """A kernel: `took_ns` is the median of its launches without delays, `cores` how many share what is added to its
+    programs."""
 
     kernel: str
     took_ns: float
     took_error: float | None
+    cores: float
     regions: list[Delayed]
 
 
@@ -60,7 +63,7 @@ def ask(
     launch: Relaunch, target: Target, word: str, seconds: float, progress: Callable[[str], None]
 ) -> Asked:
     """Delays each region, or those whose names have `word` in them, for at most so many seconds."""
-    trace = _looked_at(launch)
+    trace = _looked_at(launch, PLAN)
     kernel = trace.kernels[0]
     found = _regions(trace, word)
     if not found:
@@ -70,35 +73,51 @@ def ask(
             f"{kernel.name} has no region {which}that can be delayed; it has {names or 'none'}"
         )
     hz, took = target.clock.hz(), float(np.median([_timed(launch, None, target) for _ in range(LOOKS)]))
-    programs = int(np.prod(trace.launches[0].grid))
-    cores = max(1, min(target.workers(), programs))
-    chosen = {number: _ticks(count, took, cores, hz) for number, (_, count) in found.items()}
+    cores = _cores(launch)
+    chosen = {
+        number: _ticks(count, took, float(np.median(cores)), hz) for number, (_, count) in found.items()
+    }
     modes = {
         (number, dose): _mode(number, dose * ticks, target.structure)
         for number, ticks in chosen.items()
         for dose in DOSES
     }
     times = _turns(launch, target, modes, seconds, progress)
-    plain = times.pop("plain")
-    median, error = median_of(np.array(plain))
+    shared = float(np.median([*cores, *_cores(launch)]))  # as it was before the delays and after
+    median, error = median_of(np.array(times.pop("plain")))
     rows = []
-    for number, (ns, count) in found.items():
+    for number, (each, count) in found.items():
         region = next(r for r in trace.regions if r.id == number)
-        step = chosen[number] / hz * 1e9 * count / cores
+        step = chosen[number] / hz * 1e9 * count / shared
         rounds = min(len(times[number, dose]) for dose in DOSES)
         slope = slope_of(np.array([times[number, dose][:rounds] for dose in DOSES]).T, step)
-        whole = ns / cores / median
-        saved = None if slope.error is None else slope.error * whole
+        ns, off = median_of(each)
+        whole = ns / shared / median
+        saved = None
+        if slope.error is not None and off is not None:
+            saved = slope.error * whole + abs(slope.value) * off / shared / median
         rows.append(
             Delayed(region.name, region.file, region.first_line, ns, slope, step, slope.value * whole, saved)
         )
     rows.sort(key=lambda row: -row.saved)
-    return Asked(kernel.name, median, error, rows)
+    return Asked(kernel.name, median, error, shared, rows)
 
 
-def _looked_at(launch: Relaunch) -> Trace:
-    """The kernel's regions, by launches with records."""
-    with Session(tools=(), plan=PLAN, programs="all", alternate=False) as session:
+def _cores(launch: Relaunch) -> list[float]:
+    """How many share what is added to programs: of each launch of some that are recorded as lightly as can be."""
+    import polars as pl
+
+    trace = _looked_at(launch, PROGRAMS)
+    whole = [region.id for region in trace.regions if region.kind == "kernel"]
+    frame = trace.scan().filter(pl.col("region").is_in(whole) & (pl.col("kind") == "region"))
+    columns = frame.select("launch", "unit", "start_ns", "stop_ns").collect()
+    found = beside_each_other(*(column.to_numpy() for column in columns))
+    return found[np.isfinite(found)].tolist() or [1.0]
+
+
+def _looked_at(launch: Relaunch, plan: Plan) -> Trace:
+    """Launches with records."""
+    with Session(tools=(), plan=plan, programs="all", alternate=False) as session:
         for _ in range(LOOKS):
             launch.run()
             launch.restore()
@@ -107,8 +126,8 @@ def _looked_at(launch: Relaunch) -> Trace:
     return session.trace
 
 
-def _regions(trace: Trace, word: str) -> dict[int, tuple[float, float]]:
-    """Regions that can be delayed, with their time and how often they run, of a launch."""
+def _regions(trace: Trace, word: str) -> dict[int, tuple[np.ndarray, float]]:
+    """Regions that can be delayed, with what they took of each launch and how often they run in one."""
     import polars as pl
 
     known = {r.id: r for r in trace.kernel_regions(trace.kernels[0].id)}
@@ -119,11 +138,12 @@ def _regions(trace: Trace, word: str) -> dict[int, tuple[float, float]]:
     ]
     frame = trace.scan().filter(pl.col("region").is_in(wanted) & (pl.col("kind") == "region"))
     ns = (pl.col("stop_ns") - pl.col("start_ns") - pl.col("taken_ns")) * pl.col("weight") * pl.col("fit")
-    sums = frame.group_by("region").agg(
-        ns.sum().alias("ns"), pl.col("weight").sum().alias("count"), pl.col("launch").n_unique().alias("n")
+    sums = frame.group_by("region", "launch").agg(ns.sum().alias("ns"), pl.col("weight").sum().alias("count"))
+    rows = sums.group_by("region").agg(
+        pl.col("ns"), pl.col("count").mean(), pl.col("ns").median().alias("usual")
     )
-    rows = sums.sort("ns", descending=True).head(MOST).collect().iter_rows(named=True)
-    return {row["region"]: (row["ns"] / row["n"], row["count"] / row["n"]) for row in rows}
+    longest = rows.sort("usual", descending=True).head(MOST).collect().iter_rows(named=True)
+    return {row["region"]: (np.array(row["ns"]), row["count"]) for row in longest}
 
 
 def _timed(launch: Relaunch, mode: str | None, target: Target) -> float:
@@ -134,7 +154,7 @@ def _timed(launch: Relaunch, mode: str | None, target: Target) -> float:
     return took
 
 
-def _ticks(count: float, took: float, cores: int, hz: float) -> int:
+def _ticks(count: float, took: float, cores: float, hz: float) -> int:
     """Of one dose."""
     return max(LEAST_TICKS, round(SHARE * took * cores / max(count, 1.0) * hz / 1e9))
 

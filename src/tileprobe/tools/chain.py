@@ -15,11 +15,11 @@ from tileprobe.trace import Kernel, Trace
 
 HELD = [
     Column("name", "text", "held up at"),
+    Column("whom", "text", "by"),
     Column("share", "share", "of the launch"),
     Column("ns", "ns", "a launch"),
     Column("count", "number", "times"),
     Column("longest_ns", "ns", "longest"),
-    Column("whom", "text", "by"),
 ]
 CHAIN = [
     Column("at_ns", "ns", "since the start"),

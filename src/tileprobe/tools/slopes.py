@@ -1,7 +1,8 @@
 """How much longer a kernel takes for each nanosecond by which a region was delayed.
 
 Comes in: times of rounds, each with delays of 0, d, 2d and 3d one behind the other. Goes out: the slope, 1 where every
-delay shows and 0 where none does, with half its 95 % interval; and whether that can be told apart from noise.
+delay shows and 0 where none does, with half its 95 % interval; whether that can be told apart from noise; and how many
+units share a delay.
 """
 
 from __future__ import annotations
@@ -41,6 +42,23 @@ def slope_of(times: np.ndarray, step: float) -> Slope:
     slopes = times @ weights / step
     value, error = median_of(slopes)
     return Slope(value, error, len(slopes))
+
+
+def beside_each_other(
+    launch: np.ndarray, unit: np.ndarray, start: np.ndarray, stop: np.ndarray
+) -> np.ndarray:
+    """For each launch how many units share what is added to its programs, given on which unit each program ran and
+    when. Programs are handed out as units become free, so what is added is shared by all that work at the end, however
+    late they came: the time that the units worked, over the mean time from a unit's first program to the launch's end.
+    A launch that one unit did alone, because the others were not awake yet, has 1."""
+    found: list[float] = []
+    for one in np.unique(launch):
+        mine = launch == one
+        end = stop[mine].max()
+        begun = [start[mine & (unit == n)].min() for n in np.unique(unit[mine])]
+        there = float(np.mean([end - at for at in begun]))
+        found.append(float((stop[mine] - start[mine]).sum()) / there if there > 0 else math.nan)
+    return np.array(found)
 
 
 def median_of(values: np.ndarray) -> tuple[float, float | None]:

@@ -319,8 +319,10 @@ def _wide(b: Value, value: Value) -> Value:
 
 
 def delay(f: FunctionEmitter, op: DelayOp) -> None:
-    """Reads the clock until so many ticks have passed; memory accesses stay before or behind. The processor is done
-    with all before it begins: else it would wait while it still worked at what came before."""
+    """Reads the clock until so many ticks have passed; memory accesses stay before or behind. The clock may be read
+    before earlier instructions are done, so that a short delay could pass beside long ones (roots, divisions) that are
+    still under way. On x86 `lfence` rules that out: nothing behind it begins before all in front of it is done, except
+    that stores may still be on their way to memory. On other processors nothing does, and slopes may be too small."""
     b = f.builder
     clock.barrier(b)
     if clock.is_x86():
