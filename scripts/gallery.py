@@ -2,8 +2,8 @@
 
     python scripts/gallery.py [--pictures docs/images] [--only late-arrive]
 
-A CPU attention kernel, a pipelined matmul on a simulated A100, a barrier on a simulated H100, and a token of Cambricon-LLM. Pictures need Chromium and
-Playwright; without them only the pages are written, and it is said.
+A CPU attention kernel, a pipelined matmul on a simulated A100, a barrier on a simulated H100, and a token of
+Cambricon-LLM. Pictures need Chromium and Playwright; without them only the pages are written, and it is said.
 """
 
 from __future__ import annotations
