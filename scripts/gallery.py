@@ -90,6 +90,8 @@ PAGES: dict[str, Callable[[], Trace]] = {
     "late-arrive": late_arrive,
 }
 
+LINES = {"late-arrive": "mbarrier.wait(empty"}  # that are selected; elsewhere the first product
+
 
 def pictures(folder: Path, names: list[str]) -> None:
     """Each page in light and dark."""
@@ -108,7 +110,7 @@ def pictures(folder: Path, names: list[str]) -> None:
                 page = browser.new_page(viewport=SIZE, color_scheme=theme)  # type: ignore[arg-type]
                 page.goto((OUT / f"{name}.html").as_uri())
                 page.wait_for_selector("html[data-ready]", state="attached")
-                _point_at(page)
+                _point_at(page, LINES.get(name, "tl.dot"))
                 page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
                 picture = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
                 picture.save(folder / f"page-{name}-{theme}.webp", lossless=True, method=6)
@@ -117,14 +119,14 @@ def pictures(folder: Path, names: list[str]) -> None:
     print(f"pictures: {folder}")
 
 
-def _point_at(page) -> None:
+def _point_at(page, line: str) -> None:
     """The timeline at a program, and a line selected, so that what belongs to it is lit up everywhere."""
     if not page.locator("#code .row").count():
         return
     page.locator("#scroller").focus()
     for key in ("ArrowRight", "ArrowRight", "ArrowRight", "f"):  # the third program, in full width
         page.keyboard.press(key)
-    page.locator("#code .row", has_text="tl.dot").first.click()
+    page.locator("#code .row", has_text=line).first.click()
 
 
 def main() -> None:

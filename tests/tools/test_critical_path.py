@@ -146,6 +146,30 @@ def test_who_arrives_last_at_a_barrier_is_on_the_path():
     assert (held["name"], held["whom"], held["ns"]) == ("producer: release @ 8", "consumer: dot @ 5", 65)
     legs = tables["the chain"]["what"].to_list()
     assert legs == ["consumer: dot @ 5", "waits for consumer: dot @ 5", "producer: k"]
+    path = path_of(trace, trace.kernels[0])
+    assert path is not None and path.handed is not None
+    assert path.handed.from_ns.tolist() == [90]  # who came earlier was not waited for
+    beside = near(path)
+    assert beside is not None and beside.spare_ns[4] == (65, 65)  # what the producer did before it waited
+
+
+def test_what_is_handed_over_right_before_the_end():
+    rows = [(0, 0, 0, 2, "region", 0, 99), (0, 0, 1, 4, "region", 0, 10), (0, 0, 1, 5, "wait", 10, 100)]
+    trace = build(rows, [edge("arrive-wait", (0, 0, 0, 2, 99), (0, 1, 0, 5, 100))])
+    assert steps(trace) == [(0, 0, 2, "work", 0, 99), (0, 0, 2, "wait", 99, 100)]
+
+
+def test_what_takes_no_time_is_not_waited_for():
+    rows = [(0, 0, 0, 2, "region", 0, 50), (0, 0, 1, 4, "region", 0, 100)]
+    trace = build(rows, [edge("arrive-wait", (0, 0, 0, 2, 50), (0, 1, 0, 4, 50))])
+    assert steps(trace) == [(0, 1, 4, "work", 0, 100)]
+
+
+def test_without_waits_nobody_waited_before_it_was_issued():
+    rows = [(0, 0, 0, 4, "region", 0, 30), (0, 0, 0, 2, "region", 30, 100)]
+    trace = build(rows, [edge("issue-wait", (0, 0, 0, 3, 50), (0, 0, 0, 2, 90))])
+    (held,) = read(trace)[0]["what it waits for"].to_dicts()
+    assert held["ns"] == 40
 
 
 def test_the_slow_program_of_the_tail():
