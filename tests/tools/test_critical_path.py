@@ -185,6 +185,25 @@ def test_the_slow_program_of_the_tail():
     assert beside["close"] == 1 and beside["next_ns"] == 400 and beside["units"] == 4
 
 
+def test_units_are_near_within_a_hundredth():
+    rows = [(0, 0, 0, 2, "region", 0, 1000), (1, 1, 0, 2, "region", 0, 995), (2, 2, 0, 2, "region", 0, 970)]
+    tables, findings = read(build(rows))
+    beside = next(f for f in findings if "close" in f.data).data
+    assert (beside["units"], beside["close"], beside["next_ns"]) == (3, 2, 5)
+    assert on_path(tables)["dot @ 5"]["spare_ns"] == 5  # half of what lies beside the path has no more
+
+
+def test_the_chain_has_its_longest_legs():
+    rows, edges = [], []
+    for n in range(40):  # two streams that take turns, each leg longer than the one before
+        at, lasts = n * (n + 19) // 2, 10 + n
+        rows.append((0, 0, n % 2, 2, "region", at, at + lasts))
+        if n:
+            edges.append(edge("arrive-wait", (0, 1 - n % 2, 0, 2, at - 1), (0, n % 2, 0, 4, at)))
+    legs = read(build(rows, edges))[0]["the chain"]
+    assert legs.height == 24 and legs["at_ns"].is_sorted()
+
+
 def test_gaps_between_programs_and_before_the_first():
     rows = [(0, 0, 0, 0, "region", 10, 50), (0, 1, 0, 0, "region", 60, 100), (1, 2, 0, 0, "region", 0, 45)]
     tables, _ = read(build(rows, durations=(130.0,)))
