@@ -297,3 +297,16 @@ def test_a_loop_is_in_a_scope_by_its_own_line():
     text = program(loop(stage("load", "4"), more=' loc("a.py":3:1)'))
     kernel = kernel_of(text, 'select{scopes="s@3-9"}')
     assert [attr_value(op, SCOPES) for op in kernel.walk() if op.name == "scf.for"] == [["s"]]
+
+
+# -- delay --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("region", "count"), [("#1", 1), ("#12", 1), ("#13", 0), ("#", 0), ("", 0), ("@ 1", 3)]
+)
+def test_a_number_is_that_of_one_region(region, count):
+    """12 stages on lines 0 to 11, numbered from 1 on."""
+    text = program(*(stage("load", str(n)) for n in range(12)))
+    delayed = kernel_of(text, f'select,instrument,delay{{region="{region}" ticks=5}}')
+    assert [op_name(op) for op in delayed.walk()].count("record.delay") == count

@@ -18,6 +18,7 @@ from tileprobe.session.advising import Advice, Outcome, advise, different, toler
 from tileprobe.session.delaying import PLAN
 from tileprobe.session.relaunching import relaunching, taken_ns
 from tileprobe.targets.catalog import find
+from tileprobe.targets.cpu.codegen import clock
 
 SCRIPT = """
 import numpy as np, tileprobe, triton, triton.language as tl
@@ -90,11 +91,20 @@ def test_a_delay_delays_and_none_leaves_the_code_as_it_is(monkeypatch, tmp_path)
             delayed = partial(one.run, mode(ticks))
             times[ticks] = min(taken_ns(delayed, target) for _ in range(3))
             one.restore()
-        for name, chosen in (("plain", None), ("nothing", mode(9, "no such region")), ("some", mode(9, ""))):
+        for name, chosen in (
+            ("plain", None),
+            ("nothing", mode(9, "no such region")),
+            ("some", mode(9, "")),
+            ("one", mode(9)),
+        ):
             codes[name] = one.run(chosen).asm
             one.restore()
 
     launched(question)
+    if clock.is_x86():  # it begins when what came before is done, and there is one for each delay
+        text = codes["one"]["llir"]
+        assert text.count("lfence") == 1 and text.index("lfence") < text.index("delayed")
+        assert "lfence" not in codes["plain"]["llir"] + codes["some"]["llir"]
     ns = 2_000_000 / target.clock.hz() * 1e9
     assert times[2_000_000] - times[0] > 4 * ns * 0.9  # four programs, one core; a clock cannot run fast
     kinds = [kind for kind in codes["plain"] if kind in ("obj", "tile")]
