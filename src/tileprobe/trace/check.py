@@ -26,6 +26,7 @@ _LIMITS = {
     "probes_ns": 1e18,
 }  # beyond them sums are no longer numbers
 _LINES = 1_000_000  # of a source file; what goes through a region's lines one by one ends
+_HZ = (1e-9, 1e18)  # beyond them times are no longer numbers
 _ROUNDED = 1e-5  # more than a float of 32 bits is off
 _IDS = {"launch": "launches", "region": "regions", "unit": "units"}
 
@@ -135,7 +136,7 @@ def check_description(parts: Mapping[str, Any]) -> None:
     for name in ("regions", "units"):
         _check_tree(name, {row.id: row.parent for row in parts[name]})
     for domain in parts["domains"]:
-        if domain.hz <= 0:
+        if not _HZ[0] <= domain.hz <= _HZ[1]:
             raise Damaged(f"a clock does not run at {domain.hz} Hz")
     _check_meta(parts["meta"])
 
@@ -148,7 +149,7 @@ def _ids(name: str, rows: Iterable[Any]) -> set[int]:
 
 
 def _check_kernel(kernel: Any) -> None:
-    if kernel.clock.hz <= 0 or not 1 <= kernel.clock.bits <= 64:
+    if not _HZ[0] <= kernel.clock.hz <= _HZ[1] or not 1 <= kernel.clock.bits <= 64:
         raise Damaged(f"the clock of {kernel.name} has {kernel.clock.bits} bits and {kernel.clock.hz} Hz")
     if kernel.layout is not None:
         try:
