@@ -191,6 +191,17 @@ def test_a_fault_is_shown_with_the_users_frames_alone(tmp_path):
     assert "script.py:6 (`LDG" in done.stderr
 
 
+def test_a_script_whose_name_is_not_ascii(tmp_path):
+    """ptxas refuses such a name; the fault has it."""
+    name = "k\u00e9rnel_\u6f22.py"
+    (tmp_path / name).write_text(
+        SCRIPT.replace("y * 2", "y * 2.53125")
+    )  # not in Triton's cache by another name
+    command = [sys.executable, "-m", "tileprobe", "exec", "--target", "sim:a100", name]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert f" {name}:6 (`LDG" in done.stderr, done.stderr
+
+
 def test_sums_can_be_fast(tmp_path):
     (tmp_path / "script.py").write_text(
         "from tileprobe.targets.simgpu.settings import settings; print(settings.fast_sums)"

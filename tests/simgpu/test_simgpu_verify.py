@@ -153,6 +153,15 @@ def test_lines_of_assembly_that_are_mended_keep_their_numbers():
     assert made[5] == "y" and made[-1] == "b"
 
 
+def test_names_of_files_are_ascii_for_ptxas_and_come_back():
+    from tileprobe.targets.simgpu.lines import mended, read
+
+    ptx = '.file 1 "/a/\\303\\251\\346\\274\\242 b\\\\c.py"\n.loc 1 5 0 // \u6f22.py:5:0'
+    made = mended(ptx)
+    assert made.isascii()
+    assert read(made) == '.file 1 "/a/\u00e9\u6f22 b\\\\c.py"\n.loc 1 5 0 // \u6f22.py:5:0'
+
+
 def test_no_record_is_missed_where_assembly_has_many_lines(monkeypatch):
     """Which instructions are records is known by lines of the PTX."""
     from benchmarks._gpu_kernels import attention

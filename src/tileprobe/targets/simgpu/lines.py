@@ -3,18 +3,24 @@
 Triton makes loads, stores and more of inline assembly. LLVM gives its second line the source's next line, its third the
 one behind that; faults and races would be told with lines that have nothing to do with them. In comes PTX, out goes PTX
 in which a piece of assembly has the one place of its first line; machine code is the same but for its table of lines.
+Names of files that are not ASCII, which ptxas refuses, are spelled in it; who reads machine code reads them back.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
+_OCTAL = re.compile(
+    r"(?:\\[23][0-7]{2})+"
+)  # LLVM writes bytes so; ptxas takes a backslash for the end of a folder
+_SPELLED = re.compile(r"\{U\+([0-9A-F]{4,6})\}")
 _KEY = "tileprobe-lines-2"  # part of the name under which Triton keeps what was compiled
 
 
 def mended(ptx: str) -> str:
-    """PTX whose inline assembly names one place each."""
+    """PTX whose inline assembly names one place each, in ASCII."""
     out: list[str] = []
     within, place = False, ""
     for line in ptx.split("\n"):
@@ -28,8 +34,24 @@ def mended(ptx: str) -> str:
                 line = "//"  # lines keep their numbers: who reads the cubin knows the PTX by them
             else:
                 place = line
+        elif text.startswith(".file"):
+            line = _OCTAL.sub(_bytes, line)
         out.append(line)
-    return "\n".join(out)
+    return spelled("\n".join(out))
+
+
+def _bytes(octal: re.Match[str]) -> str:
+    return bytes(int(one, 8) for one in octal[0].split("\\")[1:]).decode(errors="replace")
+
+
+def spelled(text: str) -> str:
+    """What is not ASCII as `{U+00E9}`."""
+    return text if text.isascii() else re.sub(r"[^\x00-\x7F]", lambda c: f"{{U+{ord(c[0]):04X}}}", text)
+
+
+def read(text: str) -> str:
+    """What was spelled, as it was."""
+    return _SPELLED.sub(lambda code: chr(min(int(code[1], 16), 0x10FFFF)), text)
 
 
 def hook(*stages: Any) -> tuple[str, str] | None:

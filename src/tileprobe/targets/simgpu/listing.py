@@ -12,6 +12,7 @@ import subprocess
 import tempfile
 from dataclasses import dataclass, field
 
+from tileprobe.targets.simgpu import lines
 from tileprobe.targets.simgpu.errors import BadCubin
 
 _PLACE = re.compile(r'\s*//## File "(.*?)", line (\d+)( inlined at)?')
@@ -103,18 +104,18 @@ def parse(text: str, kernel: str) -> Listing:
     found, mine = Listing(), False
     file, line, inlined = "", 0, False
     pending: list[str] = []
-    lines = iter(text.splitlines())
-    for here in lines:
+    rows = iter(text.splitlines())
+    for here in rows:
         if section := _SECTION.match(here):
             mine = section[1] == kernel
         elif not mine:
             continue
         elif place := _PLACE.match(here):
             if not inlined or _LIBRARY in file:  # else it is the caller of the place before
-                file, line = place[1], int(place[2])
+                file, line = lines.read(place[1]), int(place[2])
             inlined = place[3] is not None
         elif first := _FIRST.match(here):
-            second = _SECOND.match(next(lines, ""))
+            second = _SECOND.match(next(rows, ""))
             if second is None:
                 raise BadCubin(f"nvdisasm's text ends within an instruction: {here.strip()}")
             word = int(first[3], 16) | int(second[1], 16) << 64
