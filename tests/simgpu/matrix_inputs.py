@@ -50,6 +50,63 @@ def strange(form: str) -> Given:
     return given
 
 
+ENCODED = {  # one, infinity, 63, 65, 2^63 and 2^64, 2^-75 and 2^-76, by the form
+    "f16": (0x3C00, 0x7C00, 0x53E0, 0x5410, 0, 0, 0, 0),
+    "bf16": (0x3F80, 0x7F80, 0x427C, 0x4282, 0x5F00, 0x5F80, 0x1A00, 0x1980),
+    "tf32": (0x3F800000, 0x7F800000, 0x427C0000, 0x42820000, 0x5F000000, 0x5F800000, 0x1A000000, 0x19800000),
+}
+
+
+def _rows(form: str, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> Given:
+    """Registers of A (16 x depth) and B (depth x 8) of encoded elements and sums of 16 x 8 floats, or of halves."""
+    width = DEPTHS[form] // 2
+    kind = np.uint32 if form == "tf32" else np.uint16
+    given = Given(*(np.zeros((4, 32), np.uint32) for _ in range(3)))
+    for n in range(4):
+        first, column = 8 * (n % 2), width * (n // 2)
+        given.a[n] = a[first : first + 8, column : column + width].astype(kind).reshape(-1).view(np.uint32)
+    for n in range(2):
+        given.b[n] = b[width * n : width * (n + 1)].T.astype(kind).reshape(-1).view(np.uint32)
+    for n in range(2):
+        block = c[8 * n : 8 * n + 8].reshape(-1)
+        if c.dtype == np.float16:
+            given.c[n] = block.view(np.uint32)
+        else:
+            words = block.astype(np.float32).view(np.uint32)
+            given.c[2 * n], given.c[2 * n + 1] = words[::2], words[1::2]
+    return given
+
+
+def one_in_each_row(name: str) -> list[Given]:
+    """Row i has one product, at place i: an infinite one; 63 x 65, which is between two halves, and a sum that is just
+    too small to count beside it."""
+    _, form, *rest = name.split("_")
+    depth, one = DEPTHS[form], ENCODED[form]
+    sums = np.float16 if rest[0] == "half" else np.float32
+    tiny = -(2.0 ** (11 - {"a100": 24, "h100": 25}[rest[-1]] - 1))
+    places = np.arange(16), np.arange(16) % depth
+    made = []
+    for value, other, c in ((one[1], one[0], 0.0), (one[2], one[3], tiny)):
+        a = np.zeros((16, depth), np.uint32)
+        a[places] = value
+        made.append(_rows(form, a, np.full((depth, 8), other), np.full((16, 8), c, sums)))
+    return made
+
+
+def at_the_ends(name: str) -> list[Given]:
+    """A sum of 2^128, and one of four products of 2^-151: what single precision no more holds, and just holds."""
+    form = name.split("_")[1]
+    codes, depth = ENCODED[form], DEPTHS[form]
+    a, b = np.zeros((16, depth), np.uint32), np.full((depth, 8), codes[5])
+    a[:, 0] = codes[4]
+    small = np.zeros((16, depth), np.uint32)
+    small[:, :4] = codes[6]
+    return [
+        _rows(form, a, b, np.full((16, 8), 2.0**127)),
+        _rows(form, small, np.full((depth, 8), codes[7]), np.zeros((16, 8))),
+    ]
+
+
 def integers(limit: bool) -> Given:
     random = np.random.default_rng(3)
     given = Given(*(random.integers(0, 1 << 32, (4, 32), np.uint64).astype(np.uint32) for _ in range(3)))
@@ -75,9 +132,11 @@ def matrix_inputs(name: str) -> list[Given]:
     elif kind == "imma":
         made = [integers(False), integers(True), integers(False)]
     elif rest[1] == "half":
-        made = [half_sums(0), half_sums(1)]
+        made = [half_sums(0), *(one_in_each_row(name) if rest[2] != "fast" else ()), half_sums(1)]
     else:
         made = [floats(rest[0], 0), floats(rest[0], 1), strange(rest[0]), floats(rest[0], 0)]
+        if rest[-1] != "fast":
+            made[:0] = one_in_each_row(name) + (at_the_ends(name) if rest[0] != "f16" else [])
     made[-1].mask = SOME
     return made
 
@@ -106,7 +165,23 @@ def small_blocks() -> tuple[np.ndarray, ...]:
     a[:2] = random.integers(-7, 8, (2, 32)) * 2.0**-9
     b[:, :2] = random.integers(-3, 4, (32, 2)) * 2.0**-16
     c[:2, :2] = 3 * 2.0**-20
+    a[5], b[:, 3], c[5, 3] = (
+        2.0**-9,
+        1.25 * 2.0**-9,
+        0,
+    )  # beside them a zero with a sign, which has no exponent
+    a[5, 0], b[0, 3] = -0.0, 2.0**8
     return tuple(made.view(np.uint32) for made in (a, b, c))
+
+
+def infinite_blocks(form: str) -> list[tuple[np.ndarray, ...]]:
+    """Row i has an infinite product at place i, at 16 + i in the second: all of the rest are ones and sums of 0."""
+    made = []
+    for first in range(0, DEPTHS[form], 16):
+        a, b, c = (np.ones(s, np.float32) for s in ((16, DEPTHS[form]), (DEPTHS[form], 8), (16, 8)))
+        a[np.arange(16), first + np.arange(16) % min(16, DEPTHS[form])] = np.inf
+        made.append(tuple(x.view(np.uint32) for x in (a, b, 0 * c)))
+    return made
 
 
 def run_block(address: int, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
@@ -124,4 +199,6 @@ def block_results(name: str, address: int) -> list[np.ndarray]:
     made = [blocks(form, seed) for seed in range(3)]
     if form in EIGHT_BITS:
         made.append(small_blocks())
+    if form != "s8":
+        made += infinite_blocks(form)
     return [run_block(address, *given) for given in made]

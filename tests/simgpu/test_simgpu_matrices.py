@@ -7,7 +7,18 @@ import pytest
 from exact_floats import BF16, F16, F32, NAN, encoded, read, write
 from functions_checked import functions_wrong
 from lane_machine import Given, Machine, lanes
-from matrix_inputs import DEPTHS, SOME, blocks, floats, matrix_inputs, run_block, small_blocks
+from matrix_inputs import (
+    DEPTHS,
+    SOME,
+    at_the_ends,
+    blocks,
+    floats,
+    infinite_blocks,
+    matrix_inputs,
+    one_in_each_row,
+    run_block,
+    small_blocks,
+)
 
 from tileprobe.targets.simgpu.engine import vectors
 from tileprobe.targets.simgpu.engine.lanes import HANDLERS
@@ -110,6 +121,46 @@ def test_what_is_no_number_stays_none():
     found = as_matrix(run("hmma_f16_a100", given))
     assert found[0, 0] == 0x7F800000
     assert found[0, 1] == encoded((0, NAN), F32)
+
+
+@pytest.mark.parametrize("machine", GROUPS)
+@pytest.mark.parametrize("form", FORMS)
+def test_each_product_counts(form, machine):
+    """Each place of a row alone: an infinite product, and one beside which the sum is cut off."""
+    infinite, near = (
+        as_matrix(run(f"hmma_{form}_{machine}", g)) for g in one_in_each_row(f"hmma_{form}_{machine}")
+    )
+    assert (infinite == 0x7F800000).all()
+    assert (near.view(np.float32) == 4095).all()
+
+
+@pytest.mark.parametrize("machine", GROUPS)
+def test_each_product_counts_in_sums_of_halves(machine):
+    name = f"hmma_f16_half_{machine}"
+    infinite, near = (run(name, given)[:2].view(np.float16) for given in one_in_each_row(name))
+    assert np.isposinf(infinite).all()
+    assert (near == 4096).all()  # 4095 to even; a sum below it would be 4094
+    zero = one_in_each_row(name)[1]
+    zero.a[:], zero.c[:] = 0, 0
+    assert not run(name, zero)[:2].any()
+
+
+@pytest.mark.parametrize("machine", GROUPS)
+@pytest.mark.parametrize("form", ["bf16", "tf32"])
+def test_ends_of_single_precision(form, machine):
+    large, small = (
+        as_matrix(run(f"hmma_{form}_{machine}", g)) for g in at_the_ends(f"hmma_{form}_{machine}")
+    )
+    assert (large == 0x7F800000).all()
+    # A100 cuts off at 2^-150 there, H100 at 2^-151
+    assert (small == (1 if machine == "h100" else 0)).all()
+
+
+@pytest.mark.parametrize("form", ["f16", "bf16", "tf32", "e4m3", "e5m2", "e4m3e5m2", "e5m2e4m3"])
+def test_infinite_products_of_blocks(form):
+    _, table = vectors.handlers()
+    for given in infinite_blocks(form):
+        assert (run_block(int(table[vectors.NUMBERS[f"block_{form}_h100"]]), *given) == 0x7F800000).all()
 
 
 @pytest.mark.parametrize("kinds", ["ss", "su", "us", "uu"])
