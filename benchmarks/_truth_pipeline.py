@@ -85,8 +85,26 @@ def _simulated() -> list[Pair]:
     ]
 
 
+def _specialised() -> list[Pair]:
+    """With four buffers consumers wait for loads, and a round takes what the model says, once the pipeline is full."""
+    import tileprobe
+    from benchmarks._gpu_kernels import tensor_matmul
+
+    a, b, c = (tileprobe.array(np.ones(s, np.float16)) for s in ((128, 1024), (128, 1024), (128, 128)))
+    options = {"BM": 64, "BN": 128, "BK": 64, "SPECIALIZE": True, "num_stages": 4, "num_warps": 4}
+    profiled = tileprobe.profile(tools=["pipeline"], programs="all", min_cost=0)
+    with tileprobe.use("sim:h100", timed=True, probes="free", check=False), profiled as session:
+        tensor_matmul[(2, 1)](a, b, c, 128, 128, 1024, **options)
+    (table,) = session.results()[0].tables
+    return [
+        Pair(f"{row['name'].partition(':')[0]}: a round, predicted", row["measured_ns"], row["predicted_ns"])
+        for row in table.frame.sort("name").to_dicts()
+    ]
+
+
 CASES = (
     Case("a loop that waits for its loads", "pipeline", "by hand", _by_hand(2, 900, 200)),
     Case("a loop whose loads are there", "pipeline", "by hand", _by_hand(3, 500, 400)),
     Case("a product with 3 and 4 stages", "pipeline", "sim:a100", _simulated, 0.10),
+    Case("specialised warps, 4 stages", "pipeline", "sim:h100", _specialised, 0.10),
 )

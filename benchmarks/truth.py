@@ -52,14 +52,14 @@ def show(rows: list[dict[str, Any]]) -> None:
     table = Table(title="planted against found", title_justify="left")
     for title in ("case", "tool", "machine", "what", "planted", "found", "error", "goal", "ok"):
         table.add_column(title, justify="right" if title in ("planted", "found", "error", "goal") else "left")
-    last = ""
+    last = "", ""
     for row in rows:
         head = (
             ("", "", "")
-            if row["case"] == last
+            if (row["case"], row["machine"]) == last
             else tuple(map(str, (row["case"], row["tool"], row["machine"])))
         )
-        last = row["case"]
+        last = row["case"], row["machine"]
         table.add_row(
             *head,
             row["why"] or row["what"],

@@ -113,3 +113,32 @@ def test_without_the_simulators_word_the_trace_names_the_same_kind():
     said = load_tool("units").read(trace).findings[0].data["kinds"]
     trace.counter_frame = trace.counters.clear()
     assert load_tool("units").read(trace).findings[0].data["kinds"] == said == limiting(busy_kinds(result))
+
+
+def test_without_slice_control_pages_are_what_is_waited_for():
+    machine, model = load_machine("cambricon:s"), load_model("opt-6.7b")
+    what, helps = bottleneck(simulate(model, machine, Options(slicing=False)), machine)
+    assert "a page holds its channel whole" in what and "slice control" in helps
+    assert "slice control" not in "".join(bottleneck(simulate(model, machine, Options()), machine))
+
+
+@pytest.mark.parametrize(
+    ("kinds", "held", "gains", "right"),
+    [
+        (["core"], "", (0.01, 0.4, 0.4), True),
+        (["channel"], "", (0.01, 0.4, 0.4), False),
+        (["core"], "", (0.01, 0.05, 0.4), False),  # brings too little
+        (["channel", "core"], "", (0.01, 0.04, 0.5), True),
+        (["channel", "core"], "", (0.2, 0.04, 0.5), False),  # one alone helps
+        (["core"], "held", (0.2, 0.2, 0.5, 0.36), True),
+        (["core"], "held", (0.2, 0.4, 0.5, 0.36), False),
+        (["core"], "", (0.01, 0.4, 0.5, 0.36), False),  # slices help, and nobody said so
+        ([], "", (0.01, 0.4, 0.5), False),
+        (["dram"], "", (0.01, 0.4, 0.5), False),
+    ],
+)
+def test_what_tools_name_is_held_against_what_doing_it_brings(kinds, held, gains, right):
+    from benchmarks.cambricon_tools import BOTH, CHANNEL, CORES, SLICES, wrong
+
+    found = dict(zip((CHANNEL, CORES, BOTH, SLICES), gains))
+    assert (wrong({"kinds": kinds, "held": held, "gains": found}) == "") is right

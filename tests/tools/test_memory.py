@@ -11,8 +11,11 @@ from triton.experimental.gluon import language as gl
 
 import tileprobe
 from tileprobe.ir.accesses import AFFINE, COUNTED, MOST, SAMPLED, Access, accesses, counters
+from tileprobe.targets.cpu.access_forms import Form
+from tileprobe.targets.cpu.accesses import _Seen, lines_of, programs_of
 from tileprobe.tools import load_tool
 from tileprobe.tools.memory import Memory
+from tileprobe.tools.words import size
 from tileprobe.trace import Clock, Kernel, Launch, Region, Trace
 
 PLAIN = {"sim:a100": {"threads": 1, "check": False}, "cpu": {}}
@@ -88,6 +91,8 @@ def test_lines_of_which_half_is_masked_off_move_whole(target):
         kernels.every_other[(4,)](x, out, BLOCK=128)
     (load,), findings = rows(session)
     assert (load["masked"], load["asked"], load["moved"], load["times"]) == (0.5, 1024, 2048, 2.0)
+    if target == "cpu":
+        assert ("scattered", load["line"]) in causes(findings)  # neighbours lie side by side: no stride
     assert [size for (cause, _), size in causes(findings).items() if cause == "masked off"] == [0.5]
 
 
@@ -211,13 +216,13 @@ def access(number=0, how=SAMPLED, **figures):
     return Access("k.py", 3 + number, "load f32", "memory", number, how, usual | figures)
 
 
-def trace_with(found, launch=0):
+def trace_with(found, launch=0, counted=None):
     return Trace.build(
         {"region": [0], "start": [0], "stop": [10]},
         kernels=[Kernel(0, "k", "cpu", Clock(1e9))],
         launches=[Launch(n, 0, (10,), 0.0, 10.0) for n in range(2)],
         regions=[Region(0, "k", "kernel")],
-        counters={**counters(found), "launch": [launch] * len(counters(found)["name"])},
+        counters=counted or {**counters(found), "launch": [launch] * len(counters(found)["name"])},
     )
 
 
@@ -263,6 +268,56 @@ def test_totals_are_of_the_launch():
 def test_little_is_not_worth_a_sentence():
     much, little = access(0, moved=1e6, active=250_000), access(1, moved=1000.0, active=16)
     assert Memory().read(trace_with([much, little])).findings == []
+
+
+def test_a_stride_is_one_of_nearly_all_neighbours():
+    found = [access(0, stride=68.0, regular=0.9), access(1, stride=68.0, regular=0.8, beside=0.2)]
+    (table,) = Memory().read(trace_with(found)).tables
+    assert table.frame["pattern"].to_list() == ["stride 17", "20 % side by side"]
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_the_launch_that_moves_most_is_shown(first):
+    trace = trace_with([access(moved=512.0)], first), trace_with([access(moved=1024.0)], 1 - first)
+    both = pl.concat([one.counters for one in trace])
+    (table,) = Memory().read(trace_with([access()], counted=both.to_dict(as_series=False))).tables
+    assert table.frame["moved"].to_list() == [1024 * 5]
+
+
+def test_elements_that_lie_across_two_lines_touch_both():
+    assert lines_of(np.array([60, 64, 130]), 8).tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("grid", [1, 8, 9, 100])
+def test_programs_that_are_looked_at_are_spread_evenly(grid):
+    chosen = programs_of(grid)
+    assert len(chosen) == len(set(chosen)) == min(grid, 8)
+    assert abs(np.mean(chosen) - (grid - 1) / 2) <= 1 and max(chosen) < grid
+
+
+def test_neighbours_are_two_that_are_not_masked_off():
+    seen = _Seen(Form(0, "k.py", 1, "load f32", 4, (4,), (0,), (None,)))
+    seen.touch(np.array([0, 4, 8, 400]), np.array([True, False, True, True]))
+    assert (seen.pairs, dict(seen.strides), seen.lanes, seen.active) == (1, {392: 1}, 4, 3)
+
+
+def test_whole_passes_through_banks_are_no_waste():
+    """Shared memory moves 128 bytes a pass, however few are asked for: that is no conflict, and no line."""
+    few = {"size": 4, "active": 4, "lanes": 4, "moved": 512.0, "passes": 4.0, "least": 4.0, "unit": 128}
+    shared = Access(
+        "k.py", 3, "load LDS", "shared", 0, COUNTED, {"programs": 2, "grid": 10, "times": 4} | few
+    )
+    assert Memory().read(trace_with([shared])).findings == []
+
+
+def test_what_never_ran_says_so():
+    idle = Access("k.py", 3, "load f32", "memory", 0, AFFINE, {"programs": 2, "grid": 10, "size": 4})
+    (table,) = Memory().read(trace_with([idle, access(1)])).tables
+    assert table.frame["asked_text"].to_list() == ["never run", "1.25 KB"]
+
+
+def test_bytes_are_written_out():
+    assert [size(n) for n in (1000, 1023.4, 1024)] == ["1000 B", "1023 B", "1 KB"]
 
 
 def test_figures_that_are_not_known_leave_room():

@@ -194,6 +194,7 @@ def test_units_of_several_kinds_are_the_kinds():
     (wait,) = tables["waits"].to_dicts()
     assert (wait["whom"], wait["ns"]) == ("meanwhile slices", 30)
     assert any("1 times, 30 ns each, meanwhile slices" in f.text for f in findings)
+    assert all("cause" not in f.data for f in findings)  # a result takes half as long
     part = replace(trace, launches=[replace(trace.launches[0], losses=Losses(1, 9))])
     assert any("1 times of those recorded, 30 ns each" in f.text for f in read(part)[1])
     assert {table.title.endswith(PART) for table in load_tool("overlap").read(part).tables} == {True}
@@ -338,3 +339,27 @@ def test_a_kernel_of_which_the_tool_has_nothing_to_say_was_recorded_all_the_same
     print_report(trace, [load_tool("overlap").read(trace)], make_console(out, 100))
     assert "overlap: nothing to show of this kernel" in out.getvalue()
     assert "nothing was recorded" not in out.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("page", "result", "waited", "held"), [(40, 5, 30, True), (40, 11, 30, False), (40, 5, 19, False)]
+)
+def test_what_holds_a_unit_for_long_while_others_need_it_for_a_moment_is_named(page, result, waited, held):
+    """A wait is for a long transfer when that takes four times as long as all else there and the wait half of it."""
+    rows = [(0, 0, "region", 0, 100), (1, 1, "region", 0, page), (1, 2, "region", page, page + result)]
+    rows.append((1, 3, "wait", page - waited, page))
+    columns = {
+        name: [row[n] for row in rows] for n, name in enumerate(("unit", "region", "kind", "start", "stop"))
+    }
+    trace = Trace.build(
+        columns | {"program": columns["unit"]},
+        kernels=[Kernel(0, "k", "cambricon:s", Clock(1e9, "simulated"))],
+        launches=[Launch(0, 0, (2,), 0.0, 100.0)],
+        regions=[Region(n, name, "hardware") for n, name in enumerate(("read", "slices", "result", "wait"))],
+        units=[Unit(0, "plane 0", "plane"), Unit(1, "channel 0", "channel")],
+    )
+    (said,) = [f for f in read(trace)[1] if "wait" in f.data]
+    assert ("shorter pieces" in said.text) is held
+    named = {name: said.data.get(name) for name in ("cause", "by", "held_ns", "others_ns")}
+    assert (named == {"cause": "held", "by": "slices", "held_ns": page, "others_ns": result}) is held
+    assert ("cause" in said.data) is held

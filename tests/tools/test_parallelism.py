@@ -254,3 +254,35 @@ def test_a_simulated_gpu_waits_for_its_products_one_by_one():
     assert (row["mostly"], row["issued"] - 200 in range(4)) == ("wait", True)  # and its constants
     assert row["of_it"] * row["cycles"] == pytest.approx(200 * 3, rel=0.05)  # four cycles a multiply-add
     assert any(f.data.get("line") == line and f.data["stall"] == "wait" for f in findings)
+
+
+@triton.jit
+def narrow(x, out, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    tl.store(out + i, tl.load(x + i).to(tl.float32) + 1.0)
+
+
+@triton.jit
+def locked(x, out, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    tl.atomic_add(out + i, tl.load(x + i))
+
+
+def test_a_conversion_is_an_instruction_and_no_function():
+    x, out = tileprobe.array(np.ones(512, np.float16)), tileprobe.array(np.zeros(512, np.float32))
+    (flow,), _ = flows_of(narrow, x, out, BLOCK=512)
+    assert not any("exp" in name for name in flow.work)
+
+
+def test_what_becomes_code_that_nobody_measured_has_no_row():
+    assert flows_of(locked, *arrays(512), BLOCK=512)[0] == []
+    x, out = (
+        tileprobe.array(np.ones(512, np.float32), "float8_e5m2"),
+        tileprobe.array(np.zeros(512, np.float32)),
+    )
+    assert flows_of(narrow, x, out, BLOCK=512)[0] == []
+
+
+def test_a_limit_far_above_what_was_measured_is_no_answer():
+    _, findings = told(trace_of([Flow({"fma f32": 400}, {"fma f32": 400})]))
+    assert [f.data["limit"] for f in findings] == ["unknown"] and "is not known" in findings[0].text

@@ -99,6 +99,21 @@ def test_between_specialised_warps_a_buffer_has_to_come_back(depth, load, comput
     assert f"its buffer {back} ns back" in finding.text
 
 
+def test_a_short_loop_of_specialised_warps_is_measured_from_its_first_load_on():
+    """Its warps begin with nothing under way: the wait for that is no part of a round."""
+    (row,), _ = told(trace_of(specialised(8, 4, 3000, 400, 100)))
+    # Loads arrive at 3000; their buffers are back from 3500 on, every 400: the last of eight rounds ends at 8100.
+    assert row["measured_ns"] == pytest.approx((8100 - 3000) / 8)
+    assert row["compute_ns"] == pytest.approx(400)
+
+
+def test_a_buffer_that_its_own_stream_gives_back_is_on_no_way():
+    rows = rows_of(50, 2, 900, 200)
+    backs = [(0, 0, 5, "async", j, stop, stop + 70) for _, _, region, _, j, _, stop in rows if region == 4]
+    (row,), _ = told(trace_of(rows + backs))
+    assert row["back_ns"] == 0
+
+
 def test_a_load_for_two_consumers_is_one_load():
     rows = specialised(200, 3, 1000, 150, 200)
     other = [(p, 2, *rest) if s == 1 else (p, s, *rest) for p, s, *rest in rows]

@@ -1,5 +1,6 @@
 """Operations and bytes by hand: what the IR of a stage counts, what a trace makes of it, how near a roof it is."""
 
+import dataclasses
 import os
 
 import numpy as np
@@ -8,11 +9,12 @@ import triton
 import triton.language as tl
 
 import tileprobe
+from tileprobe.ir.accesses import AFFINE, Access, counters
 from tileprobe.ir.amounts import Amount, Roofs
 from tileprobe.targets.simgpu.machine import machine
 from tileprobe.targets.simgpu.timing.flops import flops_of, issued_flops
 from tileprobe.tools.plan import Plan
-from tileprobe.tools.roofline import Point, RooflineTool, roofline
+from tileprobe.tools.roofline import ALL, UNMASKED, Point, RooflineTool, roofline
 from tileprobe.trace import Clock, Kernel, Launch, Region, Trace
 
 ROOFS = {"unit": "core", "flops_per_s": [["fma", 100e9]], "bytes_per_s": [["memory", 20e9], ["cache", 200e9]]}
@@ -154,7 +156,8 @@ def test_where_a_part_is_not_known_there_is_no_whole():
     assert [point.region for point in found.points] == [2, 1]
     nothing = made([Region(n, "r", "dot") for n in range(3)])
     assert roofline(nothing, nothing.kernels[0]) is None
-    assert RooflineTool().read(nothing).findings == []
+    (said,) = RooflineTool().read(nothing).findings
+    assert said.level == "warning" and "not in this trace" in said.text
 
 
 @pytest.mark.parametrize(
@@ -282,3 +285,39 @@ def test_a_whole_that_is_not_known_is_said():
         regions=regions,
     )
     assert "--dense" in RooflineTool().read(trace).findings[-1].text
+
+
+def test_what_is_quicker_than_the_memory_is_held_against_its_cache():
+    trace = made(regions(), {"roofs": {"cpu": ROOFS | {"bytes_per_s": [["memory", 4e9], ["cache", 20e9]]}}})
+    found = roofline(trace, trace.kernels[0])
+    assert found is not None and found.roofs is not None
+    whole, load, _ = found.points  # 5 and 10 GB/s
+    assert load.nearest(found.roofs) == ("cache", pytest.approx(0.5))
+    assert whole.nearest(found.roofs) == ("cache", pytest.approx(0.25))
+    slow = Roofs("core", (("fma", 100e9),), (("memory", 4e9),), "")
+    assert load.nearest(slow) == ("memory", pytest.approx(2.5))  # there is no other
+
+
+def test_a_kernel_that_moves_nothing_is_known_as_a_whole():
+    """All masked off: nothing is asked for, and nothing is unknown."""
+    idle = [
+        Region(0, "k", "kernel", flops=0, bytes=0),
+        *(Region(n, "x", "load", 0, depth=1, flops=0, bytes=8) for n in (1, 2)),
+    ]
+    off = {"programs": 1, "grid": 1, "size": 4, "times": 1, "lanes": 64, "active": 0, "moved": 0}
+    found = counters([Access("k.py", 3, "load f32", "memory", 0, AFFINE, off)])
+    lines = [dataclasses.replace(region, first_line=3) for region in idle]
+    trace = made(lines, counters={**found, "launch": [0] * len(found["name"])})
+    read = RooflineTool().read(trace)
+    assert read.tables[0].frame["name"].to_list() == ["k", "x", "x"]
+    assert read.tables[0].frame["bytes"].to_list() == [0.0] * 3
+    assert read.tables[0].title.endswith(UNMASKED)
+    assert not any("not known" in said.text for said in read.findings)
+
+
+def test_what_no_other_region_does_is_called_the_rest():
+    trace = made(regions(own=100))
+    assert [row["name"] for row in RooflineTool().read(trace).tables[0].frame.to_dicts()] == [
+        "k", "load", "dot", "rest of k",
+    ]  # fmt: skip
+    assert RooflineTool().read(trace).tables[0].title == f"k: rates of a core, {ALL}"

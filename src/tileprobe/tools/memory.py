@@ -172,7 +172,7 @@ def _row(one: Access) -> dict[str, Any]:
         "iteration": (one.get("moved") or 0.0) / executed if executed else None,
         "reuse": reuse(one),
         "conflicts": conflicts(one),
-        "asked_text": size(asked),
+        "asked_text": size(asked) if executed or not one.get("programs") else "never run",
         "moved_text": size(there),
         "footprint_text": "" if program is None else size(program),
     }

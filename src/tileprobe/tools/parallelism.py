@@ -39,9 +39,12 @@ COLUMNS = [
 ]
 WORTH = 0.05  # of the kernel's time
 EXPLAINED = 0.6  # of the time that was measured: then the limit is what holds a stage up
+DOUBTED = (
+    1.5  # times it: wide stages are off by some tens of percent; beyond, costs are not those of this code
+)
 NO_DATA = (
     "how operations depend on each other is not in this trace: on the CPU it is with this tool (tileprobe run --tool "
-    "parallelism), on simulated GPUs with time (--timed)"
+    "parallelism), but for stages of single elements, atomics and calls; on simulated GPUs with time (--timed)"
 )
 
 
@@ -201,6 +204,12 @@ def _finding(kernel: Kernel, row: dict[str, Any]) -> Finding:
             "them, takes the rest"
         )
         return Finding(text, data=data | {"limit": "memory"}, kernel=kernel.id)
+    if row["reached"] > DOUBTED:
+        text = (
+            f"{where} takes {took}, and by its operations' costs at least {duration(row['limit_ns'])}: these "
+            "are not those of its code, and what holds it up is not known"
+        )
+        return Finding(text, data=data | {"limit": "unknown"}, kernel=kernel.id)
     if row["limit"] == "latency":
         text = (
             f"{where} is held up by latency: a chain of {duration(row['chain_ns'])}, {row['in_flight']:.2g} operations "

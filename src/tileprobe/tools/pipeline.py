@@ -198,10 +198,15 @@ def _table(runs: pl.DataFrame, rounds: pl.DataFrame, loads: pl.DataFrame) -> pl.
     own = own.with_columns(
         pl.col("run").cast(pl.UInt32), (pl.col("stop_ns") - pl.col("start_ns")).alias("ns")
     )
-    stood = own.filter(pl.col("waited_ns") >= STOOD * pl.col("ns"))
+    runs = _filled(runs, own)
+    stood = own.filter(pl.col("waited_ns") >= STOOD * pl.col("ns")).join(
+        runs.select("run", pl.col("start_ns").alias("begun_ns")), on="run"
+    )
     ids, still = covered_by(
         stood["run"].to_numpy(),
-        (stood["stop_ns"] - stood["waited_ns"]).to_numpy(),
+        stood.select(pl.max_horizontal("begun_ns", pl.col("stop_ns") - pl.col("waited_ns")))
+        .to_series()
+        .to_numpy(),
         stood["stop_ns"].to_numpy(),
     )
     turns = np.bincount(row[second - first :][row[second - first :] >= 0], minlength=runs.height)
@@ -210,6 +215,15 @@ def _table(runs: pl.DataFrame, rounds: pl.DataFrame, loads: pl.DataFrame) -> pl.
         pl.Series("still_ns", _spread(ids, still, runs.height)),
         (pl.col("stop_ns") - pl.col("start_ns")).alias("ns"),
     ).join(_of_loads(own, _first(loads)), on="run").filter(pl.col("rounds") > 0)  # fmt: skip
+
+
+def _filled(runs: pl.DataFrame, own: pl.DataFrame) -> pl.DataFrame:
+    """Runs from where their first load is there, if another warp brings it: their loop begins with nothing under way,
+    and the models are of a pipeline that is full."""
+    handed = own.filter(pl.col("stream") != pl.col("waiter"))
+    first = handed.group_by("run").agg(pl.col("stop_ns").min().alias("filled_ns"))
+    runs = runs.join(first, on="run", how="left", maintain_order="left")
+    return runs.with_columns(pl.max_horizontal("start_ns", "filled_ns").alias("start_ns")).drop("filled_ns")
 
 
 def _spread(ids: np.ndarray, values: np.ndarray, count: int) -> np.ndarray:

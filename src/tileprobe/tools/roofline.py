@@ -39,6 +39,13 @@ UNCOUNTED = (
     "what it computes as a whole is not known: parts without a probe of their own stand in conditions or in loops of "
     "which nobody knows how often they go round; --dense records each of them"
 )
+NO_DATA = (
+    "operations and bytes are not in this trace: they are counted on the CPU and on timed simulated GPUs"
+)
+# What is counted: masks are known of addresses alone, so that they take nothing from operations.
+ALL = "of all elements, masked off or not"
+UNMASKED = "FLOP of all elements, bytes of those not masked off"
+LANES = "FLOP of all lanes, bytes of the DRAM"
 DRAM = ("dram_bytes_read", "dram_bytes_written")
 
 
@@ -68,9 +75,11 @@ class Point:
         return self.bytes / self.seconds
 
     def nearest(self, roofs: Roofs) -> tuple[str, float] | None:
-        """The roof that it is nearest to, of what computes most and the memory, and how much of it is reached."""
+        """The roof that it is nearest to, and how much of it is reached: of what computes most, or of the slowest level
+        of memory that can bring so many bytes. What is quicker than the memory had its data in a cache."""
         able = max(roofs.flops_per_s, key=lambda one: one[1], default=None)
-        memory = roofs.bytes_per_s[0] if roofs.bytes_per_s else None
+        known = sorted(roofs.bytes_per_s, key=lambda one: one[1])
+        memory = next((one for one in known if self.moved <= one[1]), known[-1] if known else None)
         shares = [(able[0], self.rate / able[1])] if able and self.flops else []
         shares += [(memory[0], self.moved / memory[1])] if memory and self.bytes else []
         return max(shares, key=lambda one: one[1], default=None)
@@ -81,6 +90,7 @@ class Roofline:
     points: tuple[Point, ...]  # the kernel first, then its regions, longest first
     roofs: Roofs | None
     unit: str  # whose rates they are: "core", "chip"
+    counted: str  # of which elements operations and bytes are
 
 
 def roofline(trace: Trace, kernel: Kernel, times: Times | None = None) -> Roofline | None:
@@ -89,11 +99,12 @@ def roofline(trace: Trace, kernel: Kernel, times: Times | None = None) -> Roofli
         return None
     roofs = roofs_of(trace, kernel)
     points = _counted(trace, kernel)
-    unit = "chip"
+    unit, counted = "chip", LANES
     if not points:
-        points = _regions(trace, kernel, region_times(trace) if times is None else times)
-        unit = "core"
-    return Roofline(tuple(points), roofs, roofs.unit if roofs else unit) if points else None
+        found = largest(trace, kernel)[1]
+        points = _regions(trace, kernel, region_times(trace) if times is None else times, found)
+        unit, counted = "core", UNMASKED if found else ALL
+    return Roofline(tuple(points), roofs, roofs.unit if roofs else unit, counted) if points else None
 
 
 def roofs_of(trace: Trace, kernel: Kernel) -> Roofs | None:
@@ -132,10 +143,9 @@ def _counted(trace: Trace, kernel: Kernel) -> list[Point]:
     return [Point(None, kernel.name, sums["flops"], moved, seconds)] if seconds else []
 
 
-def _regions(trace: Trace, kernel: Kernel, times: Times) -> list[Point]:
+def _regions(trace: Trace, kernel: Kernel, times: Times, accesses: list[Access]) -> list[Point]:
     """Regions by what is counted of one execution of each. The kernel is their sum, where all are known."""
     known = {r.id: r for r in trace.kernel_regions(kernel.id)}
-    accesses = largest(trace, kernel)[1]
     points: list[Point] = []
     whole, flops, moved, complete = 0.0, 0.0, 0.0, True
     for row in region_tree(trace, kernel, times).filter(pl.col("kind") != "partition").iter_rows(named=True):
@@ -148,9 +158,10 @@ def _regions(trace: Trace, kernel: Kernel, times: Times) -> list[Point]:
         done, asked = row["count"] * region.flops, row["count"] * region.bytes * _unmasked(region, accesses)
         flops, moved = flops + done, moved + asked
         if (region.flops or region.bytes) and row["self_ns"] > 0:
-            points.append(Point(region.id, region.name, done, asked, row["self_ns"] / 1e9))
+            name = f"rest of {region.name}" if region.kind == "kernel" else region.name
+            points.append(Point(region.id, name, done, asked, row["self_ns"] / 1e9))
     points.sort(key=lambda one: -one.seconds)
-    if complete and whole and (flops or moved):
+    if complete and whole and (points or flops or moved):
         points.insert(0, Point(None, kernel.name, flops, moved, whole))
     return points
 
@@ -178,10 +189,13 @@ class RooflineTool:
                 continue
             rows = [_row(point, found.roofs) for point in found.points]
             frame = pl.DataFrame(rows, schema=_SCHEMA)
-            result.tables.append(Table(f"{kernel.name}: rates of a {found.unit}", frame, COLUMNS))
+            title = f"{kernel.name}: rates of a {found.unit}, {found.counted}"
+            result.tables.append(Table(title, frame, COLUMNS, kernel.id))
             result.findings += _said(kernel, found)
             if found.points[0].region is not None:
                 result.findings.append(Finding(f"{kernel.name}: {UNCOUNTED}", kernel=kernel.id))
+        if not result.tables:
+            result.findings.append(Finding(NO_DATA, level="warning"))
         return result
 
 

@@ -26,6 +26,8 @@ WAITS = [
     Column("longest_ns", "ns", "longest"),
     Column("whom", "text", "for"),
 ]
+MEANWHILE = "meanwhile "
+LONG = 4.0  # times as long as all else on its unit: what others have to wait for
 SLACK_NS = 1.0  # an edge ends where its wait does, but for rounding
 
 
@@ -58,7 +60,7 @@ def waits(trace: Trace, kernel: Kernel, found: Activities) -> Told | None:
     table = table.join(_lasted(found, waits), on="name", how="left")
     table = table.with_columns((pl.col("ns") / pl.col("of_ns")).alias("share"))
     table = table.sort("ns", "name", "whom", descending=[True, False, False])
-    return Told(table, _findings(kernel, table, found.by_unit, found.sampled))
+    return Told(table, _findings(kernel, table, waits, work, found))
 
 
 def _lasted(found: Activities, waits: pl.DataFrame) -> pl.DataFrame:
@@ -115,19 +117,44 @@ def _meanwhile(waits: pl.DataFrame, work: pl.DataFrame, place: list[str]) -> dic
         waiting = np.where(swept.mask & (1 << bit), swept.length, 0.0)
         others = [(float(waiting[swept.mask & (1 << other) != 0].sum()), what) for what, other in bits[False]]
         ns, what = max(others, default=(0.0, ""))
-        found[name] = f"meanwhile {what}" if ns > 0 else ""
+        found[name] = f"{MEANWHILE}{what}" if ns > 0 else ""
     return found
 
 
-def _findings(kernel: Kernel, table: pl.DataFrame, by_unit: bool, sampled: bool) -> list[Finding]:
+def _held(waits: pl.DataFrame, work: pl.DataFrame, name: str, whom: str) -> dict[str, float]:
+    """How long what ran meanwhile takes a unit at a time, and all else there, where that is much less and the wait is
+    about as long: who needs the unit for a moment then waits until something long is through with it."""
+    place = ["launch", "unit"]
+    mine = waits.filter(pl.col("name") == name)
+    there = work.join(mine.select(place).unique(), on=place, how="semi")
+    long, took = pl.col("name") == whom, pl.col("stop_ns") - pl.col("start_ns")
+    found = there.select(
+        took.filter(long).mean().alias("held_ns"), took.filter(~long).mean().alias("others_ns")
+    )
+    held, others = found.row(0)
+    if held is None or others is None or held < LONG * others or mine["ns"].mean() < held / 2:  # type: ignore[operator]
+        return {}
+    return {"held_ns": held, "others_ns": others}
+
+
+def _findings(
+    kernel: Kernel, table: pl.DataFrame, waits: pl.DataFrame, work: pl.DataFrame, found: Activities
+) -> list[Finding]:
     """The wait that takes longest, if that is much of the time of those who wait."""
     top = table.row(0, named=True)
     if not top["share"] or top["share"] < WORTH:
         return []
-    if by_unit:
-        times = f"{top['count']:,} times{' of those recorded' if sampled else ''}"
+    if found.by_unit:
+        times = f"{top['count']:,} times{' of those recorded' if found.sampled else ''}"
         text = f"{kernel.name}: {top['name']}: {times}, {duration(top['mean_ns'])} each, {top['whom']}"
-        return [Finding(text, data={"wait": top}, kernel=kernel.id)]
-    whom = f", for {top['whom']}" if top["whom"] and not top["whom"].startswith("meanwhile") else ""
+        held = _held(waits, work, top["name"], top["whom"].removeprefix(MEANWHILE))
+        if held:
+            text += (
+                f", which hold it for {duration(held['held_ns'])} at a time where all else takes "
+                f"{duration(held['others_ns'])}: in shorter pieces they would let the others through"
+            )
+            held = {"cause": "held", "by": top["whom"].removeprefix(MEANWHILE), **held}
+        return [Finding(text, data={"wait": top, **held}, kernel=kernel.id)]
+    whom = f", for {top['whom']}" if top["whom"] and not top["whom"].startswith(MEANWHILE) else ""
     text = f"{kernel.name}: {100 * top['share']:.0f} % of the time of its streams is waited at {top['name']}{whom}"
     return [Finding(text, data={"wait": top}, kernel=kernel.id)]

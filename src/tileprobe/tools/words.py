@@ -21,4 +21,4 @@ def size(count: float) -> str:
     for unit, scale in (("GB", 1 << 30), ("MB", 1 << 20), ("KB", 1 << 10)):
         if count >= scale:
             return f"{count / scale:.3g} {unit}"
-    return f"{count:.3g} B"
+    return f"{count:.4g} B"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from tileprobe.ir.machine import ALWAYS, limiting
-from tileprobe.targets.cambricon.compile import Options
+from tileprobe.targets.cambricon.compile import SPLIT, Options
 from tileprobe.targets.cambricon.machine import Machine
 from tileprobe.targets.cambricon.model import Model
 from tileprobe.targets.cambricon.packages import PIPELINE, TENSOR
@@ -112,6 +112,13 @@ def _in_part(result: Result, busy: dict[str, float], kinds: list[str], said: str
             KINDS["dram"][2] if kinds[0] == "dram" else "a faster DRAM, a shorter context, or a shorter tR"
         )
         return f"{turns}: they take turns", f"{helps}: each helps its share"
+    if not result.options.slicing and result.options.mode == SPLIT and not result.options.prefill:
+        each = (result.units["channels"].parts or {}).get("wait_us", 0.0)
+        return (
+            f"{said}, and by waiting: without slice control a page holds its channel whole, inputs and results wait "
+            f"{each:.1f} us each for it",
+            "slice control (leave out --no-slicing)",
+        )
     return (
         f"{said}, and by waiting: even during products the cores are busy {within:.0%} only, because matrices do not "
         f"fill whole requests of {result.tile[0]}x{result.tile[1]} on all channels and cores",

@@ -23,7 +23,7 @@ from tileprobe.targets.cpu.host import host
 
 FUNCTION, EXP = "exp f32", function_cost("exp")  # functions are measured by this one
 _SUMS = ("arith.addf", "arith.subf")
-_SIMPLE = ("absf", "negf", "maxnumf", "minnumf", "maximumf", "minimumf", "select", "cmpf")
+_SIMPLE = ("fp_to_fp", "absf", "negf", "maxnumf", "minnumf", "maximumf", "minimumf", "select", "cmpf")
 
 
 def flow(op: Operation) -> Flow | None:
@@ -53,7 +53,7 @@ class _Nest:
         chains: dict[SSAValue, Mapping[str, float]] = {}
         longest: Mapping[str, float] = {}
         for op in self.nest.body.block.ops:
-            if op_name(op) in ("tt.call", "tt.elementwise_inline_asm", "tt.map_elementwise"):
+            if _unknown(op):
                 return None
             if isinstance(op, YieldOp):
                 continue
@@ -139,6 +139,16 @@ class _Nest:
         if FUNCTION in links:
             links[FUNCTION] = classes[FUNCTION] / self._width()
         return links
+
+
+def _unknown(op: Operation) -> bool:
+    """What is somebody else's code, is locked, or becomes more than an instruction that nobody measured."""
+    name = op_name(op)
+    if name == "tt.fp_to_fp":
+        return any(bytes_of(elem_type(value.type)) < 2 for value in (*op.operands, *op.results))
+    return name in ("tt.call", "tt.elementwise_inline_asm", "tt.map_elementwise") or name.startswith(
+        "tt.atomic"
+    )
 
 
 def _computing(op: Operation, registers: float) -> dict[str, float]:
