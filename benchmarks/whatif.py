@@ -80,7 +80,7 @@ def on_cpu(seconds: float) -> list[dict]:
                         "on": "cpu", "case": f"{one.name}, {rounds} rounds", "predicted": top.saved / 2,
                         "predicted_error": (top.saved_error or 0.0) / 2, "done": done, "done_error": error or 0.0,
                         "slope": top.slope.value, "slope_error": top.slope.error, "cores": found.cores,
-                        "told": top.slope.told and top.saved_error is not None and error is not None,
+                        "told": top.saved_error is not None and error is not None,
                     }
                 )  # fmt: skip
 

@@ -41,9 +41,10 @@ def trace(cores, launches=9):
     )
 
 
-def asked(monkeypatch, cores, shows, word="", rounds=20):
+def asked(monkeypatch, cores, shows, word="", rounds=20, later=None):
     """`shows`: the part of what a core is delayed by that the launch takes longer."""
-    looked, took = trace(cores), LASTS * PROGRAMS / cores
+    before, after, took = trace(cores), trace(later or cores), LASTS * PROGRAMS / cores
+    looks = iter([before, before, after])  # at regions, and at programs before the delays and after
     doses = {}
 
     def turns(launch, target, modes, seconds, progress):
@@ -53,7 +54,7 @@ def asked(monkeypatch, cores, shows, word="", rounds=20):
             times[number, dose] = [took + shows * ticks * PROGRAMS / cores] * rounds
         return times
 
-    monkeypatch.setattr(delaying, "_looked_at", lambda launch, plan: looked)
+    monkeypatch.setattr(delaying, "_looked_at", lambda launch, plan: next(looks))
     monkeypatch.setattr(delaying, "_timed", lambda launch, mode, target: took)
     monkeypatch.setattr(delaying, "_mode", lambda number, ticks, structure: str(ticks))
     monkeypatch.setattr(delaying, "_turns", turns)
@@ -70,10 +71,15 @@ def test_a_slope_is_held_against_the_cores_that_worked(monkeypatch, cores, shows
     assert set(rows) == {"load @ 4", "exp @ 5"}
     for row in rows.values():
         assert row.slope.value == pytest.approx(shows) and row.slope.told
-    assert rows["exp @ 5"].saved == pytest.approx(0.6 * shows) and rows["exp @ 5"].saved_error == 0
+    late = 0.3 * 30 / 60  # doses of 60 ticks may each be 30 longer, but for that of 0
+    assert rows["exp @ 5"].slope.error == pytest.approx(late)
+    assert rows["exp @ 5"].saved == pytest.approx(0.6 * shows)
+    assert rows["exp @ 5"].saved_error == pytest.approx(0.6 * late)
     load = rows["load @ 4"]
     assert load.saved == pytest.approx(0.34 * shows)  # of the median launch
-    assert load.saved_error == pytest.approx(0.04 * shows)  # how much longer it took in some launches
+    assert load.saved_error == pytest.approx(
+        0.34 * late + 0.04 * shows
+    )  # how much longer it took in some launches
     assert [doses[3, dose] for dose in DOSES] == [60 * dose for dose in DOSES]  # 5 % of a core would be 50
     assert load.dose_ns == pytest.approx(60 * PROGRAMS / cores)
 
@@ -91,3 +97,11 @@ def test_too_few_rounds_tell_nothing(monkeypatch):
     found, _ = asked(monkeypatch, 1, 1.0, rounds=3)
     assert all(row.saved_error is None and not row.slope.told for row in found.regions)
     assert np.isfinite(found.regions[0].saved)
+
+
+def test_cores_that_were_not_always_as_many_make_the_slope_unsure_and_not_the_gain(monkeypatch):
+    found, _ = asked(monkeypatch, 2, 1.0, later=1)
+    assert found.cores == 1.5
+    row = next(row for row in found.regions if row.name == "exp @ 5")
+    assert not row.slope.told and row.slope.error == pytest.approx(0.75 * (0.15 / 1.0 + 0.5 / 1.5), abs=0.1)
+    assert row.saved == pytest.approx(0.6) and row.saved_error is not None

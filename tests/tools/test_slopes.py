@@ -97,3 +97,12 @@ def test_what_every_program_is_delayed_by_has_a_slope_of_1(late):
     times = np.array([[max(stop for _, _, stop in launch) for launch in launches]])
     (cores,) = shared_by(launches[0])
     assert slope_of(times, dose * programs / cores).value == pytest.approx(1, abs=0.02)
+
+
+def test_what_is_not_known_of_doses_widens_the_interval():
+    assert slope_of(rounds(0.5), 100.0, 0.5).error == pytest.approx(0.15)
+    longer = rounds(0.5) + 0.5 * 50.0 * (STEPS > 0)  # each dose but 0 is by half of one longer
+    found = slope_of(longer, 100.0, 0.5)
+    assert abs(found.value - 0.5) <= (found.error or 0)
+    assert Slope(2.0, 0.1, 9).scaled(0.25) == Slope(2.0, 0.6, 9)
+    assert Slope(2.0, None, 3).scaled(0.25).error is None

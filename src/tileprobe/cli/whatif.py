@@ -117,13 +117,10 @@ def _slope(row: Any, cores: float) -> tuple[str, ...]:
     """A slope with its error; where that is too wide, what can be said."""
     from tileprobe.tools.words import duration
 
-    if not row.slope.told:
-        return ("cannot be told", "", duration(row.ns / cores), "", "")
-    error = f"±{row.slope.error:.2f}"
-    return (
-        f"{row.slope.value:.2f}",
-        error,
-        duration(row.ns / cores),
-        f"{100 * row.saved:.1f} %",
-        f"±{100 * row.saved_error:.1f} %",
+    slope = (
+        (f"{row.slope.value:.2f}", f"±{row.slope.error:.2f}") if row.slope.told else ("cannot be told", "")
     )
+    saved = ("cannot be told", "")
+    if row.saved_error is not None:
+        saved = (f"{100 * row.saved:.1f} %", f"±{100 * row.saved_error:.1f} %")
+    return (*slope, duration(row.ns / cores), *saved)

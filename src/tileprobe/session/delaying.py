@@ -28,6 +28,7 @@ PROGRAMS = Plan()  # which unit runs which program when, and nothing within
 LOOKS = 9  # launches with records, to know which regions there are and what they take
 SHARE = 0.05  # of the kernel's time that one dose is meant to add
 LEAST_TICKS = 60  # a shorter delay is not much longer than reading the clock twice
+LATE_TICKS = LEAST_TICKS / 2  # one reading, by which a delay may end late; one of 0 ticks does not
 MOST = 12  # regions, those that take the most time
 _WIDE = ("kernel", "loop", "iteration", "scope")
 
@@ -35,7 +36,8 @@ _WIDE = ("kernel", "loop", "iteration", "scope")
 @dataclass(frozen=True)
 class Delayed:
     """A region: `ns` is what it takes of a launch, all programs together; `saved` the share of the launch that is won
-    if it took no time. Its error has that of the slope and that of `ns`."""
+    if it took no time. Its error has that of the kernel's time over the delay and that of `ns`, and is None where the
+    first cannot be told. That of the slope has in addition that of how many cores share the delay."""
 
     name: str
     file: str
@@ -83,21 +85,25 @@ def ask(
         for dose in DOSES
     }
     times = _turns(launch, target, modes, seconds, progress)
-    shared = float(np.median([*cores, *_cores(launch)]))  # as it was before the delays and after
+    shared, around = median_of(np.array([*cores, *_cores(launch)]))  # as it was before the delays and after
+    spread = around / shared if around is not None else 0.0
     median, error = median_of(np.array(times.pop("plain")))
     rows = []
     for number, (each, count) in found.items():
         region = next(r for r in trace.regions if r.id == number)
         step = chosen[number] / hz * 1e9 * count / shared
         rounds = min(len(times[number, dose]) for dose in DOSES)
-        slope = slope_of(np.array([times[number, dose][:rounds] for dose in DOSES]).T, step)
+        shown = slope_of(
+            np.array([times[number, dose][:rounds] for dose in DOSES]).T, step, LATE_TICKS / chosen[number]
+        )
+        slope = shown.scaled(spread)
         ns, off = median_of(each)
         whole = ns / shared / median
         saved = None
-        if slope.error is not None and off is not None:
-            saved = slope.error * whole + abs(slope.value) * off / shared / median
+        if shown.told and shown.error is not None and off is not None:
+            saved = shown.error * whole + abs(shown.value) * off / shared / median
         rows.append(
-            Delayed(region.name, region.file, region.first_line, ns, slope, step, slope.value * whole, saved)
+            Delayed(region.name, region.file, region.first_line, ns, slope, step, shown.value * whole, saved)
         )
     rows.sort(key=lambda row: -row.saved)
     return Asked(kernel.name, median, error, shared, rows)

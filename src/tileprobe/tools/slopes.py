@@ -29,11 +29,18 @@ class Slope:
     def told(self) -> bool:
         return self.error is not None and self.error <= TELLS
 
+    def scaled(self, spread: float) -> Slope:
+        """The same where what it was divided by is known but for a part `spread` of it."""
+        return Slope(
+            self.value, None if self.error is None else self.error + abs(self.value) * spread, self.rounds
+        )
 
-def slope_of(times: np.ndarray, step: float) -> Slope:
+
+def slope_of(times: np.ndarray, step: float, late: float = 0.0) -> Slope:
     """`times` has a row for each round and a column for each dose; one dose makes `step` of delay. Each round has a
     slope of its own (least squares): what the machine does from round to round does not touch it. The median of these
-    is taken, with the interval of its order statistics, which holds whatever they are distributed like."""
+    is taken, with the interval of its order statistics, which holds whatever they are distributed like. `late` is the
+    part of a dose by which all but the dose of 0 may be longer than they are meant to be: it widens the interval."""
     times = np.asarray(times, float)
     if not len(times) or step <= 0:
         return Slope(math.nan, None, len(times))
@@ -41,6 +48,8 @@ def slope_of(times: np.ndarray, step: float) -> Slope:
     weights = (doses - doses.mean()) / ((doses - doses.mean()) ** 2).sum()
     slopes = times @ weights / step
     value, error = median_of(slopes)
+    if error is not None:
+        error += late * float(weights[doses > 0].sum())
     return Slope(value, error, len(slopes))
 
 
