@@ -103,16 +103,18 @@ def late(x, out, short, long, slow, BLOCK: tl.constexpr):
 
 def _cpu_tail() -> list[Pair]:
     """The last of 16 programs on two cores takes 24 times as many steps as the others: all that it takes beyond
-    the other core's work is tail."""
+    the other core's work is tail. Programs are long enough for the other core to wake up for the first of them."""
+    short, long = 4000, 96000
     x, out = tileprobe.array(np.ones((8, 512), np.float32)), tileprobe.array(np.zeros((16, 512), np.float32))
     with tileprobe.use("cpu", threads=2):
-        late[(16,)](x, out, 400, 9600, 15, BLOCK=512)
+        late[(16,)](x, out, short, long, 15, BLOCK=512)
         with tileprobe.profile(tools=("critical-path",), programs="all") as session:
             for _ in range(12):
-                late[(16,)](x, out, 400, 9600, 15, BLOCK=512)
-    found = next(f.data for f in session.results()[0].findings if "tail" in f.data)
-    # 15 others on two cores, 400 steps each; the slow one begins when the first of the last two is over
-    planted = (9600 - 400) / (9600 + 7 * 400)
+                late[(16,)](x, out, short, long, 15, BLOCK=512)
+    tails = [f.data for f in session.results()[0].findings if "tail" in f.data]
+    found = tails[0] if tails else {"program": None, "tail": {"share": 0.0}}
+    # 15 others on two cores; the slow one begins when the first of the last two is over
+    planted = (long - short) / (long + 7 * short)
     return [
         named("the slow program", found["program"] == 15),
         Pair("the tail", 100 * planted, 100 * found["tail"]["share"], "%"),

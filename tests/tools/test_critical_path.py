@@ -178,6 +178,7 @@ def test_the_slow_program_of_the_tail():
     tables, findings = read(build(rows, durations=(900.0,)))
     assert kinds(tables) == {"work": 400, "tail": 400, "launch ramp": 100}
     assert tables["the chain"]["program"].to_list() == ["2", "6", "10", "14"]
+    assert on_path(tables)["k"]["waited"] == 0  # work, and in the tail, too
     tail = next(f for f in findings if "tail" in f.data)
     assert tail.data["program"] == 14 and tail.data["of_it"] == 1
     assert tail.data["tail"]["share"] == pytest.approx(400 / 900)
@@ -223,6 +224,16 @@ def test_a_program_follows_the_one_whose_place_it_took():
 def test_a_partition_begins_when_its_program_lets_it():
     rows = [(0, 0, 0, 0, "region", 0, 40), (0, 0, 1, 2, "region", 30, 90)]
     assert steps(build(rows)) == [(0, 0, 0, "work", 0, 30), (0, 1, 2, "work", 30, 90)]
+    over = [(0, 0, 0, 0, "region", 0, 40), (0, 0, 1, 4, "region", 10, 20), (0, 0, 2, 2, "region", 30, 90)]
+    assert steps(build(over)) == [
+        (0, 0, 0, "work", 0, 30),
+        (0, 2, 2, "work", 30, 90),
+    ]  # by who was still there
+
+
+def test_time_on_the_path_has_nothing_to_spare_and_counts_for_none():
+    rows = [(0, 0, 0, 2, "region", 0, 1000), (1, 1, 0, 2, "region", 0, 10)]
+    assert on_path(read(build(rows))[0])["dot @ 5"]["spare_ns"] == 990
 
 
 def test_what_was_not_recorded_is_said():
