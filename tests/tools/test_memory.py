@@ -285,7 +285,7 @@ def test_the_launch_that_moves_most_is_shown(first):
 
 
 def test_elements_that_lie_across_two_lines_touch_both():
-    assert lines_of(np.array([60, 64, 130]), 8).tolist() == [0, 1, 2]
+    assert lines_of(np.array([60, 130]), 8).tolist() == [0, 1, 2]
 
 
 @pytest.mark.parametrize("grid", [1, 8, 9, 100])

@@ -286,3 +286,15 @@ def test_what_becomes_code_that_nobody_measured_has_no_row():
 def test_a_limit_far_above_what_was_measured_is_no_answer():
     _, findings = told(trace_of([Flow({"fma f32": 400}, {"fma f32": 400})]))
     assert [f.data["limit"] for f in findings] == ["unknown"] and "is not known" in findings[0].text
+
+
+def test_a_stage_of_little_time_is_not_worth_a_sentence():
+    trace = Trace.build(
+        {"region": [0, 1], "start": [0, 10], "stop": [20_000, 510]},
+        kernels=[Kernel(0, "k", "cpu", Clock(1e9))],
+        launches=[Launch(0, 0, (1,), 0.0, 20_000.0)],
+        regions=trace_of([Flow({"fma f32": 120}, {"fma f32": 120})]).regions,
+        meta={"costs": {"cpu": COSTS.to_json()}},
+    )
+    (row,), findings = told(trace)
+    assert row["share"] == pytest.approx(0.025) and findings == []

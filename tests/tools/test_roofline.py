@@ -321,3 +321,15 @@ def test_what_no_other_region_does_is_called_the_rest():
         "k", "load", "dot", "rest of k",
     ]  # fmt: skip
     assert RooflineTool().read(trace).tables[0].title == f"k: rates of a core, {ALL}"
+
+
+def test_what_a_machine_counts_adds_up():
+    counters = {
+        "launch": [0] * 4, "name": ["flops", "flops", "dram_bytes_read", "dram_bytes_written"],
+        "value": [3e6, 1e6, 5e5, 3e5],
+    }  # fmt: skip
+    trace = made(regions(), counters=counters, duration=1000.0)
+    found = roofline(trace, trace.kernels[0])
+    assert found is not None
+    (whole,) = found.points
+    assert (whole.flops, whole.bytes, whole.seconds, found.unit) == (4e6, 8e5, 1e-6, "chip")
