@@ -157,3 +157,11 @@ def test_mistakes_are_one_message(assembled, mistake):
     make, said = MISTAKES[mistake]
     with pytest.raises(TileProbeError, match=said):
         make(assembled)()
+
+
+def test_a_cubin_that_holds_its_ptx_is_a_cubin():
+    from tileprobe.sim.cubins import _check_kind
+
+    _check_kind(b"\x7fELF .version 8.0 .target sm_80", "kernel.cubin")
+    with pytest.raises(TileProbeError, match="is PTX"):
+        _check_kind(b".version 8.0 .target sm_80", "kernel.ptx")

@@ -61,7 +61,8 @@ def _check_kind(data: bytes, what: str) -> None:
     """What is no cubin, but near to one, with what to do."""
     if data[:4] == _FATBIN:
         raise TileProbeError(f"{what} is a fat binary; `cuobjdump -xelf all` takes the cubins out of it")
-    if b".version" in data[:4096] and b".target" in data[:4096]:
+    near = data[:4096] if data[:4] != b"\x7fELF" else b""  # a cubin may hold its PTX
+    if b".version" in near and b".target" in near:
         raise TileProbeError(f"{what} is PTX; `ptxas -arch=sm_80 -o kernel.cubin` makes a cubin of it")
 
 
