@@ -13,7 +13,7 @@ from tileprobe.targets.cambricon.functional.ecc import bch
 
 FUNCTIONS_OF = {
     "engine": channel.run_group.py_func,
-    "functional": inject._mix.py_func,
+    "functional": inject._inject.py_func,
     "ecc": bch._encode.py_func,
 }
 FUNCTIONS = """
