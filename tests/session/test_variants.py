@@ -61,7 +61,12 @@ def test_a_probed_kernel_without_parameters_does_its_work(observed):
     def observe(kernel, grid, plain, arguments):
         nothing = lambda *_: None
         return SimpleNamespace(
-            variant=kernel.compile(PIPELINE), parameters=0, start=nothing, ended=nothing, stop=nothing
+            variant=kernel.compile(PIPELINE),
+            parameters=0,
+            accesses=False,
+            start=nothing,
+            ended=nothing,
+            stop=nothing,
         )
 
     observed(observe)
