@@ -15,6 +15,25 @@ from tileprobe.errors import TileProbeError
 Question = Callable[[Any, Any, Callable[[str], None]], Any]
 
 
+def add_shared(parser: argparse.ArgumentParser, seconds: float, what_for: str) -> None:
+    """Options of both. The program is the rest of the words: nothing may be added behind."""
+    parser.add_argument("--kernel", default="*", metavar="PATTERN", help="kernels whose names match")
+    parser.add_argument(
+        "--target", default="cpu", metavar="NAME", help="cpu (the default), sim:a100, sim:h100, ..."
+    )
+    parser.add_argument("--threads", type=int, metavar="N", help="threads of the CPU and of simulated GPUs")
+    parser.add_argument("--device-map", metavar="A=B", help="cuda=cpu: a script for CUDA runs here")
+    parser.add_argument(
+        "--seconds", type=float, default=seconds, metavar="S", help=f"{what_for} (default: {seconds:g})"
+    )
+    parser.add_argument(
+        "--most", type=int, default=4, metavar="N", help="so many kernels at most (default: 4)"
+    )
+    parser.add_argument("--json", metavar="FILE", help="write it as JSON; - is the standard output")
+    parser.add_argument("-m", dest="module", nargs=argparse.REMAINDER, help="run a module")
+    parser.add_argument("program", nargs=argparse.REMAINDER, help="the program and its arguments")
+
+
 def tried(args: argparse.Namespace, question: Question) -> tuple[int, list[Any]]:
     """The exit code of the program, and the answers."""
     import tileprobe

@@ -15,34 +15,17 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from tileprobe.cli._trying import add_shared, tried, written
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = "tileprobe advise [options] script.py [args] | -m module [args] | -- command [args]"
-    parser.add_argument("--kernel", default="*", metavar="PATTERN", help="kernels whose names match")
-    parser.add_argument(
-        "--target", default="cpu", metavar="NAME", help="cpu (the default), sim:a100, sim:h100, ..."
-    )
-    parser.add_argument("--threads", type=int, metavar="N", help="threads of the CPU and of simulated GPUs")
-    parser.add_argument("--device-map", metavar="A=B", help="cuda=cpu: a script for CUDA runs here")
-    parser.add_argument(
-        "--seconds",
-        type=float,
-        default=60.0,
-        metavar="S",
-        help="for the experiments of each kernel (default: 60)",
-    )
-    parser.add_argument(
-        "--most", type=int, default=4, metavar="N", help="so many kernels at most (default: 4)"
-    )
-    parser.add_argument("--json", metavar="FILE", help="write it as JSON; - is the standard output")
-    parser.add_argument("-m", dest="module", nargs=argparse.REMAINDER, help="run a module")
-    parser.add_argument("program", nargs=argparse.REMAINDER, help="the program and its arguments")
+    add_shared(parser, 60.0, "for the experiments of each kernel")
 
 
 def run(args: argparse.Namespace) -> int:
     from dataclasses import asdict
 
-    from tileprobe.cli._trying import tried, written
     from tileprobe.session.advising import advise
 
     code, found = tried(args, lambda launch, target, progress: advise(launch, target, args.seconds, progress))

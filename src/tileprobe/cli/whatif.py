@@ -16,10 +16,11 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from tileprobe.cli._trying import add_shared, tried, written
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = "tileprobe whatif [options] script.py [args] | -m module [args] | -- command [args]"
-    parser.add_argument("--kernel", default="*", metavar="PATTERN", help="kernels whose names match")
     parser.add_argument(
         "--region",
         default="",
@@ -27,36 +28,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="only regions (on simulated GPUs: parts of the machine) with this in their name",
     )
     parser.add_argument(
-        "--target", default="cpu", metavar="NAME", help="cpu (the default), sim:a100, sim:h100, ..."
-    )
-    parser.add_argument("--threads", type=int, metavar="N", help="threads of the CPU and of simulated GPUs")
-    parser.add_argument("--device-map", metavar="A=B", help="cuda=cpu: a script for CUDA runs here")
-    parser.add_argument(
         "--scale",
         type=float,
         default=2.0,
         metavar="K",
         help="on simulated GPUs: how many times faster (default: 2)",
     )
-    parser.add_argument(
-        "--seconds",
-        type=float,
-        default=10.0,
-        metavar="S",
-        help="for the launches of each kernel (default: 10)",
-    )
-    parser.add_argument(
-        "--most", type=int, default=4, metavar="N", help="so many kernels at most (default: 4)"
-    )
-    parser.add_argument("--json", metavar="FILE", help="write it as JSON; - is the standard output")
-    parser.add_argument("-m", dest="module", nargs=argparse.REMAINDER, help="run a module")
-    parser.add_argument("program", nargs=argparse.REMAINDER, help="the program and its arguments")
+    add_shared(parser, 10.0, "for the launches of each kernel")
 
 
 def run(args: argparse.Namespace) -> int:
     from dataclasses import asdict
 
-    from tileprobe.cli._trying import tried, written
     from tileprobe.session.delaying import ask
     from tileprobe.session.scaling import simulate
 
