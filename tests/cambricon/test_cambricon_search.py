@@ -64,6 +64,31 @@ def test_area_and_cost_are_what_was_said():
     assert prices.mm2(machine) == pytest.approx(128 * 66 + 4.5 + machine.core_area_mm2)
     assert prices.price(machine) == 64 * 3 + 100
     assert parse_prices(["core=0.5"], []).mm2(machine) == 64.0  # instead of the file's
+    assert prices.price(machine, 3) == 3 * prices.price(machine)
+    assert prices.mm2(machine, 3) == 3 * prices.mm2(machine)
+
+
+def test_every_package_has_its_parts(tmp_path):
+    name = str(tmp_path / "s")
+    command = [
+        *SEARCH,
+        "--space",
+        "packages=1,2,4",
+        "--space",
+        "split=tensor",
+        "--points",
+        "3",
+        "--out",
+        name,
+    ]
+    assert main([*command, "--cost", "die=1", "--cost", "device=10"]) == 0
+    rows = pl.read_parquet(f"{name}.parquet").to_dicts()
+    assert {row["packages"]: row["cost"] for row in rows} == {1: 42.0, 2: 84.0, 4: 168.0}
+    assert {row["packages"]: row["mm2"] / rows[0]["mm2"] * rows[0]["packages"] for row in rows} == {
+        1: 1,
+        2: 2,
+        4: 4,
+    }
 
 
 @pytest.mark.parametrize(

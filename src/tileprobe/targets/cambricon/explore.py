@@ -36,9 +36,10 @@ def goals_of(texts: Sequence[str], prices: Prices) -> tuple[Goal, ...]:
 
 
 def figures_of(entry: Mapping[str, Any], prices: Prices) -> dict[str, Any]:
-    """A point's figures, with the area and the cost of its device."""
-    _, machine, _ = settings_of(given(entry["settings"]))
-    return {**entry["result"], "mm2": prices.mm2(machine), "cost": prices.price(machine)}
+    """A point's figures, with the area and the cost of its device, in all its packages."""
+    _, machine, options = settings_of(given(entry["settings"]))
+    mm2, cost = (of(machine, options.packages) for of in (prices.mm2, prices.price))
+    return {**entry["result"], "mm2": mm2, "cost": cost}
 
 
 def run_search_command(args: argparse.Namespace) -> int:

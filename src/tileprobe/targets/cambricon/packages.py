@@ -10,6 +10,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 from tileprobe.errors import TileProbeError
+from tileprobe.targets.cambricon.dialect import ExchangeOp, StepOp
 from tileprobe.targets.cambricon.machine import Machine
 from tileprobe.targets.cambricon.model import Model
 
@@ -30,6 +31,17 @@ def check_packages(model: Model, packages: int, split: str, kv: str, age: str) -
         raise TileProbeError("several packages keep keys and values in their DRAM: no --kv spill or flash")
     if age and split == PIPELINE:
         raise TileProbeError("a flash that ages is modelled for one package, or for --split tensor")
+
+
+def packages_of(step: StepOp) -> int:
+    """How many packages run a step alike: those that its exchanges are between."""
+    found = sorted({op.packages.data for op in step.walk() if isinstance(op, ExchangeOp)})
+    if len(found) > 1:
+        raise TileProbeError(
+            f"{step.sym_name.data}: exchanges between {' and '.join(map(str, found))} packages; all that share a step "
+            "exchange, so the number has to be one"
+        )
+    return found[0] if found else 1
 
 
 def stages_of(layers: int, packages: int) -> list[tuple[int, int]]:

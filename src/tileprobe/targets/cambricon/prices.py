@@ -3,6 +3,8 @@ cores' area, which has its source in the device's file.
 
     --area die=66 --area npu=4.5     square millimetres of each
     --cost die=3.1 --cost dram_gb=2  in whatever the user counts
+
+Packages that share a model have all of it each, so area and cost are so many times those of one.
 """
 
 from __future__ import annotations
@@ -15,12 +17,12 @@ from tileprobe.errors import TileProbeError
 from tileprobe.targets.cambricon.machine import Machine
 
 PARTS = {
-    "device": "1",
+    "device": "1 a package",
     "channel": "channels",
     "chip": "flash chips",
     "die": "flash dies",
     "core": "compute cores, one or more on a die",
-    "npu": "1",
+    "npu": "1 a package",
     "pe": "processing elements of the NPU's array",
     "sram_mib": "MiB of the NPU's SRAM",
     "dram_gb": "GB of DRAM",
@@ -28,7 +30,7 @@ PARTS = {
 
 
 def counts(machine: Machine) -> dict[str, float]:
-    """How many of each part a device has."""
+    """How many of each part a package has."""
     flash, npu = machine.flash, machine.npu
     return {
         "device": 1, "channel": flash.channels, "chip": flash.channels * flash.chips_per_channel, "die": machine.dies,
@@ -44,13 +46,13 @@ class Prices:
     area: Mapping[str, float]
     cost: Mapping[str, float]
 
-    def mm2(self, machine: Machine) -> float:
+    def mm2(self, machine: Machine, packages: int = 1) -> float:
         """All areas that were given; the cores' own from the device's file where none was given for them."""
         cores = 0.0 if "core" in self.area else machine.core_area_mm2
-        return cores + self._sum(self.area, machine)
+        return packages * (cores + self._sum(self.area, machine))
 
-    def price(self, machine: Machine) -> float:
-        return self._sum(self.cost, machine)
+    def price(self, machine: Machine, packages: int = 1) -> float:
+        return packages * self._sum(self.cost, machine)
 
     def _sum(self, each: Mapping[str, float], machine: Machine) -> float:
         there = counts(machine)

@@ -23,7 +23,7 @@ from tileprobe.targets.cambricon.kv_cache import Paged
 from tileprobe.targets.cambricon.machine import Machine
 from tileprobe.targets.cambricon.model import Model
 from tileprobe.targets.cambricon.package_results import Link, pipeline_result, tensor_result
-from tileprobe.targets.cambricon.packages import PIPELINE
+from tileprobe.targets.cambricon.packages import PIPELINE, packages_of
 from tileprobe.targets.cambricon.pagemap import geometry_of
 from tileprobe.targets.cambricon.precision import precision_of
 from tileprobe.targets.cambricon.result import Operator, Result, Unit
@@ -104,6 +104,7 @@ def simulate_module(module: ModuleOp, age: str = "") -> Result:
         slicing=step.sliced is not None, prefill=step.kind.data == "prefill",
         lm_head=any(isinstance(op, GemvOp) for op in step.body.block.ops),
         batch=step.batch, age=age, verify=1 if step.kind.data == "prefill" else step.tokens.data // step.batch,
+        packages=packages_of(step),
     )  # fmt: skip
     return _run(find_machine(module), options, module)
 
