@@ -29,11 +29,11 @@ RUNS = {
     ),
 }
 DIGESTS = {
-    "s, split": "526366f513c7962e",
-    "s, flash only": "463bb6d187bd1f36",
-    "m, npu only": "e461b680394aaa74",
-    "m, no slices": "019d2acda34fda84",
-    "s, best tiles": "e86b91bfb90cd2aa",
+    "s, split": "72f7eadaf4dab276",
+    "s, flash only": "9140c51779527529",
+    "m, npu only": "78bdb053853f93e3",
+    "m, no slices": "daea867c9156aeb3",
+    "s, best tiles": "0913ea0e491de580",
 }
 
 

@@ -212,7 +212,8 @@ class _Encoder:
                 0.0 if latent and key == p.V_DRAM_US else stored / dram
             )  # latent values are part of the keys
         cost[p.SOFTMAX_US] = self._sfu_us(SOFTMAX_PASSES * queries * seen)
-        cost[p.AHEAD_US] = npu.sram_bytes / 2 / dram if npu.kv_ahead else 0.0  # the other half is for weights
+        if npu.kv_ahead and decode:  # a prompt's keys do not exist before
+            cost[p.AHEAD_US] = kv_heads * cost[p.K_DRAM_US]
         written = self.tokens * op.cached_values * self.precision.kv_bytes
         cost[p.DRAM_US] = self.machine.dram.latency_us + written / dram
         if op.flash.data:

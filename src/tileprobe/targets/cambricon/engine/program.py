@@ -40,7 +40,7 @@ WEIGHTS, VECTOR, ATTENTION, EXCHANGE = range(4)
     SOFTMAX_US,
     TAIL_US,
     ARRAY_US,
-    AHEAD_US,  # of keys and values that fit the NPU's buffer before the query exists
+    AHEAD_US,  # of keys, which are loaded beside the products that make the query
     FLASH_US,  # of writes, for which the flash is taken after an operator of it
     LINK_US,  # of the link between packages
     N_COST_COLUMNS,

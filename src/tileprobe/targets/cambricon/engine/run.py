@@ -55,6 +55,7 @@ def operands_exist(i, tables):
 def run_weights(i, tables, k, s, free, tr):
     """Weight products on all channels, then what the NPU does with their sums. False when a channel cannot end."""
     t = max(operands_exist(i, tables), free.flash)
+    free.products = t
     end = t
     for c in range(k.channels):
         channel_end = run_group(c, i, t, tables, k, s, tr)
@@ -113,8 +114,8 @@ def run_attention(i, tables, free, tr):
     qk_us, pv_us = tables.costs[i, p.QK_ARRAY_US], tables.costs[i, p.PV_ARRAY_US]
     k_us, v_us = tables.costs[i, p.K_DRAM_US], tables.costs[i, p.V_DRAM_US]
     softmax_us, dram_us = tables.costs[i, p.SOFTMAX_US], tables.costs[i, p.DRAM_US]
-    # the cache does not depend on the query: it is read ahead into what room the last attention left in the buffer
-    ahead = min(tables.costs[i, p.AHEAD_US], max(t - max(free.dram, free.buffer), 0.0))
+    # keys do not depend on this token: they are loaded beside the products before
+    ahead = min(tables.costs[i, p.AHEAD_US], max(t - max(free.dram, free.products), 0.0))
     free.dram = max(free.dram, t) - ahead + dram_us
     soft, v_there = t, t
     for h in range(heads + 1):
@@ -136,5 +137,4 @@ def run_attention(i, tables, free, tr):
     tables.busy_us[BUSY_ARRAY] += heads * (qk_us + pv_us)
     tables.busy_us[BUSY_SFU] += heads * softmax_us
     tables.busy_us[BUSY_DRAM] += heads * (k_us + v_us) + dram_us
-    free.buffer = max(free.array, free.dram)
-    tables.start_us[i], tables.done_us[i] = t, free.buffer
+    tables.start_us[i], tables.done_us[i] = t, max(free.array, free.dram)

@@ -201,7 +201,7 @@ FREE = _record(
     ("array", np.float64),
     ("sfu", np.float64),
     ("dram", np.float64),
-    ("buffer", np.float64),
+    ("products", np.float64),  # begin of the last ones
     ("link", np.float64),
 )
 PAGE = _record(("arrived", np.float64), ("used", np.float64), ("use_us", np.float64))
