@@ -25,7 +25,7 @@ def use(target: str = catalog.DEFAULT, *, cuda: bool = False, **settings: Any) -
 
     For the CPU: `threads`, how many threads launches use (default: TILEPROBE_NUM_THREADS, else all CPUs of the
     process); `check_bounds`, accesses outside the tensors a kernel was given raise an error with line and index.
-    With `cuda`, torch has a device `cuda` from now on, or for the block: the target.
+    With `cuda`, torch has a device `cuda` from now on, or for the block: the target. Torch is not imported for that.
 
     >>> tileprobe.use("cpu", threads=4)
     >>> with tileprobe.use("cpu", check_bounds=True):
@@ -37,7 +37,7 @@ def use(target: str = catalog.DEFAULT, *, cuda: bool = False, **settings: Any) -
     if not cuda:
         return chosen
     try:
-        return _Both(chosen, _turned_on(target))
+        return _Both(chosen, _with_torch(target))
     except BaseException:
         chosen.__exit__(None, None, None)
         raise
@@ -56,6 +56,29 @@ class _Both:
     def __exit__(self, *error: Any) -> None:
         self._mapped.close()
         self._chosen.__exit__(*error)
+
+
+def _with_torch(target: str, *, usual: bool = False) -> contextlib.ExitStack:
+    """The map, on once the program has imported torch, now if it has: torch takes longer to import than a small script.
+    A torch that has a GPU of its own is refused, or left alone where the map is what is `usual`."""
+    stack = contextlib.ExitStack()
+
+    def turn_on() -> None:
+        if not (usual and has_gpu(sys.modules["torch"])):
+            stack.enter_context(_turned_on(target))
+
+    if "torch" in sys.modules:
+        turn_on()
+    else:
+        later = AfterImport({"torch": turn_on})
+        later.watch()
+        stack.callback(later.stop)
+    return stack
+
+
+def has_gpu(torch: Any) -> bool:
+    """Whether a torch is built for CUDA."""
+    return hasattr(torch._C, "_cuda_getDeviceCount")
 
 
 def _turned_on(target: str) -> contextlib.ExitStack:
@@ -100,20 +123,6 @@ def device_map(text: str | None, target: str = catalog.DEFAULT, *, static: bool 
     they have imported torch; a torch that has a GPU of its own is left alone."""
     check(text)
     with contextlib.ExitStack() as stack:
-        if text and text != NONE:
-            stack.enter_context(_turned_on(target))
-        elif text != NONE and (static or mapped(text, target)):
-            later = AfterImport({"torch": lambda: _as_usual(stack, target)})
-            if "torch" in sys.modules:
-                _as_usual(stack, target)
-            else:
-                later.watch()
-                stack.callback(later.stop)
+        if mapped(text, target) or (static and text != NONE):
+            stack.enter_context(_with_torch(target, usual=not text))
         yield
-
-
-def _as_usual(stack: contextlib.ExitStack, target: str) -> None:
-    import torch
-
-    if not hasattr(torch._C, "_cuda_getDeviceCount"):
-        stack.enter_context(_turned_on(target))

@@ -15,6 +15,7 @@ from tileprobe.cuda_map import (
     answers,
     autograd,
     graphs,
+    has_gpu,
     inductor,
     kernels,
     native,
@@ -35,7 +36,7 @@ def installed(given: CudaProperties) -> Iterator[None]:
     except ImportError:
         yield
         return
-    if hasattr(torch._C, "_cuda_getDeviceCount"):
+    if has_gpu(torch):
         raise TileProbeError(
             f"torch {torch.__version__} is built for CUDA, and its own kernels stand where the map would go; install "
             "torch for the CPU: pip install torch --index-url https://download.pytorch.org/whl/cpu"

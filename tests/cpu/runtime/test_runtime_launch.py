@@ -10,8 +10,8 @@ import runtime_kernels as kernels
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 import tileprobe
+from tileprobe.targets.arguments import ArgumentError, to_bf16
 from tileprobe.targets.cpu.kernel_errors import KernelAssertionError, KernelIndexError
-from tileprobe.targets.cpu.launch_pack import ArgumentError, to_bf16
 
 
 def arrays(n=1000):

@@ -38,9 +38,9 @@ _C_TYPES = {
 
 class CpuDriver(DriverBase):
     def __init__(self):
-        from tileprobe.targets.cpu import explain, triton_key
+        from tileprobe.targets import explain, triton_key
 
-        explain.install()
+        explain.install(CpuDriver)
         triton_key.install()
         tuning.install()
         self.utils = _Utils()

@@ -7,24 +7,19 @@ float too large for fp32, a wrong argument) raises, and `convert` then looks at 
 
 from __future__ import annotations
 
-import ctypes
-import operator
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from triton.backends.driver import expand_signature
 
-from tileprobe.errors import TileProbeError
-from tileprobe.targets.base import host_devices
+from tileprobe.targets.arguments import check_count, grid_size, is_here, to_bf16, value_bits
 
 # Slots before the arguments: grid x, y, z, error block, profiling parameters, records, bounds, reserved.
 _HEADER = "8q"
 # One 8-byte slot each, narrow values in the low part.
 _FORMATS = {"fp32": "f4x", "f32": "f4x", "fp64": "d", "fp16": "e6x", "bf16": "H6x", "u64": "Q"}
-_INTEGERS = {f"{s}{bits}": bits for s in "iu" for bits in (1, 8, 16, 32, 64)}
-_FLOATS = ("fp16", "bf16", "fp32", "f32", "fp64")
 
 
 @dataclass(frozen=True)
@@ -34,10 +29,6 @@ class Slot:
     expression: str
     type: str
     name: str
-
-
-class ArgumentError(TileProbeError, TypeError):
-    """An argument a kernel cannot take."""
 
 
 def slots_of(names: list[str], signature: list[Any]) -> list[Slot]:
@@ -78,7 +69,7 @@ def make_pack(arity: int, slots: list[Slot]) -> Callable[..., bytes]:
         f"def pack(gx, gy, gz, errors, parameters, records, bounds{params}):\n"
         f"    return packed(gx, gy, gz, errors, parameters, records, bounds, 0{values})\n"
     )
-    namespace: dict[str, Any] = {"packed": layout.pack, "bf16": to_bf16, "here": _is_here}
+    namespace: dict[str, Any] = {"packed": layout.pack, "bf16": to_bf16, "here": is_here}
     exec(source, namespace)
     return namespace["pack"]
 
@@ -139,90 +130,9 @@ def make_convert(kernel: str, names: list[str], slots: list[Slot]) -> Callable[.
     def convert(*header_and_args: Any) -> bytes:
         header, args = header_and_args[:7], header_and_args[7:]
         check_count(kernel, names, args)
-        words = [value_bits(kernel, slot, value) for slot, value in zip(slots, flatten(*args))]
-        return struct.pack(f"<7qq{len(words)}Q", *(_grid(kernel, x) for x in header), 0, *words)
+        words = [
+            value_bits(kernel, slot.name, slot.type, value) for slot, value in zip(slots, flatten(*args))
+        ]
+        return struct.pack(f"<7qq{len(words)}Q", *(grid_size(kernel, x) for x in header), 0, *words)
 
     return convert
-
-
-def check_count(kernel: str, names: list[str], args: Sequence[Any]) -> None:
-    """A compiled kernel is called with every argument in order, constants too: nothing binds them by name before."""
-    if len(args) < len(names):
-        missing = ", ".join(repr(name) for name in names[len(args) :])
-        raise ArgumentError(f"kernel {kernel}: {len(args)} arguments are given, and {missing} missing")
-    if len(args) > len(names):
-        listed = ", ".join(names)
-        raise ArgumentError(
-            f"kernel {kernel}: {len(args)} arguments are given, and it takes {len(names)} ({listed})"
-        )
-
-
-def value_bits(kernel: str, slot: Slot, value: Any) -> int:
-    """The 64 bits of one slot."""
-    if slot.type.startswith("*"):
-        return _address(kernel, slot, value)
-    try:
-        if slot.type in _FLOATS:
-            return _float_bits(slot.type, float(value))
-        return int(value) & (2**64 - 1)
-    except (TypeError, ValueError):
-        found = f"{type(value).__name__} {value!r:.60}"
-        raise _wrong(kernel, slot, found, f"a number ({slot.type})") from None
-
-
-def _grid(kernel: str, value: Any) -> int:
-    try:
-        return operator.index(value)
-    except TypeError:
-        raise ArgumentError(f"kernel {kernel}: the grid must be made of integers, got {value!r}") from None
-
-
-def _address(kernel: str, slot: Slot, value: Any) -> int:
-    if value is None:
-        return 0
-    if isinstance(value, int):
-        return value
-    if not hasattr(value, "data_ptr"):
-        hint = ""
-        if type(value).__module__ == "numpy":
-            hint = "; wrap a NumPy array with tileprobe.array(...)"
-        raise _wrong(kernel, slot, f"a {type(value).__name__}", f"a tensor ({slot.type})", hint)
-    device = getattr(value, "device", "cpu")
-    if not _is_here(value):
-        hint = "; move it with .cpu(), or choose the GPU with tileprobe.use or TRITON_DEFAULT_BACKEND"
-        raise _wrong(
-            kernel, slot, f"one on device {str(device)!r}", "a tensor in this machine's memory", hint
-        )
-    return value.data_ptr()
-
-
-def _is_here(value: Any) -> bool:
-    """Whether a tensor lies in this machine's memory: the CPU's do, and those of a device that is mapped to it."""
-    device = getattr(value, "device", "cpu")
-    kind = getattr(device, "type", str(device)).split(":")[0]
-    return kind == "cpu" or kind in host_devices
-
-
-def _wrong(kernel: str, slot: Slot, found: str, expected: str, hint: str = "") -> ArgumentError:
-    return ArgumentError(f"kernel {kernel}, argument {slot.name!r}: expected {expected}, got {found}{hint}")
-
-
-def to_bf16(value: float) -> int:
-    """The bits of the nearest bfloat16."""
-    bits = struct.unpack("<I", ctypes.c_float(value))[0]
-    if value != value:
-        return 0x7FC0
-    return (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
-
-
-def _float_bits(kind: str, value: float) -> int:
-    if kind == "fp64":
-        return struct.unpack("<Q", struct.pack("<d", value))[0]
-    if kind == "bf16":
-        return to_bf16(value)
-    if kind == "fp16":
-        try:
-            return struct.unpack("<H", struct.pack("<e", value))[0]
-        except OverflowError:
-            return 0x7C00 if value > 0 else 0xFC00
-    return struct.unpack("<I", ctypes.c_float(value))[0]  # like C: too large becomes infinity

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import re
-import struct
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from tileprobe.errors import TileProbeError
+from tileprobe.targets.arguments import value_bits
 from tileprobe.targets.gpu.arguments import told, value_at
 from tileprobe.targets.simgpu.cubin import Parameter
 
-_INTEGERS = {f"{sign}{bits}": bits for sign in "iu" for bits in (1, 8, 16, 32, 64)}
-_FLOATS = {"fp16": "<e", "bf16": "", "fp32": "<f", "f32": "<f", "fp64": "<d"}
-
-
-class ArgumentError(TileProbeError, TypeError):
-    """An argument a kernel cannot take."""
+_DESCRIPTORS = ("nvTmaDesc", "bytes")
 
 
 def flatten(
@@ -37,7 +32,7 @@ def pack(kernel: str, values: Sequence[tuple[str, str, Any]], parameters: Sequen
     end = max((p.offset + p.size for p in parameters), default=0)
     made = bytearray(end)
     for (name, kind, value), parameter in zip(values, parameters):
-        data = _bytes(kernel, name, kind, value)
+        data = bytes(value) if kind in _DESCRIPTORS else _bytes(kernel, name, kind, value)
         if len(data) != parameter.size:
             raise TileProbeError(
                 f"kernel {kernel}: {name} of type {kind} has {len(data)} bytes, the cubin wants {parameter.size}"
@@ -47,28 +42,15 @@ def pack(kernel: str, values: Sequence[tuple[str, str, Any]], parameters: Sequen
 
 
 def _bytes(kernel: str, name: str, kind: str, value: Any) -> bytes:
-    try:
-        if kind.startswith("*"):
-            return struct.pack("<Q", pointer(value))
-        if kind in ("nvTmaDesc", "bytes"):
-            return bytes(value)
-        if kind in _INTEGERS:
-            bits = _INTEGERS[kind]
-            return (int(value) & (1 << bits) - 1).to_bytes(max(1, bits // 8), "little")
-        if kind == "bf16":
-            return _bfloat16(float(value))
-        return struct.pack(_FLOATS[kind], float(value))
-    except (TypeError, ValueError, KeyError, AttributeError, OverflowError) as error:
-        raise ArgumentError(
-            f"kernel {kernel}: the argument {name} is of type {kind} and cannot take {type(value).__name__}: {error}"
-        ) from None
+    bits = value_bits(kernel, name, kind, value).to_bytes(8, "little")
+    return bits[: _size_of(kind)]
 
 
-def _bfloat16(value: float) -> bytes:
-    (bits,) = struct.unpack("<I", struct.pack("<f", value))
-    if value == value:
-        bits += 0x7FFF + (bits >> 16 & 1)
-    return struct.pack("<H", bits >> 16 & 0xFFFF)
+def _size_of(kind: str) -> int:
+    """The bytes of a parameter of this type."""
+    if kind.startswith("*"):
+        return 8
+    return max(1, int(re.sub(r"\D", "", kind)) // 8)
 
 
 def pointer(value: Any) -> int:

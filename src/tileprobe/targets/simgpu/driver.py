@@ -8,6 +8,7 @@ from typing import Any
 from triton.backends.compiler import GPUTarget
 from triton.backends.driver import DriverBase
 
+from tileprobe.targets import explain, triton_key
 from tileprobe.targets.base import host_devices
 from tileprobe.targets.simgpu.machine import Machine
 
@@ -36,6 +37,8 @@ class Ordinal(int):
 class SimDriver(DriverBase):
     def __init__(self, name: str, machine: Machine, target: Any = None) -> None:
         """`target` is the one that it was made for: another may be made of the same parts."""
+        explain.install(SimDriver)
+        triton_key.install()
         self.name, self.machine, self.target = name, machine, target
         self.utils = _Utilities(machine)
 

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from tileprobe.errors import TileProbeError
+from tileprobe.targets.arguments import ArgumentError
 from tileprobe.targets.catalog import array
-from tileprobe.targets.simgpu.arguments import ArgumentError
 from tileprobe.targets.simgpu.cubin import Parameter
 from tileprobe.targets.simgpu.launch import Launcher
 from tileprobe.targets.simgpu.machine import Machine

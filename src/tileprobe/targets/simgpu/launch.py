@@ -14,6 +14,7 @@ from triton.backends.driver import expand_signature
 from triton.runtime import _allocation
 
 from tileprobe.errors import TileProbeError
+from tileprobe.targets.arguments import check_count, grid_size
 from tileprobe.targets.simgpu import arguments, launched, tensormap
 from tileprobe.targets.simgpu.blocks import Image, aligned, image
 from tileprobe.targets.simgpu.device import Counter
@@ -74,7 +75,7 @@ class Launcher:
 
     def run(self, program: Program, grid: tuple[int, int, int], args: Any) -> int:
         """All programs of a grid. How many warp instructions they took."""
-        _check_grid(self.kernel, grid)
+        grid = _checked(self.kernel, grid)
         cluster = getattr(self.metadata, "num_ctas", 1) or 1
         programs = grid[0] * grid[1] * grid[2] * cluster
         scratch = [self._scratch("global", programs), self._profile_scratch(programs)]
@@ -162,6 +163,7 @@ class Launcher:
 
     def _values(self, args: Any) -> tuple[list[tuple[str, str, Any]], list[tuple[int, int]]]:
         """(name, type, value) of all parameters, host descriptors taken apart; and the memory these lie over."""
+        check_count(self.kernel, self.names, args)
         metas, spans, names = iter(self.descriptors or []), [], []
 
         def apart(kinds: Any, values: Any, called: Any) -> list[Any]:
@@ -195,12 +197,14 @@ class Launcher:
         return _allocation._profile_allocator(size * programs, self.metadata.profile_scratch_align, 0)
 
 
-def _check_grid(kernel: str, grid: tuple[int, int, int]) -> None:
-    for axis, size, most in zip("xyz", grid, _MOST_PROGRAMS):
+def _checked(kernel: str, grid: tuple[Any, Any, Any]) -> tuple[int, int, int]:
+    x, y, z = (grid_size(kernel, size) for size in grid)
+    for axis, size, most in zip("xyz", (x, y, z), _MOST_PROGRAMS):
         if not 0 <= size <= most:
             raise TileProbeError(
-                f"kernel {kernel}: a grid of {grid} programs; along {axis} this GPU takes {most:,} at most"
+                f"kernel {kernel}: a grid of {grid} programs; along {axis} this GPU takes 0 to {most:,}"
             )
+    return x, y, z
 
 
 def _aligned(size: int) -> int:
