@@ -74,8 +74,11 @@ SPEEDS: dict[str, tuple[str, str, str]] = {
     "llama2-70b": ("0.30", "0.99", "3.44"),
 }
 _WHY = {
-    ("llama2-7b", "m"): "OPT-6.7B is 7.7 % fast there, too; and where 11,008 rows are 21.5 requests the paper takes 5.4 % "
-    "longer than for OPT, whole requests are 4.2 % more, and ours streams the half one: 2.3 %",
+    (
+        "llama2-7b",
+        "m",
+    ): "OPT-6.7B is 7.7 % fast there, too; and where 11,008 rows are 21.5 requests the paper takes "
+    "5.4 % longer than for OPT, whole requests are 4.2 % more, and ours streams the half one: 2.3 %",
 }
 _USE = (
     "both printed uses say 1.78 GB a token (0.792 * 8 GB/s / 3.56 and 0.484 * 8 / 2.17), its label says 1.9; we move "
@@ -141,8 +144,8 @@ HYPOTHESES = [
                {"counted": False}, {}),
     Hypothesis("spare", "t_r = page / ((1 - rate_rc) * bw): the spare area does not travel", {},
                {"spare_travels": True}),
-    Hypothesis("keys beside", "K is loaded beside Q = X W_Q: the keys of the layer, while the products before attention "
-               "run", {}, {"kv_ahead": False}),
+    Hypothesis("keys beside", "K is loaded beside Q = X W_Q: the keys of the layer, while the products before "
+               "attention run", {}, {"kv_ahead": False}),
     Hypothesis("edges", "(not kept: the text does not say which requests are the remainder) the NPU gets the columns "
                "first that do not fill a request", {"edges": False}, {}, kept=False),
     Hypothesis("20 us core", "(not kept: the figure without tiling contradicts it) a core is sized for a page in 20 us",

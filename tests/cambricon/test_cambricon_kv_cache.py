@@ -125,7 +125,7 @@ def test_a_window_bounds_what_attention_sees_and_keeps():
 @pytest.mark.parametrize(
     ("config", "windows"),
     [
-        ({"model_type": "gemma2", "sliding_window": 64}, (64, 0, 64, 0)),
+        ({"model_type": "gemma2", "head_dim": 64, "sliding_window": 64}, (64, 0, 64, 0)),
         ({"model_type": "qwen2", "sliding_window": 64}, ()),
         (
             {"model_type": "qwen2", "sliding_window": 64, "use_sliding_window": True, "max_window_layers": 3},

@@ -40,6 +40,7 @@ CONFIGS = {
         "num_experts_per_tok": 3,
         "moe_intermediate_size": 29,
         "mlp_only_layers": [1],
+        "norm_topk_prob": True,
     },
     "opt": {**SIZES, "model_type": "opt", "ffn_dim": 91, "max_position_embeddings": 64},
 }

@@ -151,6 +151,15 @@ def test_a_sliding_window_limits_the_context(tmp_path):
     assert load_checkpoint(folder).spec.positions == 100
     folder = write_folder(tmp_path / "q", {**CONFIGS["qwen2"], "sliding_window": 100})
     assert load_checkpoint(folder).spec.positions == 2048
+    folder = write_folder(tmp_path / "x", {**CONFIGS["mixtral"], "sliding_window": 100})
+    assert load_checkpoint(folder).spec.positions == 100
+
+
+@pytest.mark.parametrize("given", [{"norm_topk_prob": False}, {"norm_topk_prob": "remove"}])
+def test_weights_of_experts_that_do_not_add_up_to_one(tmp_path, given):
+    folder = write_folder(tmp_path / "m", CONFIGS["qwen3_moe"])
+    change(folder, **given)
+    refused(folder, "`norm_topk_prob` is not true")
 
 
 def test_weights_in_several_files(llama):

@@ -68,12 +68,14 @@ class Model:
     experts_per_token: int = 0
     expert_ffn: int = 0
     shared_ffn: int = 0  # of experts that every token uses
+    shared_gate: bool = False  # what they add is scaled by one more output of the router (Qwen 2)
     dense_layers: tuple[int, ...] = ()  # layers without experts in a model that has some
 
     windows: tuple[
         int, ...
     ] = ()  # of each layer: how far attention sees, 0 for all; empty: all of them see all
     latent: Latent | None = None  # keys and values in one latent vector (MLA)
+    notes: tuple[str, ...] = dataclasses.field(default=(), compare=False)  # of its configuration, not counted
 
     def window(self, layer: int) -> int:
         return self.windows[layer] if self.windows else 0
@@ -103,7 +105,7 @@ class Model:
 
     @property
     def router(self) -> tuple[Matrix, ...]:
-        return (Matrix("router", self.experts, self.hidden),)
+        return (Matrix("router", self.experts + self.shared_gate, self.hidden),)
 
     @property
     def expert_in(self) -> tuple[Matrix, ...]:
@@ -277,16 +279,23 @@ def load_model(name_or_path: str | Path, mha: bool = False) -> Model:
 
 
 def _from_file(path: Path) -> Model:
-    file = path / "config.json" if path.is_dir() else path
-    if not file.is_file():
+    file = path
+    try:
+        file = path / "config.json" if path.is_dir() else path
+        there = file.is_file()
+    except OSError:  # a name that no file can have
+        there = False
+    if not there:
         raise TileProbeError(
             f"no model {str(path)!r}: expected one of {', '.join(BUILT_IN)}, or the path of a Hugging Face "
             f"config.json"
         )
     try:
         config = json.loads(file.read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # numbers of thousands of digits, thousands of brackets
         raise TileProbeError(f"{file} is not valid JSON: {error}") from None
+    except OSError as error:
+        raise TileProbeError(f"{file} cannot be read: {error.strerror}") from None
     if not isinstance(config, dict):
         raise TileProbeError(f"{file} must hold a JSON object, found {type(config).__name__}")
     from tileprobe.targets.cambricon.families import from_config

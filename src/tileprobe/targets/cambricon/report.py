@@ -5,6 +5,7 @@ from __future__ import annotations
 from rich.console import Console
 from rich.table import Table
 
+from tileprobe.targets.cambricon.assumptions import SECOND_HAND, spelled
 from tileprobe.targets.cambricon.baselines import Baseline
 from tileprobe.targets.cambricon.limits import bottleneck, roofline
 from tileprobe.targets.cambricon.machine import Machine
@@ -23,6 +24,7 @@ def print_report(
     _operators(console, result)
     _units(console, result)
     _findings(console, result, machine)
+    _assumed(console, result)
     if changes:
         _what_if(console, result, changes)
     if others:
@@ -201,6 +203,23 @@ def _findings(console: Console, r: Result, machine: Machine) -> None:
         f"{r.closed_form_ms:.2f} ms; the engine {r.latency_ms:.2f} ms ({r.latency_ms / r.closed_form_ms - 1:+.1%})",
         highlight=False,
     )
+
+
+def _assumed(console: Console, r: Result) -> None:
+    """Constants without a source of their own, and what of the model's configuration is not counted."""
+    second = {name for name, entry in r.assumed.items() if SECOND_HAND in entry["source"]}
+    for label, names in (("Assumed", r.assumed.keys() - second), ("2nd hand", second)):
+        found = [
+            f"{spelled(name)} {_number(r.assumed[name]['value'])}" for name in r.assumed if name in names
+        ]
+        if found:
+            console.print(f"[bold]{label:<9}[/] [dim]{', '.join(found)}[/]", highlight=False)
+    for note in r.notes:
+        console.print(f"[bold]Note     [/] [dim]{note}[/]", highlight=False)
+
+
+def _number(value: float) -> str:
+    return str(value).lower() if isinstance(value, int) else f"{value:g}"
 
 
 def _what_if(console: Console, r: Result, changes: list[tuple[str, float]]) -> None:

@@ -71,6 +71,8 @@ class Result:
     missing: dict[str, int] = field(
         default_factory=dict
     )  # weights of a matrix without a command, or with several
+    assumed: dict[str, dict[str, Any]] = field(default_factory=dict)  # constants, see assumptions.py
+    notes: tuple[str, ...] = ()  # of the model's configuration, that are not counted
 
     @property
     def tokens_per_s(self) -> float:
@@ -115,5 +117,7 @@ class Result:
             "aging": self.aging,
             "packages": self.packages,
             "not_commanded": self.missing,
+            "assumed": self.assumed,
+            "notes": list(self.notes),
             "options": asdict(self.options),
         }

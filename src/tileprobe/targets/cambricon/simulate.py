@@ -12,6 +12,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from tileprobe.errors import TileProbeError
 from tileprobe.targets.base import Watch, launches
+from tileprobe.targets.cambricon.assumptions import assumptions
 from tileprobe.targets.cambricon.closed_form import closed_form_us
 from tileprobe.targets.cambricon.compile import Options, cache_of, compile_step, routing_of
 from tileprobe.targets.cambricon.dialect import AttentionOp, GemvOp, LayersOp, StepOp, find_machine
@@ -49,7 +50,13 @@ def simulate(model: Model, machine: Machine, options: Options = Options()) -> Re
     watch.start()
     result = _plain(model, machine, options) if watch.variant is None else _traced(watch, machine, options)
     watch.stop()
+    return _of_model(result, model, machine, options)
+
+
+def _of_model(result: Result, model: Model, machine: Machine, options: Options) -> Result:
+    """What the model knows and its commands do not say."""
     result.experts, result.kv = _experts(model, options), _cache(model, machine, options)
+    result.notes = model.notes
     return result
 
 
@@ -115,12 +122,11 @@ def _plain(model: Model, machine: Machine, options: Options) -> Result:
         result = pipeline_result([_run(machine, options, part) for part in parts], machine, model.hidden)
     else:
         result = _run(machine, options, compile_step(model, machine, options))
-    result.experts, result.kv = _experts(model, options), _cache(model, machine, options)
     if result.missing:
         raise TileProbeError(
             f"commands of {', '.join(result.missing)} are not the pages of these matrices: please report it"
         )
-    return result
+    return _of_model(result, model, machine, options)
 
 
 def _run(machine: Machine, options: Options, module: ModuleOp) -> Result:
@@ -222,6 +228,7 @@ def account(
         core_area_mm2=machine.core_area_mm2,
         missing=program.meta["missing"],
         aging=figures(machine, upkeep, run) if upkeep is not None else None,
+        assumed=assumptions(machine, options, step),
     )
 
 

@@ -69,10 +69,8 @@ def read_spec(folder: Path) -> Spec:
         raise TileProbeError(
             f"{path}: model_type = {model.family!r} is simulated, but not executed; executed: {', '.join(FAMILIES)}"
         )
-    if not config.get("norm_topk_prob", True):
-        raise TileProbeError(
-            f"{path}: `norm_topk_prob` false is not executed; weights of experts add up to one here"
-        )
+    if model.family == "qwen3_moe" and not config.get("norm_topk_prob", False):  # as Transformers takes it
+        raise TileProbeError(f"{path}: `norm_topk_prob` is not true; weights of experts add up to one here")
     if model.activation not in ACTIVATIONS:
         raise TileProbeError(
             f"{path}: activation {model.activation!r} is not known here; known: {', '.join(ACTIVATIONS)}"
@@ -89,7 +87,7 @@ def read_spec(folder: Path) -> Spec:
     scaling, linear = _rope(path, config)
     return Spec(
         model,
-        positions=_context(path, config),
+        positions=_context(path, config, model.windows),
         eps=float(_number(path, config, "rms_norm_eps", 1e-6)),
         rope_theta=float(_number(path, config, "rope_theta", 10000.0)),
         rope_scaling=scaling,
@@ -108,13 +106,10 @@ def _number(path: Path, config: dict[str, Any], key: str, default: float | None 
     return value
 
 
-def _context(path: Path, config: dict[str, Any]) -> int:
-    """The longest context; where attention slides over a window, only as far as the window reaches."""
+def _context(path: Path, config: dict[str, Any], windows: tuple[int, ...]) -> int:
+    """The longest context; where attention slides over a window, only as far as the shortest one reaches."""
     longest = int(_number(path, config, "max_position_embeddings", 2048))
-    slides = config.get("use_sliding_window", config["model_type"] == "mistral")
-    if not slides or config.get("sliding_window") is None:
-        return longest
-    return min(longest, int(_number(path, config, "sliding_window")))
+    return min([longest, *(window for window in windows if window)])
 
 
 def _rope(path: Path, config: dict[str, Any]) -> tuple[tuple[float, float, float, int] | None, float]:
