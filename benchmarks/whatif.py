@@ -77,10 +77,10 @@ def on_cpu(seconds: float) -> list[dict]:
                 top = found.regions[0]
                 rows.append(
                     {
-                        "on": "cpu", "case": f"{one.name}, {rounds} rounds", "predicted": top.saved / 2,
-                        "predicted_error": (top.saved_error or 0.0) / 2, "done": done, "done_error": error or 0.0,
+                        "on": "cpu", "case": f"{one.name}, {rounds} rounds", "predicted": top.saved.value / 2,
+                        "predicted_error": max(top.saved.high - top.saved.value, top.saved.value - top.saved.low) / 2, "done": done, "done_error": error or 0.0,
                         "slope": top.slope.value, "slope_error": top.slope.error, "cores": found.cores,
-                        "told": top.saved_error is not None and error is not None,
+                        "told": top.saved.told and error is not None,
                     }
                 )  # fmt: skip
 

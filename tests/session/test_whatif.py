@@ -146,9 +146,12 @@ def test_the_commands_give_json(script, tmp_path, capsys):
     )
     (kernel,) = json.loads((tmp_path / "w.json").read_text())["kernels"]
     assert kernel["kernel"] == "add" and kernel["took_ns"] > 0
-    assert all(
-        {"name", "slope", "saved"} <= set(row) and row["slope"]["rounds"] >= 8 for row in kernel["regions"]
-    )
+    assert kernel["cores"] >= 1 and kernel["regions"]
+    for row in kernel["regions"]:
+        slope, saved = row["slope"], row["saved"]
+        assert row["rounds"] >= 8 and 0 <= row["share"] <= 1
+        assert 0 <= slope["low"] <= slope["value"] <= slope["high"] <= 1 or not slope["told"]
+        assert 0 <= saved["low"] <= saved["value"] <= saved["high"] <= row["most"] <= 1
     assert (
         main(["advise", "--seconds", "0.2", "--threads", "1", "--json", str(tmp_path / "a.json"), script])
         == 0

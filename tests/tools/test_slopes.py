@@ -1,11 +1,24 @@
 """Slopes of a kernel's time over a delay: by hand, and with noise that is known."""
 
+import itertools
 import math
 
 import numpy as np
 import pytest
 
-from tileprobe.tools.slopes import DOSES, FEW, TELLS, Slope, beside_each_other, median_of, slope_of
+from tileprobe.tools.slopes import (
+    DOSES,
+    FEW,
+    SMALL,
+    TELLS,
+    Slope,
+    alike,
+    beside_each_other,
+    gain_of,
+    median_of,
+    sharing,
+    slope_of,
+)
 
 STEPS = np.array(DOSES, float)
 
@@ -84,8 +97,8 @@ def test_how_many_units_share_a_delay():
     alone = [(1, 50, 150), (1, 150, 250), (1, 250, 350), (1, 350, 450)]
     late = [(0, 0, 100), (0, 100, 200), (0, 200, 300), (1, 200, 300)]
     odd = [(0, 0, 100), (1, 0, 100), (0, 100, 200)]  # both have 100 of 200 on average
-    gap = [(0, 0, 50), (0, 150, 200)]  # it waited for 100 of 200
-    assert shared_by(even, alone, late, odd, gap).tolist() == [2, 1, 2, 1.5, 0.5]
+    gap = [(0, 0, 50), (0, 150, 200)]  # it waited for 100 of 200, and was one core all the same
+    assert shared_by(even, alone, late, odd, gap).tolist() == [2, 1, 2, 1.5, 1]
     assert math.isnan(shared_by([(0, 5, 5)])[0])
 
 
@@ -100,9 +113,69 @@ def test_what_every_program_is_delayed_by_has_a_slope_of_1(late):
 
 
 def test_what_is_not_known_of_doses_widens_the_interval():
-    assert slope_of(rounds(0.5), 100.0, 0.5).error == pytest.approx(0.15)
-    longer = rounds(0.5) + 0.5 * 50.0 * (STEPS > 0)  # each dose but 0 is by half of one longer
-    found = slope_of(longer, 100.0, 0.5)
-    assert abs(found.value - 0.5) <= (found.error or 0)
+    assert slope_of(rounds(0.5), 100.0, 0.5).error == pytest.approx(0.2)
+    for late in itertools.product((0.0, 0.5), repeat=len(DOSES)):  # each may be half of a dose longer
+        found = slope_of(rounds(0.5) + 0.5 * 100.0 * np.array(late), 100.0, 0.5)
+        assert abs(found.value - 0.5) <= (found.error or 0) + 1e-9
     assert Slope(2.0, 0.1, 9).scaled(0.25) == Slope(2.0, 0.6, 9)
     assert Slope(2.0, None, 3).scaled(0.25).error is None
+
+
+def test_a_slope_lies_between_nothing_and_all():
+    assert Slope(1.1, 0.2, 9).bounded() == Slope(1.0, 0.2, 9)
+    assert Slope(-0.1, 0.2, 9).bounded() == Slope(0.0, 0.2, 9)
+    assert Slope(0.5, 0.2, 9).bounded() == Slope(0.5, 0.2, 9)
+    for beyond in (Slope(1.3, 0.2, 9), Slope(-0.3, 0.2, 9)):  # nothing that can be is within the error
+        assert beyond.bounded().error is None and not beyond.bounded().told
+        assert 0 <= beyond.bounded().value <= 1
+    assert Slope(3.0, None, 2).bounded() == Slope(1.0, None, 2)
+    told = Slope(0.9, 0.2, 9)
+    assert (told.low, told.high) == (pytest.approx(0.7), 1.0)
+    assert (Slope(0.1, 0.2, 9).low, Slope(0.1, 0.2, 9).high) == (0.0, pytest.approx(0.3))
+
+
+def test_no_region_wins_more_than_it_takes():
+    exact = gain_of(0.4, 0.0, 0.5)
+    assert (exact.value, exact.low, exact.high, exact.told) == (0.4, 0.4, 0.4, True)
+    most = gain_of(0.55, 0.1, 0.5)  # noise reaches beyond what the region takes
+    assert (most.value, most.low, most.high, most.told) == (0.5, pytest.approx(0.45), 0.5, True)
+    least = gain_of(-0.05, 0.1, 0.5)
+    assert (least.value, least.low, least.high, least.told) == (0.0, 0.0, pytest.approx(0.05), True)
+    for raw, error in ((1.137, 0.36), (-0.7, 0.36)):  # no error explains it
+        beyond = gain_of(raw, error, 0.5)
+        assert not beyond.told and 0 <= beyond.low <= beyond.value <= beyond.high <= 0.5
+    wide = gain_of(0.25, 0.2, 0.5)
+    assert not wide.told and (wide.low, wide.high) == (pytest.approx(0.05), pytest.approx(0.45))
+    assert not gain_of(0.5, 0.6, 0.5).told  # all that can be, and more, is within the error
+    assert gain_of(0.004, SMALL, 0.01).told  # little is little
+    unknown = gain_of(0.2, None, 0.5)
+    assert (unknown.value, unknown.low, unknown.high, unknown.told) == (0.2, 0.0, 0.5, False)
+    nothing = gain_of(math.nan, 0.1, 0.5)
+    assert (nothing.value, nothing.low, nothing.high, nothing.told) == (0.0, 0.0, 0.5, False)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_whatever_was_measured_what_is_told_can_be(seed):
+    rng = np.random.default_rng(seed)
+    for raw, error, most in zip(rng.normal(0, 2, 50), rng.exponential(1, 50), rng.random(50)):
+        gain, slope = gain_of(raw, error, most), Slope(raw, error, 9).bounded()
+        assert (
+            0 <= gain.low <= gain.value <= gain.high <= most
+            and 0 <= slope.low <= slope.value <= slope.high <= 1
+        )
+
+
+def test_rounds_with_another_core_in_one_launch_do_not_count():
+    units = np.array([[1, 1, 1.2, 1], [2, 1.9, 2, 2], [1, 1, 2, 1], [2, 2, 2, 1.3]])
+    assert alike(units).tolist() == [True, True, False, False]
+
+
+def test_who_shares_a_delay():
+    unit, even = np.array([0, 0, 0, 1]), np.ones(4)
+    assert sharing(2.0, unit, even, 0) == sharing(2.0, unit, even, 1) == 2.0  # whoever is free takes the next
+    tail = np.array([0.0, 0, 0, 9])
+    assert sharing(2.0, unit, tail, 1) == 1.0  # the one that all wait for has all of it
+    assert sharing(2.0, unit, tail, 0) == 2.0  # nothing is known of what a slower one would change
+    assert sharing(2.0, unit, np.array([3.0, 0, 0, 9]), 1) == pytest.approx(12 / 9)
+    assert sharing(1.0, unit, np.array([3.0, 0, 0, 9]), 1) == 1.0
+    assert sharing(2.0, unit, np.zeros(4), 0) == 2.0

@@ -49,7 +49,12 @@ def run(args: argparse.Namespace) -> int:
         return ask(launch, target, args.region, args.seconds, progress)
 
     code, found = tried(args, question)
-    return written(args, [asdict(each) for each in found], lambda console: _show(console, found)) or code
+    data = [asdict(each) for each in found]
+    for each, asked in zip(data, found):
+        for row, region in zip(each.get("regions", ()), getattr(asked, "regions", ())):
+            slope = region.slope
+            row["slope"] |= {"told": slope.told, "low": slope.low, "high": slope.high}
+    return written(args, data, lambda console: _show(console, found)) or code
 
 
 def _show(console: Any, found: list[Any]) -> None:
@@ -59,7 +64,7 @@ def _show(console: Any, found: list[Any]) -> None:
     for each in found:
         console.print(f"{each.kernel}  {duration(each.took_ns)} a launch", style="bold", highlight=False)
         if isinstance(each, Asked):
-            console.print(f"on average {each.cores:.1f} cores share its programs", highlight=False)
+            console.print(_cores(each), highlight=False)
             _regions(console, each)
         else:
             _machines(console, each)
@@ -68,7 +73,7 @@ def _show(console: Any, found: list[Any]) -> None:
 def _regions(console: Any, asked: Any) -> None:
     table = _table("region", "slope", "", "its time on a core", "won without it", "")
     for row in asked.regions:
-        table.add_row(row.name, *_slope(row, asked.cores))
+        table.add_row(row.name, *_slope(row))
     console.print(table)
 
 
@@ -96,14 +101,28 @@ def _table(first: str, *titles: str) -> Any:
     return table
 
 
-def _slope(row: Any, cores: float) -> tuple[str, ...]:
-    """A slope with its error; where that is too wide, what can be said."""
+def _cores(asked: Any) -> str:
+    from tileprobe.tools.slopes import ALIKE
+
+    many = "core works" if f"{asked.cores:.1f}" == "1.0" else "cores share what its programs do"
+    text = f"on average {asked.cores:.1f} {many}"
+    if asked.cores_high > ALIKE * asked.cores_low:
+        text += f", from launch to launch {asked.cores_low:.1f} to {asked.cores_high:.1f}"
+    lost = sum(row.rounds - row.slope.rounds for row in asked.regions)
+    if lost:
+        text += f"; {lost} of {sum(row.rounds for row in asked.regions)} rounds had other cores from launch to launch, "
+        text += "and do not count"
+    return text
+
+
+def _slope(row: Any) -> tuple[str, ...]:
+    """A slope and a gain with what they lie between; where that is too wide, what can be said."""
     from tileprobe.tools.words import duration
 
-    slope = (
-        (f"{row.slope.value:.2f}", f"±{row.slope.error:.2f}") if row.slope.told else ("cannot be told", "")
-    )
-    saved = ("cannot be told", "")
-    if row.saved_error is not None:
-        saved = (f"{100 * row.saved:.1f} %", f"±{100 * row.saved_error:.1f} %")
-    return (*slope, duration(row.ns / cores), *saved)
+    slope = saved = ("cannot be told", "")
+    if row.slope.told:
+        slope = (f"{row.slope.value:.2f}", f"{row.slope.low:.2f} to {row.slope.high:.2f}")
+    if row.saved.told:
+        low, high = 100 * row.saved.low, 100 * row.saved.high
+        saved = (f"{100 * row.saved.value:.1f} %", f"{low:.1f} to {high:.1f}")
+    return (*slope, duration(row.ns / row.cores), *saved)

@@ -16,49 +16,79 @@ import numpy as np
 
 from tileprobe.errors import TileProbeError
 from tileprobe.ir.mode import with_pipeline
-from tileprobe.session.relaunching import Relaunch, taken_ns
+from tileprobe.session.relaunching import Relaunch, Took, taken
 from tileprobe.session.session import Session
 from tileprobe.targets.base import Target
 from tileprobe.tools.plan import Plan
-from tileprobe.tools.slopes import DOSES, Slope, beside_each_other, median_of, slope_of
-from tileprobe.trace import Trace
+from tileprobe.tools.slopes import (
+    DOSES,
+    Gain,
+    Slope,
+    alike,
+    beside_each_other,
+    gain_of,
+    median_of,
+    sharing,
+    slope_of,
+)
+from tileprobe.trace import Region, Trace
 
 PLAN = Plan(loops=True, iterations=True, kinds=("all",))
 PROGRAMS = Plan()  # which unit runs which program when, and nothing within
-LOOKS = 9  # launches with records, to know which regions there are and what they take
+LOOKS = 15  # launches with records, to know which regions there are and what they take
+COLD = 2  # more in front of them: memory and code are in no cache yet
 SHARE = 0.05  # of the kernel's time that one dose is meant to add
-LEAST_TICKS = 60  # a shorter delay is not much longer than reading the clock twice
-LATE_TICKS = LEAST_TICKS / 2  # one reading, by which a delay may end late; one of 0 ticks does not
+LATE_TICKS = 30  # one reading of the clock, by which a delay may end late
+LEAST_TICKS = (
+    4 * LATE_TICKS
+)  # of which one dose is made, and by which all of them are longer: the end of a spin costs
+# as much as it does (a branch that goes another way), and the kernel that others are held against has that, too
 MOST = 12  # regions, those that take the most time
 _WIDE = ("kernel", "loop", "iteration", "scope")
 
 
 @dataclass(frozen=True)
 class Delayed:
-    """A region: `ns` is what it takes of a launch, all programs together; `saved` the share of the launch that is won
-    if it took no time. Its error has that of the kernel's time over the delay and that of `ns`, and is None where the
-    first cannot be told. That of the slope has in addition that of how many cores share the delay."""
+    """A region. `ns` is what it takes of a launch, all programs together, and `share` what that is of all that programs
+    take; `saved` is what of the launch is won if it took no time. No core has more than `most` of its time in it, so
+    that no launch can win more. `alike` of `slope.rounds` rounds had launches on as many cores, and count."""
 
     name: str
     file: str
     line: int
     ns: float
+    share: float
+    most: float
     slope: Slope
     dose_ns: float  # that one dose adds to a core's time, of a launch
-    saved: float
-    saved_error: float | None
+    saved: Gain
+    cores: float  # that share its delay
+    rounds: int  # that were run, with those that do not count
 
 
 @dataclass(frozen=True)
 class Asked:
     """A kernel: `took_ns` is the median of its launches without delays, `cores` how many share what is added to its
-    programs."""
+    programs; nine of ten launches without delays had between `cores_low` and `cores_high` at work in the mean."""
 
     kernel: str
     took_ns: float
     took_error: float | None
     cores: float
+    cores_low: float
+    cores_high: float
     regions: list[Delayed]
+
+
+@dataclass(frozen=True)
+class _Look:
+    """A region in recorded launches: of each launch the share of the programs' time, the largest such share of a core,
+    and how often it ran in each program (`unit` of each)."""
+
+    shares: np.ndarray
+    most: float
+    count: float  # executions of a launch
+    programs: list[tuple[np.ndarray, np.ndarray, int]]  # units, executions, the unit that ended last
 
 
 def ask(
@@ -74,43 +104,66 @@ def ask(
         raise TileProbeError(
             f"{kernel.name} has no region {which}that can be delayed; it has {names or 'none'}"
         )
-    hz, took = target.clock.hz(), float(np.median([_timed(launch, None, target) for _ in range(LOOKS)]))
-    cores = _cores(launch)
-    chosen = {
-        number: _ticks(count, took, float(np.median(cores)), hz) for number, (_, count) in found.items()
-    }
+    hz = target.clock.hz()
+    took = float(np.median([_timed(launch, None, target).ns for _ in range(LOOKS)]))
+    cores, were = _cores(launch)
+    chosen = {number: _ticks(look.count, took, float(np.median(cores)), hz) for number, look in found.items()}
     modes = {
-        (number, dose): _mode(number, dose * ticks, target.structure)
+        (number, dose): _mode(number, LEAST_TICKS + dose * ticks, target.structure)
         for number, ticks in chosen.items()
         for dose in DOSES
     }
     times = _turns(launch, target, modes, seconds, progress)
-    shared, around = median_of(np.array([*cores, *_cores(launch)]))  # as it was before the delays and after
-    spread = around / shared if around is not None else 0.0
-    median, error = median_of(np.array(times.pop("plain")))
-    rows = []
-    for number, (each, count) in found.items():
+    after, were_after = _cores(launch)  # as it was before the delays and after
+    shared, around = median_of(np.array([*cores, *after]))
+    plain = times.pop("plain")
+    at_work = np.array([each.cores for each in plain])
+    # Launches without records may have had more cores, or fewer, than those that were recorded
+    other = float(np.median(at_work)) / float(np.median([*were, *were_after]))
+    spread = (around or 0.0) / shared + abs(1 - other)
+    median, error = median_of(np.array([each.ns for each in plain]))
+    busy = float(np.median([each.busy_ns or each.ns for each in plain]))
+    rows: list[Delayed] = []
+    for number, look in found.items():
         region = next(r for r in trace.regions if r.id == number)
-        step = chosen[number] / hz * 1e9 * count / shared
-        rounds = min(len(times[number, dose]) for dose in DOSES)
-        shown = slope_of(
-            np.array([times[number, dose][:rounds] for dose in DOSES]).T, step, LATE_TICKS / chosen[number]
-        )
-        slope = shown.scaled(spread)
-        ns, off = median_of(each)
-        whole = ns / shared / median
-        saved = None
-        if shown.told and shown.error is not None and off is not None:
-            saved = shown.error * whole + abs(shown.value) * off / shared / median
+        doses = [times[number, dose] for dose in DOSES]
         rows.append(
-            Delayed(region.name, region.file, region.first_line, ns, slope, step, shown.value * whole, saved)
+            _row(region, look, doses, chosen[number] / hz * 1e9, chosen[number], shared, spread, busy)
         )
-    rows.sort(key=lambda row: -row.saved)
-    return Asked(kernel.name, median, error, shared, rows)
+    rows.sort(key=lambda row: (not row.saved.told, -row.saved.value))
+    low, high = (float(each) for each in np.quantile(at_work, (0.05, 0.95)))
+    return Asked(kernel.name, median, error, shared, low, high, rows)
 
 
-def _cores(launch: Relaunch) -> list[float]:
-    """How many share what is added to programs: of each launch of some that are recorded as lightly as can be."""
+def _row(
+    region: Region, look: _Look, doses: list[list[Took]], ns: float, ticks: int, shared: float, spread: float,
+    busy: float,
+) -> Delayed:  # fmt: skip
+    """From the launches of each dose, which made each execution longer by `ns`, or twice or three times that."""
+    rounds = min(map(len, doses))
+    took = np.array([[each.ns for each in dose[:rounds]] for dose in doses]).T
+    units = np.array([[each.cores for each in dose[:rounds]] for dose in doses]).T
+    kept = alike(units)
+    took, units = took[kept], units[kept]
+    mine = float(np.median([sharing(shared, *each) for each in look.programs]))
+    late = LATE_TICKS / ticks
+    shown = slope_of(took, ns * look.count / mine, late)
+    share, off = median_of(look.shares)
+    # Of each round, what a nanosecond less of the region would bring: how many cores there were cancels out
+    won = slope_of(took * units[:, :1], ns * look.count, late)
+    error = None
+    if won.error is not None and off is not None:
+        error = won.error * share + abs(won.value) * off
+    saved = gain_of(won.value * share, error, min(look.most, 1.0))
+    return Delayed(
+        region.name, region.file, region.first_line, share * busy, share, look.most, shown.scaled(spread).bounded(),
+        ns * look.count / mine, saved, mine, rounds,
+    )  # fmt: skip
+
+
+def _cores(launch: Relaunch) -> tuple[list[float], list[float]]:
+    """How many share what is added to programs, and how many are at work: of each launch of some that are recorded as
+    lightly as can be."""
     import polars as pl
 
     trace = _looked_at(launch, PROGRAMS)
@@ -118,13 +171,18 @@ def _cores(launch: Relaunch) -> list[float]:
     frame = trace.scan().filter(pl.col("region").is_in(whole) & (pl.col("kind") == "region"))
     columns = frame.select("launch", "unit", "start_ns", "stop_ns").collect()
     found = beside_each_other(*(column.to_numpy() for column in columns))
-    return found[np.isfinite(found)].tolist() or [1.0]
+    took = [
+        Took(each.duration_ns, (each.ran_ns or each.duration_ns) + (each.preempted_ns or 0.0))
+        for each in trace.launches
+        if each.duration_ns
+    ]
+    return found[np.isfinite(found)].tolist() or [1.0], [each.cores for each in took] or [1.0]
 
 
 def _looked_at(launch: Relaunch, plan: Plan) -> Trace:
     """Launches with records."""
-    with Session(tools=(), plan=plan, programs="all", alternate=False) as session:
-        for _ in range(LOOKS):
+    with Session(tools=(), plan=plan, programs="all", alternate=False, skip=COLD) as session:
+        for _ in range(COLD + LOOKS):
             launch.run()
             launch.restore()
     if not session.trace.kernels:
@@ -132,8 +190,8 @@ def _looked_at(launch: Relaunch, plan: Plan) -> Trace:
     return session.trace
 
 
-def _regions(trace: Trace, word: str) -> dict[int, tuple[np.ndarray, float]]:
-    """Regions that can be delayed, with what they took of each launch and how often they run in one."""
+def _regions(trace: Trace, word: str) -> dict[int, _Look]:
+    """Regions that can be delayed, those that take the most time."""
     import polars as pl
 
     known = {r.id: r for r in trace.kernel_regions(trace.kernels[0].id)}
@@ -142,19 +200,48 @@ def _regions(trace: Trace, word: str) -> dict[int, tuple[np.ndarray, float]]:
         for n, r in known.items()
         if (word in r.name if word else r.kind not in _WIDE) and r.kind != "kernel"
     ]
-    frame = trace.scan().filter(pl.col("region").is_in(wanted) & (pl.col("kind") == "region"))
+    whole = [n for n, r in known.items() if r.kind == "kernel"]
     ns = (pl.col("stop_ns") - pl.col("start_ns") - pl.col("taken_ns")) * pl.col("weight") * pl.col("fit")
-    sums = frame.group_by("region", "launch").agg(ns.sum().alias("ns"), pl.col("weight").sum().alias("count"))
-    rows = sums.group_by("region").agg(
-        pl.col("ns"), pl.col("count").mean(), pl.col("ns").median().alias("usual")
+    rows = (
+        trace.scan()
+        .filter(pl.col("region").is_in([*wanted, *whole]) & (pl.col("kind") == "region"))
+        .group_by("launch", "unit", "program", "region")
+        .agg(
+            ns.sum().alias("ns"), pl.col("weight").sum().alias("count"), pl.col("stop_ns").max().alias("end")
+        )
+        .collect()
     )
-    longest = rows.sort("usual", descending=True).head(MOST).collect().iter_rows(named=True)
-    return {row["region"]: (np.array(row["ns"]), row["count"]) for row in longest}
+    programs = rows.filter(pl.col("region").is_in(whole)).drop("region", "count").rename({"ns": "program_ns"})
+    looks = {number: _look(programs, rows.filter(pl.col("region") == number)) for number in wanted}
+    usual = {number: float(np.median(look.shares)) for number, look in looks.items() if look.count}
+    return {n: looks[n] for n in sorted(usual, key=lambda n: -usual[n])[:MOST]}
 
 
-def _timed(launch: Relaunch, mode: str | None, target: Target) -> float:
+def _look(programs: Any, mine: Any) -> _Look:
+    """Of a region, from the time of all programs and its time in those that ran it."""
+    import polars as pl
+
+    joined = programs.join(
+        mine.drop("region", "end"), on=["launch", "unit", "program"], how="left"
+    ).fill_null(0)
+    cores = joined.group_by("launch", "unit", maintain_order=True).agg(
+        pl.col("ns", "program_ns", "count").sum()
+    )
+    sums = cores.group_by("launch", maintain_order=True).agg(
+        pl.col("ns", "program_ns", "count").sum(), (pl.col("ns") / pl.col("program_ns")).max().alias("most")
+    )
+    each = [
+        (one["unit"].to_numpy(), one["count"].to_numpy(), int(one["unit"][int(one["end"].arg_max() or 0)]))
+        for one in joined.partition_by("launch", maintain_order=True)
+    ]
+    shares = (sums["ns"] / sums["program_ns"]).clip(0.0, 1.0).to_numpy()
+    most = min(1.0, float(sums["most"].median() or 0.0))  # type: ignore[arg-type]
+    return _Look(shares, most, float(sums["count"].mean() or 0.0), each)  # type: ignore[arg-type]
+
+
+def _timed(launch: Relaunch, mode: str | None, target: Target) -> Took:
     launch.restore()
-    took = taken_ns(lambda: launch.run(mode), target)
+    took = taken(lambda: launch.run(mode), target)
     if took is None:
         raise TileProbeError(f"{launch.name}: this target does not say how long launches take")
     return took
@@ -174,10 +261,10 @@ def _mode(number: int, ticks: int, structure: str) -> str:
 def _turns(
     launch: Relaunch, target: Target, modes: dict[tuple[int, int], str], seconds: float,
     progress: Callable[[str], None],
-) -> dict[Any, list[float]]:  # fmt: skip
+) -> dict[Any, list[Took]]:  # fmt: skip
     """Rounds of all doses of all regions, as many as there is time for; at least one. The order of the doses turns
     with each round."""
-    times: dict[Any, list[float]] = {"plain": [], **{key: [] for key in modes}}
+    times: dict[Any, list[Took]] = {"plain": [], **{key: [] for key in modes}}
     numbers = list(dict.fromkeys(number for number, _ in modes))
     for key, mode in modes.items():  # compiled before anything is timed
         progress(f"{launch.name}: compiling delays of region {numbers.index(key[0]) + 1} of {len(numbers)}")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -130,11 +131,25 @@ def _is_new(told: dict[Any, Any], function: Any, args: Any, grid: Any, options: 
     return new
 
 
-def taken_ns(run: Callable[[], Any], target: Any) -> float | None:
-    """How long the launch that `run` makes takes, by the target's own clock; the last, if it makes several."""
+@dataclass(frozen=True)
+class Took:
+    """How long a launch took, and its threads together for its programs; None where that is not known."""
+
+    ns: float
+    busy_ns: float | None = None
+
+    @property
+    def cores(self) -> float:
+        """How many worked in the mean. One at least: while it waited for a processor nothing else was done."""
+        return 1.0 if self.busy_ns is None or self.ns <= 0 else max(1.0, self.busy_ns / self.ns)
+
+
+def taken(run: Callable[[], Any], target: Any) -> Took | None:
+    """Of the launch that `run` makes, by the target's own clock; of the last, if it makes several."""
     measured = getattr(target, "measured", None)
     if measured is not None:
-        return measured(run)
+        ns = measured(run)
+        return None if ns is None else Took(ns)
     watches: list[_Watch] = []
 
     def observer(kernel: Any, grid: Any, plain: int, arguments: Any = (), /) -> Any:
@@ -146,7 +161,15 @@ def taken_ns(run: Callable[[], Any], target: Any) -> float | None:
         run()
     finally:
         end()
-    return watches[-1].duration_ns if watches else None
+    if not watches or watches[-1].duration_ns is None:
+        return None
+    return Took(watches[-1].duration_ns, watches[-1].busy_ns)
+
+
+def taken_ns(run: Callable[[], Any], target: Any) -> float | None:
+    """How long it took, alone."""
+    found = taken(run, target)
+    return None if found is None else found.ns
 
 
 class _Watch:
@@ -156,6 +179,7 @@ class _Watch:
     parameters = room = 0
     accesses = False
     duration_ns: float | None = None
+    busy_ns: float | None = None  # with what the operating system took from its threads
 
     def start(self) -> None: ...
 
@@ -167,6 +191,7 @@ class _Watch:
         ran_ns: int | None = None,
     ) -> None:
         self.duration_ns = duration_ns
+        self.busy_ns = None if ran_ns is None else float(ran_ns + (taken_ns or 0))
 
     def stop(self) -> None: ...
 

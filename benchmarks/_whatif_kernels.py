@@ -1,0 +1,183 @@
+"""Kernels of which a part can be halved: what that brings is predicted by `whatif`, and then it is done.
+
+Each has a loop of `ROUNDS` rounds that begins at a line with the word HALVED and ends before one with DONE: what stands
+between is what the prediction is about. All kinds of work take a turn: special functions, divisions, reductions, scans,
+gathers, products of tiles, attention.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import triton
+import triton.language as tl
+
+import tileprobe
+
+
+@triton.jit
+def elementwise(x, out, BLOCK: tl.constexpr, ROUNDS: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    a = tl.load(x + i)
+    b = tl.exp(-a) + tl.cos(a)
+    for _ in range(ROUNDS):  # HALVED
+        a = tl.sin(a)
+    tl.store(out + i, a + b)  # DONE
+
+
+@triton.jit
+def roots(x, out, BLOCK: tl.constexpr, ROUNDS: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    a = tl.load(x + i)
+    for _ in range(ROUNDS):  # HALVED
+        a = tl.sqrt(a + 1.0)
+    for _ in range(8):  # DONE
+        a = tl.exp(-a)
+    tl.store(out + i, a)
+
+
+@triton.jit
+def softmax(x, out, BLOCK: tl.constexpr, ROUNDS: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    a = tl.load(x + i)
+    for _ in range(ROUNDS):  # HALVED
+        a = tl.exp(a - tl.max(a, 0))
+    tl.store(out + i, a / tl.sum(a, 0))  # DONE
+
+
+@triton.jit
+def layer_norm(x, out, BLOCK: tl.constexpr, ROUNDS: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    a = tl.load(x + i)
+    for _ in range(ROUNDS):  # HALVED
+        a = a - tl.sum(a, 0) / BLOCK
+        a = a / tl.sqrt(tl.sum(a * a, 0) / BLOCK + 1e-5)
+    for _ in range(8):  # DONE
+        a = tl.sin(a)
+    tl.store(out + i, a)
+
+
+@triton.jit
+def reduction(x, out, BLOCK: tl.constexpr, ROUNDS: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    a = tl.load(x + i)
+    total = 0.0
+    for _ in range(ROUNDS):  # HALVED
+        total = total * 0.5 + tl.sum(a * total, 0)
+    for _ in range(8):  # DONE
+        a = tl.exp(-a)
+    tl.store(out + i, a + total)
+
+
+@triton.jit
+def scan(x, out, BLOCK: tl.constexpr, ROUNDS: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    a = tl.load(x + i)
+    for _ in range(ROUNDS):  # HALVED
+        a = tl.cumsum(a, 0) * 0.001
+    for _ in range(8):  # DONE
+        a = tl.exp(-a)
+    tl.store(out + i, a)
+
+
+@triton.jit
+def gather(x, out, BLOCK: tl.constexpr, ROUNDS: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    at = i
+    for _ in range(ROUNDS):  # HALVED
+        at = (tl.load(x + at) * 997).to(tl.int32) & 1023
+    a = tl.load(x + i)  # DONE
+    for _ in range(16):
+        a = tl.exp(-a)
+    tl.store(out + i, a + at)
+
+
+@triton.jit
+def integers(x, out, BLOCK: tl.constexpr, ROUNDS: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    a, h = tl.load(x + i), i
+    for _ in range(ROUNDS):  # HALVED
+        h = (h ^ (h >> 13)) * 1540483477
+    for _ in range(8):  # DONE
+        a = tl.exp(-a)
+    tl.store(out + i, a + (h & 15))
+
+
+@triton.jit
+def matmul(x, out, BLOCK: tl.constexpr, ROUNDS: tl.constexpr):
+    m, k = tl.arange(0, 64), tl.arange(0, 64)
+    mine = x + tl.program_id(0) % 4 * 4096
+    c = tl.zeros((64, 64), tl.float32)
+    for step in range(ROUNDS):  # HALVED
+        a = tl.load(mine + m[:, None] * 64 + k[None, :] + step % 4 * 4096)
+        b = tl.load(x + k[:, None] * 64 + m[None, :] + step % 4 * 4096)
+        c = tl.dot(a.to(tl.float16), b.to(tl.float16), c)
+    for _ in range(4):  # DONE
+        c = tl.sin(c)
+    tl.store(out + tl.program_id(0) * 4096 + m[:, None] * 64 + k[None, :], c)
+
+
+@triton.jit
+def attention(x, out, BLOCK: tl.constexpr, ROUNDS: tl.constexpr):
+    m, k = tl.arange(0, 64), tl.arange(0, 32)
+    mine = x + tl.program_id(0) % 4 * 4096
+    q = tl.load(mine + m[:, None] * 32 + k[None, :]).to(tl.float16)
+    top, total = tl.full((64,), -1e9, tl.float32), tl.zeros((64,), tl.float32)
+    c = tl.zeros((64, 32), tl.float32)
+    for step in range(ROUNDS):  # HALVED
+        key = tl.load(x + k[:, None] + m[None, :] * 32 + step % 4 * 2048).to(tl.float16)
+        p = tl.dot(q, key)
+        larger = tl.maximum(top, tl.max(p, 1))
+        p = tl.exp(p - larger[:, None])
+        less = tl.exp(top - larger)
+        total, top = total * less + tl.sum(p, 1), larger
+        value = tl.load(x + m[:, None] * 32 + k[None, :] + step % 4 * 2048).to(tl.float16)
+        c = tl.dot(p.to(tl.float16), value, c * less[:, None])
+    c = c / total[:, None]  # DONE
+    for _ in range(4):
+        c = tl.sin(c)
+    tl.store(out + tl.program_id(0) * 2048 + m[:, None] * 32 + k[None, :], c)
+
+
+@dataclass(frozen=True)
+class Halved:
+    """`rounds` on a CPU and on a simulated GPU: so many that the part is neither all of the kernel nor nothing."""
+
+    kernel: Any
+    on_cpu: int
+    on_sim: int
+
+    @property
+    def name(self) -> str:
+        return self.kernel.__name__
+
+    def lines(self) -> range:
+        """In the file, of what is halved."""
+        first, last = (
+            next(n for n, text in enumerate(self.kernel.raw_src) if word in text)
+            for word in ("# HALVED", "# DONE")
+        )
+        return range(self.kernel.starting_line_number + first, self.kernel.starting_line_number + last)
+
+    def launch(self, programs: int, block: int, rounds: int) -> Callable[[], Any]:
+        size = programs * max(block, 4096)
+        values = np.random.default_rng(0).random(size, np.float32)
+        x, out = tileprobe.array(values), tileprobe.array(np.zeros(size, np.float32))
+        return lambda: self.kernel[(programs,)](x, out, BLOCK=block, ROUNDS=rounds)
+
+
+KERNELS = (
+    Halved(elementwise, 8, 8),
+    Halved(roots, 32, 16),
+    Halved(softmax, 8, 8),
+    Halved(layer_norm, 16, 4),
+    Halved(reduction, 16, 8),
+    Halved(scan, 4, 4),
+    Halved(gather, 16, 8),
+    Halved(integers, 64, 64),
+    Halved(matmul, 16, 8),
+    Halved(attention, 8, 8),
+)
