@@ -1,96 +1,100 @@
-"""What was predicted to be won against what was, by doing it: ten cases on the CPU, ten on a simulated H100.
+"""What was predicted to be won against what was, by doing it: ten kernels on the CPU, on a simulated A100 and an H100.
 
-On the CPU `whatif` says what half of a region would bring by delaying it; then the kernel runs with half of the
-region's rounds, by turns with all of them. On the simulated machine the critical path of a kernel with a barrier that
-is released late says what moving it would bring; then it is moved.
+`whatif` says what half of a region would bring: on the CPU by delaying it, on simulated machines by letting it take no
+time. Then the kernel runs with half of the region's rounds, on the CPU by turns with all of them. Of a kernel with a
+barrier that is released late, the critical path says what moving it would bring; then it is moved.
 
 A row is right where the two differ by no more than both of their errors; on the simulated machine, whose figures have
 none, by two points. One that `whatif` said it cannot tell is neither. The exit status is 1 if one is wrong, or none is
 right.
 
-Usage: python -m benchmarks whatif [--on sim | cpu] [--seconds S]
+Usage: python -m benchmarks whatif [--on sim | barrier | cpu] [--seconds S]
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
+from typing import Any
 
 import numpy as np
-import triton
-import triton.language as tl
 from examples import late_arrive
 
 import tileprobe
 from benchmarks._common import save
+from benchmarks._whatif_kernels import KERNELS, Halved
 from tileprobe.session.delaying import ask
 from tileprobe.session.relaunching import Relaunch, relaunching, taken_ns
+from tileprobe.session.scaling import simulate
 from tileprobe.targets.catalog import find
 from tileprobe.tools import load_tool
 from tileprobe.tools.slopes import median_of
 
 SIM_ROUNDS = (10, 20, 40, 60, 80, 100, 120, 140, 160, 200)
-CPU_ROUNDS = (4, 8, 16, 32, 64)
-POINTS = 0.02  # of the launch: where a barrier moves off the path itself, which the prediction leaves out
-
-
-@triton.jit
-def sines(x, y, out, BLOCK: tl.constexpr, ROUNDS: tl.constexpr):
-    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    a = tl.load(x + i)
-    for _ in range(ROUNDS):
-        a = tl.sin(a)
-    tl.store(y + i, a)
-    b = tl.load(y + (i ^ 1))
-    for _ in range(16):
-        b = tl.exp(-b)
-    tl.store(out + i, b)
-
-
-@triton.jit
-def roots(x, y, out, BLOCK: tl.constexpr, ROUNDS: tl.constexpr):
-    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    a = tl.load(x + i)
-    for _ in range(ROUNDS):
-        a = tl.sqrt(a + 1.0)
-    tl.store(y + i, a)
-    b = tl.load(y + (i ^ 1))
-    for _ in range(16):
-        b = tl.exp(-b)
-    tl.store(out + i, b)
+POINTS = 0.02  # of the launch: what stands around the rounds, and a barrier that moves off the path itself
 
 
 def on_cpu(seconds: float) -> list[dict]:
-    target, size, block = find("cpu")[0], 1 << 17, 2048
+    target = find("cpu")[0]
+    return [row for case in KERNELS for row in _on_cpu(case, target, seconds)]
+
+
+def _on_cpu(case: Halved, target: Any, seconds: float) -> list[dict]:
     rows: list[dict] = []
-    for kernel, word in ((sines, "sin"), (roots, "sqrt")):
-        for rounds in CPU_ROUNDS:
+    rounds = case.on_cpu
 
-            def question(one: Relaunch, rounds: int = rounds, word: str = word) -> None:
-                found = ask(one, target, word, seconds, lambda _: None)
-                gains = []
-                for n in range(40):
-                    pair = [rounds, rounds // 2] if n % 2 else [rounds // 2, rounds]
-                    times = {r: taken_ns(lambda r=r: one.run(ROUNDS=r), target) or 1.0 for r in pair}
-                    gains.append(1 - times[rounds // 2] / times[rounds])
-                done, error = median_of(np.array(gains))
-                top = found.regions[0]
-                rows.append(
-                    {
-                        "on": "cpu", "case": f"{one.name}, {rounds} rounds", "predicted": top.saved.value / 2,
-                        "predicted_error": max(top.saved.high - top.saved.value, top.saved.value - top.saved.low) / 2, "done": done, "done_error": error or 0.0,
-                        "slope": top.slope.value, "slope_error": top.slope.error, "cores": found.cores,
-                        "told": top.saved.told and error is not None,
-                    }
-                )  # fmt: skip
+    def question(one: Relaunch) -> None:
+        found = ask(one, target, case.words, seconds, lambda _: None).regions
+        gains = []
+        for n in range(40):
+            pair = [rounds, rounds // 2] if n % 2 else [rounds // 2, rounds]
+            times = {r: taken_ns(lambda r=r: one.run(ROUNDS=r), target) or 1.0 for r in pair}
+            gains.append(1 - times[rounds // 2] / times[rounds])
+        done, error = median_of(np.array(gains))
+        low, value, high = (
+            sum(getattr(row.saved, name) for row in found) / 2 for name in ("low", "value", "high")
+        )
+        rows.append(
+            {
+                "on": "cpu", "case": f"{case.name}, {rounds} rounds", "predicted": value,
+                "predicted_error": max(high - value, value - low), "done": done, "done_error": error or 0.0,
+                "told": all(row.saved.told for row in found) and error is not None,
+                "regions": {row.name: [row.slope.value, row.slope.error] for row in found},
+            }
+        )  # fmt: skip
 
-            x, y, out = (tileprobe.array(np.ones(size, np.float32)) for _ in range(3))
-            with tileprobe.use("cpu"), relaunching(question):
-                kernel[(size // block,)](x, y, out, BLOCK=block, ROUNDS=rounds)
+    with tileprobe.use("cpu"), relaunching(question):
+        case.launch(64, 2048, rounds)()
     return rows
 
 
 def on_sim() -> list[dict]:
+    """Kernels of all kinds, on two machines."""
+    return [_on_sim(case, machine) for machine in ("sim:a100", "sim:h100") for case in KERNELS]
+
+
+def _on_sim(case: Halved, machine: str) -> dict:
+    found: list[Any] = []
+    took: dict[int, float] = {}
+
+    def question(one: Relaunch) -> None:
+        target: Any = find(machine)[0]
+        found.append(simulate(one, target, case.words, 2.0, lambda _: None))
+        with target.running_on(None, 1.0):
+            one.restore()
+            took[1] = target.measured(lambda: one.run(ROUNDS=case.on_sim // 2))
+
+    with tileprobe.use(machine, timed=True, check=False), relaunching(question):
+        case.launch(16, 256, case.on_sim)()
+    (asked,) = found
+    gain = asked.lines[0].gain if asked.together is None else asked.together
+    return {
+        "on": machine, "case": f"{case.name}, {case.on_sim} rounds", "predicted": gain / 2,
+        "done": 1 - took[1] / asked.took_ns,
+    }  # fmt: skip
+
+
+def barrier() -> list[dict]:
     source = open(late_arrive.__file__).read().splitlines()  # noqa: SIM115
     words = ("buffer.load", "if not EARLY", "wait(empty", "mbarrier.arrive(full")
     first, late, producer, filled = (next(n for n, x in enumerate(source, 1) if w in x) for w in words)
@@ -125,12 +129,13 @@ def on_sim() -> list[dict]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--on", choices=("sim", "cpu"), help="only one of them")
+    parser.add_argument("--on", choices=("sim", "barrier", "cpu"), help="only one of them")
     parser.add_argument(
         "--seconds", type=float, default=3.0, metavar="S", help="of delays, for each case on the CPU"
     )
     args = parser.parse_args()
-    rows = ([] if args.on == "cpu" else on_sim()) + ([] if args.on == "sim" else on_cpu(args.seconds))
+    every = {"sim": on_sim, "barrier": barrier, "cpu": lambda: on_cpu(args.seconds)}
+    rows = [row for name, rows in every.items() if args.on in (None, name) for row in rows()]
     for row in rows:
         row["off"] = row["predicted"] - row["done"]
         row["verdict"] = verdict(row)
@@ -149,16 +154,13 @@ def verdict(row: dict) -> str:
 
 
 def show(rows: list[dict]) -> None:
-    print(f"{'machine':<10}{'case':<26}{'predicted':>9}{'':<7}{'done':>9}{'':<7}{'off by':>9}  {'slope':<14}")
+    print(f"{'machine':<10}{'case':<26}{'predicted':>9}{'':<7}{'done':>9}{'':<7}{'off by':>9}")
     for row in rows:
         said = ""
         for name in ("predicted", "done"):
             error = row.get(f"{name}_error")
             said += f"{100 * row[name]:>7.1f} %" + ("" if error is None else f" ±{100 * error:.1f}").ljust(7)
-        slope = f"{row['slope']:.2f} ±{row['slope_error'] or 0:.2f}" if "slope" in row else ""
-        print(
-            f"{row['on']:<10}{row['case']:<26}{said}{100 * row['off']:>7.1f} %  {slope:<14}{row['verdict']}"
-        )
+        print(f"{row['on']:<10}{row['case']:<26}{said}{100 * row['off']:>7.1f} %  {row['verdict']}")
 
 
 if __name__ == "__main__":

@@ -111,6 +111,14 @@ def test_regions_are_chosen_by_a_word(monkeypatch):
         asked(monkeypatch, 1, 1.0, "nothing")
 
 
+def test_regions_are_chosen_by_lines(monkeypatch):
+    assert [row.name for row in asked(monkeypatch, 1, 1.0, "4-4")[0].regions] == ["load @ 4"]
+    both, _ = asked(monkeypatch, 1, 1.0, "k.py:3-9")
+    assert {row.name for row in both.regions} == {"load @ 4", "exp @ 5"}  # the loop is made of these
+    with pytest.raises(TileProbeError, match=r"no region called 'other.py:3-9'"):
+        asked(monkeypatch, 1, 1.0, "other.py:3-9")
+
+
 def test_too_few_rounds_tell_nothing(monkeypatch):
     found, _ = asked(monkeypatch, 1, 1.0, rounds=3)
     for row in found.regions:
@@ -164,10 +172,12 @@ def test_a_region_of_the_last_program_alone_is_on_one_core(monkeypatch):
             "region",
             ns=pl.col("stop_ns") - pl.col("start_ns"),
             count=1.0,
+            probes_ns=4.0,
             end="stop_ns",
         ),
     )
     assert look.count == 1 and look.shares.tolist() == pytest.approx([0.6 / 8] * 9)
+    assert look.records == pytest.approx(4 / 8000)  # of all programs
     assert look.most == pytest.approx(0.6 / 4)  # of the core that ran it
     units, count, last = look.programs[0]
     assert sharing(2.0, units, count, 1) == 1.0 and last in (0, 1)

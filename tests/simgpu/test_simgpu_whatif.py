@@ -165,3 +165,78 @@ def test_experiments_follow_from_the_constants():
     on_gpu = experiments(one, True, Evidence(waits="it waits"))
     assert on_gpu[0].changes == {"num_stages": 4} and on_gpu[0].because == "it waits"
     assert {"num_warps": 8} in [each.changes for each in on_gpu]
+
+
+@triton.jit
+def rounds(x, out, n):
+    i = tl.arange(0, 32)
+    total = tl.load(x + i)
+    for _ in range(n):
+        total = total * 3 + (total >> 2)
+        total = total ^ (total << 5)
+    tl.store(out + i, total)
+
+
+def run_rounds(count=40):
+    x, out = tileprobe.array(np.ones(32, np.int32)), tileprobe.array(np.zeros(32, np.int32))
+    rounds[(1,)](x, out, count, num_warps=1)
+    return out.numpy()
+
+
+def test_lines_that_take_no_time_bring_what_running_them_half_as_often_brings_twice():
+    first = rounds.starting_line_number + 4
+    words = f"{first}-{first + 2}"
+
+    def question(one, target):
+        found = simulate(one, target, words, 2.0, quiet)
+        one.restore()
+        with target.running_on(None, 1.0):
+            half = target.measured(lambda: one.run(n=20))
+        return found, 1 - half / found.took_ns
+
+    found, done = asked(run_rounds, question)
+    expected = run_rounds_by_hand(40)
+    with tileprobe.use("sim:a100", timed=True, check=False):
+        np.testing.assert_array_equal(run_rounds(), expected)  # and nothing of it is left behind
+    assert not found.scaled and {int(row.line.rpartition(":")[2]) for row in found.lines} <= set(
+        range(first, first + 3)
+    )
+    assert found.together == pytest.approx(2 * done, rel=0.1)
+    assert 0 < max(row.gain for row in found.lines) <= found.together < 1
+    assert found.lines == sorted(found.lines, key=lambda row: -row.gain)
+
+
+def run_rounds_by_hand(count):
+    total = np.ones(32, np.int32)
+    for _ in range(count):
+        total = total * 3 + (total >> 2)
+        total = total ^ (total << 5)
+    return total
+
+
+def test_a_line_that_takes_no_time_computes_what_it_computed():
+    seen = []
+
+    def question(one, target):
+        one.restore()
+        with target.running_on(None, 1.0), target.without(range(first, first + 3)):
+            target.measured(one.run)
+        seen.append(dict(one.tensors())["out"])
+        return seen
+
+    first = rounds.starting_line_number + 4
+    asked(run_rounds, question)
+    np.testing.assert_array_equal(seen[0], run_rounds_by_hand(40))
+
+
+def test_what_is_hidden_brings_nothing_and_a_chain_all_it_takes():
+    found = asked(run_hidden, lambda one, target: simulate(one, target, "", 2.0, quiet))
+    gains = {int(row.line.rpartition(":")[2]): row.gain for row in found.lines}
+    first = hidden.starting_line_number
+    assert max(gain for line, gain in gains.items() if first + 4 <= line <= first + 6) == pytest.approx(
+        0, abs=0.01
+    )
+    assert gains[first + 3] > 0.1
+    chain = asked(run_chase, lambda one, target: simulate(one, target, "", 2.0, quiet))
+    loads = {int(row.line.rpartition(":")[2]): row for row in chain.lines}[chase.starting_line_number + 4]
+    assert loads.gain == pytest.approx(loads.ns / chain.took_ns, abs=0.03)

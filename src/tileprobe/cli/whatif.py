@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--region",
         default="",
         metavar="WORD",
-        help="only regions (on simulated GPUs: parts of the machine) with this in their name",
+        help="only regions (on simulated GPUs: parts of the machine, and lines) with this in their name; 31-34: lines",
     )
     parser.add_argument(
         "--scale",
@@ -83,9 +83,11 @@ def _machines(console: Any, asked: Any) -> None:
     table = _table(f"{asked.times:g} times faster", "takes", "gain")
     for row in asked.scaled:
         table.add_row(row.what, duration(row.ns), f"{100 * row.gain:.1f} %")
-    lines = _table("line", "slope", "a warp is there for")
+    lines = _table("line", "slope", "a warp is there for", "won without it")
     for row in asked.lines:
-        lines.add_row(row.line, f"{row.slope:.2f}", duration(row.ns))
+        lines.add_row(row.line, f"{row.slope:.2f}", duration(row.ns), f"{100 * row.gain:.1f} %")
+    if asked.together is not None:
+        lines.add_row("all of these", "", "", f"{100 * asked.together:.1f} %")
     for each in (table, lines):
         if each.row_count:
             console.print(each)

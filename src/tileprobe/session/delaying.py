@@ -18,6 +18,7 @@ from tileprobe.errors import TileProbeError
 from tileprobe.ir.mode import with_pipeline
 from tileprobe.session.relaunching import Relaunch, Took, taken
 from tileprobe.session.session import Session
+from tileprobe.session.wanted import is_meant, lines_meant
 from tileprobe.targets.base import Target
 from tileprobe.tools.plan import Plan
 from tileprobe.tools.slopes import (
@@ -31,6 +32,7 @@ from tileprobe.tools.slopes import (
     sharing,
     slope_of,
 )
+from tileprobe.tools.times import cost_doubt
 from tileprobe.trace import Region, Trace
 
 PLAN = Plan(loops=True, iterations=True, kinds=("all",))
@@ -87,6 +89,7 @@ class _Look:
 
     shares: np.ndarray
     most: float
+    records: float  # what its records cost, as a share of the programs' time
     count: float  # executions of a launch
     programs: list[tuple[np.ndarray, np.ndarray, int]]  # units, executions, the unit that ended last
 
@@ -123,13 +126,14 @@ def ask(
     spread = (around or 0.0) / shared + abs(1 - other)
     median, error = median_of(np.array([each.ns for each in plain]))
     busy = float(np.median([each.busy_ns or each.ns for each in plain]))
+    doubt = cost_doubt(kernel)
+    unsure = float(np.hypot(doubt.all_alike, doubt.split))
     rows: list[Delayed] = []
     for number, look in found.items():
         region = next(r for r in trace.regions if r.id == number)
         doses = [times[number, dose] for dose in DOSES]
-        rows.append(
-            _row(region, look, doses, chosen[number] / hz * 1e9, chosen[number], shared, spread, busy)
-        )
+        ns = chosen[number] / hz * 1e9
+        rows.append(_row(region, look, doses, ns, chosen[number], shared, spread, busy, unsure))
     rows.sort(key=lambda row: (not row.saved.told, -row.saved.value))
     low, high = (float(each) for each in np.quantile(at_work, (0.05, 0.95)))
     return Asked(kernel.name, median, error, shared, low, high, rows)
@@ -137,9 +141,10 @@ def ask(
 
 def _row(
     region: Region, look: _Look, doses: list[list[Took]], ns: float, ticks: int, shared: float, spread: float,
-    busy: float,
+    busy: float, unsure: float,
 ) -> Delayed:  # fmt: skip
-    """From the launches of each dose, which made each execution longer by `ns`, or twice or three times that."""
+    """From the launches of each dose, which made each execution longer by `ns`, or twice or three times that. Of what
+    its records cost a part `unsure` is not known."""
     rounds = min(map(len, doses))
     took = np.array([[each.ns for each in dose[:rounds]] for dose in doses]).T
     units = np.array([[each.cores for each in dose[:rounds]] for dose in doses]).T
@@ -153,7 +158,7 @@ def _row(
     won = slope_of(took * units[:, :1], ns * look.count, late)
     error = None
     if won.error is not None and off is not None:
-        error = won.error * share + abs(won.value) * off
+        error = won.error * share + abs(won.value) * (off + unsure * look.records)
     saved = gain_of(won.value * share, error, min(look.most, 1.0))
     return Delayed(
         region.name, region.file, region.first_line, share * busy, share, look.most, shown.scaled(spread).bounded(),
@@ -195,10 +200,11 @@ def _regions(trace: Trace, word: str) -> dict[int, _Look]:
     import polars as pl
 
     known = {r.id: r for r in trace.kernel_regions(trace.kernels[0].id)}
+    wide = ("kernel",) if word and lines_meant(word) is None else _WIDE
     wanted = [
         n
         for n, r in known.items()
-        if (word in r.name if word else r.kind not in _WIDE) and r.kind != "kernel"
+        if r.kind not in wide and is_meant(word, r.name, r.file, r.first_line, r.last_line)
     ]
     whole = [n for n, r in known.items() if r.kind == "kernel"]
     ns = (pl.col("stop_ns") - pl.col("start_ns") - pl.col("taken_ns")) * pl.col("weight") * pl.col("fit")
@@ -207,11 +213,18 @@ def _regions(trace: Trace, word: str) -> dict[int, _Look]:
         .filter(pl.col("region").is_in([*wanted, *whole]) & (pl.col("kind") == "region"))
         .group_by("launch", "unit", "program", "region")
         .agg(
-            ns.sum().alias("ns"), pl.col("weight").sum().alias("count"), pl.col("stop_ns").max().alias("end")
+            ns.sum().alias("ns"),
+            (pl.col("probes_ns") * pl.col("weight") * pl.col("fit")).sum().alias("probes_ns"),
+            pl.col("weight").sum().alias("count"),
+            pl.col("stop_ns").max().alias("end"),
         )
         .collect()
     )
-    programs = rows.filter(pl.col("region").is_in(whole)).drop("region", "count").rename({"ns": "program_ns"})
+    programs = (
+        rows.filter(pl.col("region").is_in(whole))
+        .drop("region", "count", "probes_ns")
+        .rename({"ns": "program_ns"})
+    )
     looks = {number: _look(programs, rows.filter(pl.col("region") == number)) for number in wanted}
     usual = {number: float(np.median(look.shares)) for number, look in looks.items() if look.count}
     return {n: looks[n] for n in sorted(usual, key=lambda n: -usual[n])[:MOST]}
@@ -225,10 +238,11 @@ def _look(programs: Any, mine: Any) -> _Look:
         mine.drop("region", "end"), on=["launch", "unit", "program"], how="left"
     ).fill_null(0)
     cores = joined.group_by("launch", "unit", maintain_order=True).agg(
-        pl.col("ns", "program_ns", "count").sum()
+        pl.col("ns", "program_ns", "count", "probes_ns").sum()
     )
     sums = cores.group_by("launch", maintain_order=True).agg(
-        pl.col("ns", "program_ns", "count").sum(), (pl.col("ns") / pl.col("program_ns")).max().alias("most")
+        pl.col("ns", "program_ns", "count", "probes_ns").sum(),
+        (pl.col("ns") / pl.col("program_ns")).max().alias("most"),
     )
     each = [
         (one["unit"].to_numpy(), one["count"].to_numpy(), int(one["unit"][int(one["end"].arg_max() or 0)]))
@@ -236,7 +250,8 @@ def _look(programs: Any, mine: Any) -> _Look:
     ]
     shares = (sums["ns"] / sums["program_ns"]).clip(0.0, 1.0).to_numpy()
     most = min(1.0, float(sums["most"].median() or 0.0))  # type: ignore[arg-type]
-    return _Look(shares, most, float(sums["count"].mean() or 0.0), each)  # type: ignore[arg-type]
+    records = float((sums["probes_ns"] / sums["program_ns"]).median() or 0.0)  # type: ignore[arg-type]
+    return _Look(shares, most, records, float(sums["count"].mean() or 0.0), each)  # type: ignore[arg-type]
 
 
 def _timed(launch: Relaunch, mode: str | None, target: Target) -> Took:

@@ -15,6 +15,7 @@ import numpy as np
 
 from tileprobe.errors import TileProbeError
 from tileprobe.session.relaunching import Relaunch
+from tileprobe.session.wanted import is_meant
 from tileprobe.tools.slopes import DOSES, slope_of
 
 SHARE = 0.03  # of the launch's time that one dose of a line adds at most
@@ -33,11 +34,13 @@ class Scaled:
 @dataclass(frozen=True)
 class Exposed:
     """A line at which each warp is for `ns`. `slope`: 1 where each delay of it shows in the launch's time, 0 where none
-    does, and beyond 1 where warps delay each other."""
+    does, and beyond 1 where warps delay each other. `gain`: what of the launch is gone if its instructions take no
+    time."""
 
     line: str
     ns: float
     slope: float
+    gain: float
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,9 @@ class Simulated:
     times: float
     scaled: list[Scaled]
     lines: list[Exposed]
+    together: float | None = (
+        None  # what is gone if none of the lines takes time; None where there is one alone, or none
+    )
 
 
 def simulate(
@@ -56,7 +62,12 @@ def simulate(
     names = [name for name in target.scales() if word.lower() in name.lower()]
     lines: list[Any] = []
     took = _took(launch, target, None, times, lambda: lines.extend(target.lines_of(launch.run)))
-    lines = [line for line in lines if word in line.text][:MOST]
+    lines = [
+        each
+        for each in lines
+        if is_meant(word, each.text, each.text.rpartition(":")[0], each.line, each.line)
+    ]
+    lines = lines[:MOST]
     if not names and not lines:
         raise TileProbeError(
             f"nothing called {word!r} can be made faster or delayed; there are {', '.join(target.scales())}, and lines "
@@ -71,9 +82,16 @@ def simulate(
     exposed: list[Exposed] = []
     for n, line in enumerate(lines):
         progress(f"{launch.name}: {line.text} delayed, {n + 1} of {len(lines)}")
-        exposed.append(Exposed(line.text, line.ns, _slope(launch, target, line, took)))
-    exposed.sort(key=lambda row: -row.slope * row.ns)
-    return Simulated(launch.name, took, times, found, exposed)
+        gain = _without(launch, target, [line], took)
+        exposed.append(Exposed(line.text, line.ns, _slope(launch, target, line, took), gain))
+    exposed.sort(key=lambda row: -row.gain)
+    together = _without(launch, target, lines, took) if len(lines) > 1 else None
+    return Simulated(launch.name, took, times, found, exposed, together)
+
+
+def _without(launch: Relaunch, target: Any, lines: list[Any], took: float) -> float:
+    with target.without([line.line for line in lines]):
+        return 1 - _took(launch, target, None, 1.0) / took
 
 
 def _slope(launch: Relaunch, target: Any, line: Any, took: float) -> float:

@@ -67,6 +67,7 @@ class Image:
     delays: Mapping[int, int] = field(
         default_factory=dict
     )  # source lines, after which a warp waits so many cycles
+    without: Sequence[int] = ()  # source lines whose instructions take no time
     searches: bool = False  # whether an unknown address may be one of a tensor that was not given
     took: Any = None  # `Timed`, once it has run with time
     races: list[str] = field(default_factory=list)  # what the checks found, once it has run

@@ -6,7 +6,7 @@ machine code, where the compiler has put them: of arithmetic units only the rate
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -91,6 +91,17 @@ def delayed(lines: Mapping[int, int]) -> Iterator[None]:
         yield
     finally:
         listening.delays = before
+
+
+@contextmanager
+def without(lines: Sequence[int]) -> Iterator[None]:
+    """In launches of the block the instructions of lines take no time: they wait for what they need, and what they make
+    is there at once. Those that decide where to go on take a cycle, and wait at barriers as before."""
+    before, listening.without = listening.without, tuple(lines)
+    try:
+        yield
+    finally:
+        listening.without = before
 
 
 @dataclass(frozen=True)

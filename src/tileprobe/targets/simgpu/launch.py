@@ -31,12 +31,13 @@ _MOST_PROGRAMS = (2**31 - 1, 65535, 65535)
 
 class Listening(threading.local):
     """Who is told before a thread's launches are timed, and which of their instructions take no time, how many of them
-    are noted, which lines are delayed."""
+    are noted, which lines are delayed, and which take no time."""
 
     def __init__(self) -> None:
         self.before: Callable[[Image], None] | None = None
         self.free: Sequence[int] = ()
         self.delays: Mapping[int, int] = {}  # source lines whose instructions are followed by so many cycles
+        self.without: Sequence[int] = ()  # source lines whose instructions take no time
         self.log = 0
         self.counting: list[Image] | None = None  # launches are timed, and what they do to memory is counted
 
@@ -143,7 +144,8 @@ class Launcher:
             return 0, 0.0
         machine: Machine = active.machine
         resident = _resident(made) // machine.multiprocessors
-        made.free, made.log, made.delays = listening.free, listening.log, listening.delays
+        made.free, made.log = listening.free, listening.log
+        made.delays, made.without = listening.delays, listening.without
         if listening.counting is not None:
             made.touched = True
             listening.counting.append(made)

@@ -93,6 +93,11 @@ class SimTarget(GpuTarget):
 
         return delayed(lines)
 
+    def without(self, lines: Any) -> Any:
+        from tileprobe.targets.simgpu.derived import without
+
+        return without(lines)
+
     def lines_of(self, run: Any) -> Any:
         from tileprobe.targets.simgpu.derived import lines_of
 

@@ -77,10 +77,15 @@ def by_line(program: Program, statistics: np.ndarray) -> dict[tuple[str, int], n
     return rows
 
 
+def all_of(program: Program, line: int) -> np.ndarray:
+    """Instructions that come from a line of the kernel's own file."""
+    return np.flatnonzero((program.lines == line) & (program.files == program.files[0]))
+
+
 def firsts_of(program: Program, line: int) -> np.ndarray:
-    """The first of each row of instructions that come from a line."""
-    mine = np.append(False, program.lines == line)
-    return np.flatnonzero(mine[1:] & ~mine[:-1])
+    """The first of each row of them."""
+    mine = all_of(program, line)
+    return mine[np.diff(mine, prepend=-2) > 1]
 
 
 class Chip:
@@ -147,7 +152,9 @@ class _Launch:
         count = min(machine.multiprocessors, programs)
         slots = min(resident, -(-programs // count))
         self.resident = slots
-        self.rows = rows(made.program, machine.timing, made.free)
+        without = [n for line in made.without for n in all_of(made.program, line).tolist()]
+        self.rows = rows(made.program, machine.timing, [*made.free, *without])
+        self.rows[without, tl.STALL] = np.minimum(self.rows[without, tl.STALL], 1)  # of those that are issued
         for line, cycles in made.delays.items():
             self.rows[firsts_of(made.program, line), tl.STALL] += cycles
         self.statistics = np.zeros((len(self.rows), tl.STATISTIC // 8), np.int64)
