@@ -157,14 +157,14 @@ class Halved:
         return self.kernel.__name__
 
     @property
-    def words(self) -> str:
-        """Which lines of the file are halved, as `--region` takes them."""
+    def lines(self) -> tuple[int, int]:
+        """Of the file, the first and the last of what is halved."""
         first, last = (
             next(n for n, text in enumerate(self.kernel.raw_src) if word in text)
             for word in ("# HALVED", "# DONE")
         )
         start = self.kernel.starting_line_number
-        return f"{start + first}-{start + last - 1}"
+        return start + first, start + last - 1
 
     def launch(self, programs: int, block: int, rounds: int) -> Callable[[], Any]:
         values = np.random.default_rng(0).random(SIZE.value, np.float32)

@@ -44,7 +44,7 @@ def _on_cpu(case: Halved, target: Any, seconds: float) -> list[dict]:
     rounds = case.on_cpu
 
     def question(one: Relaunch) -> None:
-        found = ask(one, target, case.words, seconds, lambda _: None).regions
+        found = ask(one, target, f"loop @ {case.lines[0]}", seconds, lambda _: None).regions
         gains = []
         for n in range(40):
             pair = [rounds, rounds // 2] if n % 2 else [rounds // 2, rounds]
@@ -79,7 +79,7 @@ def _on_sim(case: Halved, machine: str) -> dict:
 
     def question(one: Relaunch) -> None:
         target: Any = find(machine)[0]
-        found.append(simulate(one, target, case.words, 2.0, lambda _: None))
+        found.append(simulate(one, target, "{}-{}".format(*case.lines), 2.0, lambda _: None))
         with target.running_on(None, 1.0):
             one.restore()
             took[1] = target.measured(lambda: one.run(ROUNDS=case.on_sim // 2))

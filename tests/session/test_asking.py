@@ -66,7 +66,7 @@ def asked(monkeypatch, cores, shows, word="", rounds=20, later=None, on=None):
                 times[number, dose].append(took(shows * ticks * PROGRAMS, ticks * PROGRAMS))
         return times
 
-    monkeypatch.setattr(delaying, "_looked_at", lambda launch, plan: next(looks))
+    monkeypatch.setattr(delaying, "_looked_at", lambda launch, plan, seconds: next(looks))
     monkeypatch.setattr(delaying, "_timed", lambda launch, mode, target: Took(LASTS * PROGRAMS / cores))
     monkeypatch.setattr(delaying, "_mode", lambda number, ticks, structure: str(ticks))
     monkeypatch.setattr(delaying, "_turns", turns)

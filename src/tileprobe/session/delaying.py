@@ -38,6 +38,7 @@ from tileprobe.trace import Region, Trace
 PLAN = Plan(loops=True, iterations=True, kinds=("all",))
 PROGRAMS = Plan()  # which unit runs which program when, and nothing within
 LOOKS = 15  # launches with records, to know which regions there are and what they take
+DOSED = 4  # times as many run, some without records and some with more, to know what records cost
 COLD = 2  # more in front of them: memory and code are in no cache yet
 SHARE = 0.05  # of the kernel's time that one dose is meant to add
 LATE_TICKS = 30  # one reading of the clock, by which a delay may end late
@@ -98,7 +99,7 @@ def ask(
     launch: Relaunch, target: Target, word: str, seconds: float, progress: Callable[[str], None]
 ) -> Asked:
     """Delays each region, or those whose names have `word` in them, for at most so many seconds."""
-    trace = _looked_at(launch, PLAN)
+    trace = _looked_at(launch, PLAN, seconds / 2)
     kernel = trace.kernels[0]
     found = _regions(trace, word)
     if not found:
@@ -109,7 +110,7 @@ def ask(
         )
     hz = target.clock.hz()
     took = float(np.median([_timed(launch, None, target).ns for _ in range(LOOKS)]))
-    cores, were = _cores(launch)
+    cores, were = _cores(launch, seconds / 4)
     chosen = {number: _ticks(look.count, took, float(np.median(cores)), hz) for number, look in found.items()}
     modes = {
         (number, dose): _mode(number, LEAST_TICKS + dose * ticks, target.structure)
@@ -117,7 +118,7 @@ def ask(
         for dose in DOSES
     }
     times = _turns(launch, target, modes, seconds, progress)
-    after, were_after = _cores(launch)  # as it was before the delays and after
+    after, were_after = _cores(launch, seconds / 4)  # as it was before the delays and after
     shared, around = median_of(np.array([*cores, *after]))
     plain = times.pop("plain")
     at_work = np.array([each.cores for each in plain])
@@ -166,12 +167,12 @@ def _row(
     )  # fmt: skip
 
 
-def _cores(launch: Relaunch) -> tuple[list[float], list[float]]:
+def _cores(launch: Relaunch, seconds: float) -> tuple[list[float], list[float]]:
     """How many share what is added to programs, and how many are at work: of each launch of some that are recorded as
     lightly as can be."""
     import polars as pl
 
-    trace = _looked_at(launch, PROGRAMS)
+    trace = _looked_at(launch, PROGRAMS, seconds)
     whole = [region.id for region in trace.regions if region.kind == "kernel"]
     frame = trace.scan().filter(pl.col("region").is_in(whole) & (pl.col("kind") == "region"))
     columns = frame.select("launch", "unit", "start_ns", "stop_ns").collect()
@@ -184,10 +185,13 @@ def _cores(launch: Relaunch) -> tuple[list[float], list[float]]:
     return found[np.isfinite(found)].tolist() or [1.0], [each.cores for each in took] or [1.0]
 
 
-def _looked_at(launch: Relaunch, plan: Plan) -> Trace:
-    """Launches with records."""
-    with Session(tools=(), plan=plan, programs="all", alternate=False, skip=COLD) as session:
-        for _ in range(COLD + LOOKS):
+def _looked_at(launch: Relaunch, plan: Plan, seconds: float) -> Trace:
+    """Launches with records, and some without to know what these cost: fewer of those that take long."""
+    until = time.monotonic() + seconds
+    with Session(tools=(), plan=plan, programs="all", skip=COLD) as session:
+        for n in range(COLD + DOSED * LOOKS):
+            if n >= COLD + LOOKS and time.monotonic() > until:
+                break
             launch.run()
             launch.restore()
     if not session.trace.kernels:
