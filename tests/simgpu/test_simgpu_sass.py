@@ -196,3 +196,22 @@ def test_without_sass_it_is_the_static_evidence_of_the_gpu(capsys, script):
     assert main(["inspect", "--target", "sim:a100", "--kernel", "unused", "--json", script]) == 0
     (found,) = json.loads(capsys.readouterr().out)["kernels"]
     assert found["target"] == "cuda:80" and found["plain"]["registers"] > 0
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "latin-1"])
+def test_names_and_sources_that_are_not_ascii_are_shown_as_they_are(tmp_path, encoding):
+    """In the encoding that the source names, with its folder, name and comments."""
+    path = tmp_path / "größe" / "schön_é.py"
+    path.parent.mkdir()
+    source = f"# -*- coding: {encoding} -*-\n" + SCRIPT.replace(
+        "y = tl.sqrt(y)", "y = tl.sqrt(y)  # größer: é"
+    )
+    path.write_text(source, encoding=encoding)
+    words = [sys.executable, "-m", "tileprobe", "inspect", "--target", "sim:h100", "--sass", str(path)]
+    environment = os.environ | {"PYTHONIOENCODING": "utf-8", "COLUMNS": "200"}
+    done = subprocess.run(
+        words, capture_output=True, encoding="utf-8", timeout=300, check=False, env=environment
+    )
+    assert done.returncode == 0, done.stderr
+    line = source.splitlines().index("        y = tl.sqrt(y)  # größer: é") + 1
+    assert f"schön_é.py:{line}  y = tl.sqrt(y)  # größer: é" in done.stdout

@@ -86,12 +86,39 @@ def test_the_second_process_compiles_what_the_first_has_not(monkeypatch, capsys)
     monkeypatch.setattr(numbers, "FAMILIES", {"LDG": made[0], "STG": made[0], "LDS": made[1], "BRA": made[2]})
     table.compile_from_the_end()
     assert done == ["third", "second", "first"]
+    done.clear()
+    monkeypatch.setattr(table, "_compile_timed", lambda: done.append("timed"))
+    table.compile_from_the_end(timed=True)
+    assert done == ["timed", "third", "second", "first"]
     monkeypatch.setattr(table, "is_kept", lambda compiled: True)
     monkeypatch.setattr(table.vectors, "kept", lambda: Path(__file__))
     monkeypatch.setattr(table.subprocess, "Popen", lambda *a, **k: pytest.fail("nothing has to be compiled"))
     with table._helper():
         pass
     assert capsys.readouterr().err == ""
+
+
+def test_what_takes_time_is_said_to_be_compiled_and_shared_with_a_second_process(monkeypatch, capsys):
+    """Also where the engine of values is kept; only that of time is missing."""
+    asked, timed = [], [function for function, _ in table._TIMED]
+    monkeypatch.setattr(table, "is_kept", lambda compiled: compiled not in timed)
+    monkeypatch.setattr(table.vectors, "kept", lambda: Path(__file__))
+    monkeypatch.setattr(table.os, "sched_getaffinity", lambda _: {0, 1})
+
+    class Popen:
+        def __init__(self, command, **_):
+            asked.append(command[-1])
+
+        def kill(self): ...
+
+        def wait(self): ...
+
+    monkeypatch.setattr(table.subprocess, "Popen", Popen)
+    with table._helper():
+        assert capsys.readouterr().err == ""
+    with table._helper(timed=True):
+        assert "compiling the simulated GPU's engine" in capsys.readouterr().err
+    assert [code.rsplit("; ", 1)[-1] for code in asked] == ["c(True)"]
 
 
 def test_compiled_families_are_known_to_be_kept():

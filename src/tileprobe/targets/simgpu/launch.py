@@ -18,6 +18,7 @@ from tileprobe.targets.arguments import check_count, grid_size
 from tileprobe.targets.simgpu import arguments, launched, tensormap
 from tileprobe.targets.simgpu.blocks import Image, aligned, image
 from tileprobe.targets.simgpu.device import Counter
+from tileprobe.targets.simgpu.engine.table import table as engine_table
 from tileprobe.targets.simgpu.execute import execute, watched
 from tileprobe.targets.simgpu.machine import Machine
 from tileprobe.targets.simgpu.memory import holds_addresses
@@ -87,6 +88,8 @@ class Launcher:
         if program.swaps:
             given = [_whole_words(span) for span in given]
         ranges = given + _records()
+        if self._takes_time():
+            engine_table(timed=True)
         made = image(
             program,
             grid,
@@ -120,10 +123,13 @@ class Launcher:
 
     def _run(self, made: Image, grid: tuple[int, int, int], level: int) -> tuple[int, float]:
         """How many instructions it took, and nanoseconds."""
-        if settings.timed or listening.counting is not None:
+        if self._takes_time():
             return self._timed(made, grid, level)
         issued = execute(made, grid, settings.wanted_threads(), settings.step_limit, level, _resident(made))
         return issued, float(issued)
+
+    def _takes_time(self) -> bool:
+        return settings.timed or listening.counting is not None
 
     def _timed(self, made: Image, grid: tuple[int, int, int], level: int) -> tuple[int, float]:
         """The same on a chip."""

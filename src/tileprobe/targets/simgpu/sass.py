@@ -7,6 +7,7 @@ was compiled, all its launches together.
 from __future__ import annotations
 
 import os
+import tokenize
 from collections import Counter, defaultdict
 from contextlib import ExitStack
 from typing import Any
@@ -167,7 +168,7 @@ class _Sources:
 
 def _read(file: str) -> list[str]:
     try:
-        with open(file, encoding="utf-8", errors="replace") as text:
+        with tokenize.open(file) as text:  # in the encoding that the source names
             return text.read().splitlines() if os.path.getsize(file) < _LARGEST else []
-    except (OSError, ValueError):
+    except (OSError, ValueError, SyntaxError):
         return []
