@@ -11,7 +11,7 @@ from triton.compiler import ASTSource
 
 import tileprobe
 from tileprobe.errors import TileProbeError
-from tileprobe.targets.simgpu import cubin, listing, program
+from tileprobe.targets.simgpu import cubin, execute, listing, program
 from tileprobe.targets.simgpu.errors import BadCubin, KernelFault, UnknownInstruction
 from tileprobe.targets.simgpu.lower.all import lower
 
@@ -45,8 +45,42 @@ def endless(out, n):
 def test_an_endless_loop_ends():
     with tileprobe.use("sim:a100", step_limit=10_000):
         out = tileprobe.array(np.zeros(2, np.int32))
-        with pytest.raises(KernelFault, match=r"endless[\s\S]*warp 0 runs, .*test_simgpu_faults.py"):
+        with pytest.raises(KernelFault, match=r"--step-limit[\s\S]*warp 0 runs, .*test_simgpu_faults.py"):
             endless[(1,)](out, 5)
+
+
+@triton.jit
+def stuck(x, out):
+    """Each turn is as the one before, in registers and in memory; no other program is looked at."""
+    while tl.load(x) < 1:
+        tl.store(out, 1)
+
+
+@triton.jit
+def busy(x, out, n):
+    for i in range(n):
+        tl.store(out, tl.load(x) + i)
+
+
+@pytest.mark.parametrize(("kernel", "threads"), [(endless, 1), (stuck, 1), (stuck, 2)])
+def test_programs_that_go_round_in_circles_are_stopped_early(kernel, threads, monkeypatch):
+    monkeypatch.setattr(execute, "_QUANTUM", 200_000)
+    monkeypatch.setattr(execute, "_LOOK", 200_000)
+    with tileprobe.use("sim:a100", threads=threads):
+        x, out = (tileprobe.array(np.zeros(4, np.int32)) for _ in range(2))
+        with pytest.raises(
+            KernelFault, match=r"are what they were [\d,]+ instructions before\n  warp 0 runs, .*faults.py"
+        ):
+            kernel[(5,)](x, 5 if kernel is endless else out)
+
+
+def test_programs_that_get_on_are_not(monkeypatch):
+    """A loop that counts is never where it was, though its memory is looked at several times a round."""
+    monkeypatch.setattr(execute, "_QUANTUM", 50)
+    with tileprobe.use("sim:a100"):
+        x, out = (tileprobe.array(np.zeros(4, np.int32)) for _ in range(2))
+        busy[(2,)](x, out, 5000, num_warps=1)
+        assert out.numpy()[0] == 4999
 
 
 @triton.jit

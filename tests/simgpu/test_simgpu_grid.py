@@ -6,6 +6,7 @@ import triton
 import triton.language as tl
 
 import tileprobe
+from tileprobe.targets.simgpu import execute
 from tileprobe.targets.simgpu.errors import KernelFault
 
 FLAGS, MACHINES = 6, ("sim:a100", "sim:h100")
@@ -48,11 +49,39 @@ def test_a_chain_of_programs_from_the_last_to_the_first():
     assert list(values.numpy()) == [2 ** (FLAGS - 1 - n) for n in range(FLAGS)]
 
 
-def test_waiting_for_a_program_that_does_not_exist_is_endless():
-    with tileprobe.use("sim:a100", step_limit=3_000_000):
+@triton.jit
+def counts_while_it_waits(flag, out):
+    spent = 0
+    while tl.load(flag, volatile=True) == 0:
+        spent += 1
+    tl.store(out + tl.program_id(0), spent)
+
+
+def test_waiting_is_no_circle_as_long_as_somebody_gets_on(monkeypatch):
+    """Looked at far more often than usual."""
+    monkeypatch.setattr(execute, "_PATIENCE", 1000)
+    monkeypatch.setattr(execute, "_TURN", 100)
+    monkeypatch.setattr(execute, "_LOOK", 200)
+    test_a_chain_of_programs_from_the_last_to_the_first()
+
+
+def test_waiting_for_a_program_that_does_not_exist_is_endless(monkeypatch):
+    monkeypatch.setattr(execute, "_LOOK", 500_000)
+    with tileprobe.use("sim:a100"):
         count, out = tileprobe.array(np.zeros(2, np.int32)), tileprobe.array(np.zeros(FLAGS, np.int32))
-        with pytest.raises(KernelFault, match=r"endless[\s\S]*test_simgpu_grid.py"):
+        with pytest.raises(KernelFault, match=r"endless[\s\S]*test_simgpu_grid.py") as said:
             all_meet[(FLAGS,)](count, out, FLAGS + 1, num_warps=1)
+    assert f"it and {FLAGS - 1} more that run with it will never end" in str(said.value)
+
+
+def test_programs_that_wait_and_count_are_stopped_together(monkeypatch):
+    """None reaches the limit of one program before all of them have issued many times that."""
+    monkeypatch.setattr(execute, "_LOOK", 100_000)
+    monkeypatch.setattr(execute, "_TOGETHER", 2)
+    with tileprobe.use("sim:a100", step_limit=2_000_000):
+        count, out = (tileprobe.array(np.zeros(FLAGS, np.int32)) for _ in range(2))
+        with pytest.raises(KernelFault, match="not finished after 4,000,000 instructions"):
+            counts_while_it_waits[(FLAGS,)](count, out, num_warps=1)
 
 
 @triton.jit

@@ -23,6 +23,12 @@ def add_check(parser: Any) -> None:
         help="of simulated GPUs: tensor cores add as the hardware's do (the default), or in plain single precision,"
         " which is faster",
     )
+    parser.add_argument(
+        "--step-limit",
+        type=int,
+        metavar="N",
+        help="of simulated GPUs: instructions of a program's warps after which it is taken for endless (500,000,000)",
+    )
 
 
 def add_timed(parser: Any) -> None:
@@ -77,6 +83,10 @@ def settings(args: argparse.Namespace) -> dict[str, Any]:
                 f"--numerics is about simulated GPUs (sim:a100, sim:h100), not {args.target}"
             )
         found["fast_sums"] = args.numerics == "fast"
+    if getattr(args, "step_limit", None) is not None:
+        if args.target.partition(":")[0] != "sim" or args.step_limit < 1:
+            raise TileProbeError("--step-limit is a number from 1 for simulated GPUs (sim:a100, sim:h100)")
+        found["step_limit"] = args.step_limit
     if getattr(args, "timed", False):
         if args.target.partition(":")[0] != "sim":
             raise TileProbeError("--timed is for the simulated GPUs: --target sim:a100 or sim:h100")

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 
 from tileprobe.targets.simgpu import memory, race_report, report, system
 from tileprobe.targets.simgpu.blocks import Image, Worker, address
+from tileprobe.targets.simgpu.circles import Circles
 from tileprobe.targets.simgpu.engine import layout as at
 from tileprobe.targets.simgpu.engine.loop import run
 from tileprobe.targets.simgpu.errors import KernelFault
@@ -27,7 +28,9 @@ _PIECES = 16  # of a launch for each thread
 _ALONE_SECONDS = (
     1e-3  # that the first thread works before others are started, which takes about a tenth of that
 )
-STEP_LIMIT = 2_000_000_000  # of one program, before it is taken for endless
+_LOOK = 20_000_000  # instructions between two looks at whether programs go round in circles
+STEP_LIMIT = 500_000_000  # of one program, before it is taken for endless
+_TOGETHER = 16  # times that limit, of programs that take turns while none of them ends
 
 
 def execute(
@@ -56,6 +59,7 @@ class _Dealt:
     def __init__(self, made: Image, grid: tuple[int, int, int], step_limit: int, checks: int) -> None:
         self.made, self.grid, self.step_limit, self.checks = made, grid, step_limit, checks
         self._pieces: deque[tuple[int, int]] = deque()
+        self._working = 0
 
     def run(self, threads: int) -> int:
         """How many instructions it took."""
@@ -75,6 +79,7 @@ class _Dealt:
     def _work(self, soon: Callable[[], None] | None = None) -> int:
         """Runs pieces until none is left; `soon` is called once the first ones have taken a while."""
         worker, begun = Worker(self.made, self.grid, 0, 1, self.checks), time.perf_counter()
+        self._working += 1
         try:
             while self._pieces:
                 try:
@@ -82,13 +87,15 @@ class _Dealt:
                 except IndexError:  # another thread has taken the last one
                     break
                 worker.take(*piece)
-                _drive(worker, self.step_limit)
+                _drive(worker, self.step_limit, alone=lambda: self._working == 1)
                 if soon is not None and time.perf_counter() - begun > _ALONE_SECONDS:
                     soon()
                     soon = None
         except BaseException:
             self._pieces.clear()  # the others end with what they have
             raise
+        finally:
+            self._working -= 1
         return worker.worker_field(at.WORKER_STEPS)
 
 
@@ -118,8 +125,10 @@ def _in_turns(made: Image, grid: tuple[int, int, int], step_limit: int, checks: 
     """One program after another as long as each ends by itself; those that do not end take turns with others."""
     programs, begun, turn, quantum, issued = grid[0] * grid[1] * grid[2], 1, 0, _PATIENCE, 0
     crew = [Worker(made, grid, 0, programs, checks)]
+    waiting = _Waiting(step_limit)
     while crew:
         worker = crew[turn % len(crew)]
+        before = worker.worker_field(at.WORKER_STEPS)
         if _drive(worker, step_limit, quantum):
             if begun < programs:
                 worker.take(begun, programs)
@@ -127,18 +136,44 @@ def _in_turns(made: Image, grid: tuple[int, int, int], step_limit: int, checks: 
             else:
                 issued += worker.worker_field(at.WORKER_STEPS)
                 crew.remove(worker)
+            waiting = _Waiting(step_limit)
             continue
         if begun < programs and len(crew) < resident:
             crew.append(Worker(made, grid, begun, programs, checks))
             begun += 1
+            waiting = _Waiting(step_limit)
+        elif quantum == _TURN:
+            waiting.goes_on(crew, worker, worker.worker_field(at.WORKER_STEPS) - before)
         quantum = _TURN
         turn = (turn + 1) % len(crew)
     return issued
 
 
-def _drive(worker: Worker, step_limit: int, quantum: int = 0) -> bool:
-    """Runs a worker's programs to their end, or for so many instructions; whether they have ended."""
-    block = address(worker.block)
+class _Waiting:
+    """Programs that take turns while none ends: whether they can."""
+
+    def __init__(self, step_limit: int) -> None:
+        self._limit, self._circles = _TOGETHER * step_limit, Circles()
+        self._issued, self._turns, self._look = 0, 0, _LOOK
+
+    def goes_on(self, crew: list[Worker], worker: Worker, issued: int) -> None:
+        self._issued += issued
+        self._turns += 1
+        if self._turns % len(crew) or self._issued < self._look:
+            return
+        self._look = self._issued + _LOOK
+        if self._issued > self._limit:
+            raise report.endless(worker, self._limit)
+        if after := self._circles.closed(crew, self._issued):
+            raise report.in_circles(worker, after, len(crew))
+
+
+def _drive(
+    worker: Worker, step_limit: int, quantum: int = 0, alone: Callable[[], bool] = lambda: True
+) -> bool:
+    """Runs a worker's programs to their end, or for so many instructions; whether they have ended. A program that
+    nobody but itself can change, being `alone`, is stopped where it goes round in circles."""
+    block, circles, number = address(worker.block), Circles(), -1
     while True:
         how = run(block, quantum or min(_QUANTUM, step_limit + 1))
         if how == at.FINISHED:
@@ -148,6 +183,11 @@ def _drive(worker: Worker, step_limit: int, quantum: int = 0) -> bool:
                 raise report.endless(worker, step_limit)
             if quantum:
                 return False
+            if number != worker.worker_field(at.WORKER_NEXT):  # another program
+                circles, number = Circles(), worker.worker_field(at.WORKER_NEXT)
+            after = circles.closed([worker], worker.get(at.CTA_STEPS)) if alone() else 0
+            if after:
+                raise report.in_circles(worker, after)
             continue
         if how == at.FAULT and found(worker):
             continue

@@ -154,8 +154,23 @@ def deadlock(worker: Worker) -> KernelFault:
 
 
 def endless(worker: Worker, limit: int) -> KernelFault:
-    lines = "\n  ".join(_waits(worker))
-    return KernelFault(
-        f"kernel {worker.image.program.name}, {_who(worker)}: not finished after {limit:,} instructions; "
-        f"an endless loop?\n  {lines}"
+    return _unfinished(
+        worker,
+        f"not finished after {limit:,} instructions; an endless loop? A larger `step_limit` (`--step-limit` of "
+        "commands) lets it go on",
     )
+
+
+def in_circles(worker: Worker, after: int, programs: int = 1) -> KernelFault:
+    """Where everything is as it was so many instructions before."""
+    whom = "it" if programs == 1 else f"it and {programs - 1} more that run with it"
+    return _unfinished(
+        worker,
+        f"an endless loop; {whom} will never end: registers and memory are what they were {after:,} instructions "
+        "before",
+    )
+
+
+def _unfinished(worker: Worker, why: str) -> KernelFault:
+    lines = "\n  ".join(_waits(worker))
+    return KernelFault(f"kernel {worker.image.program.name}, {_who(worker)}: {why}\n  {lines}")
