@@ -40,7 +40,7 @@ class Circles:
 def _programs(workers: Sequence[Worker]) -> bytes:
     digest = hashlib.blake2b()
     for worker in workers:
-        digest.update(worker.cluster)
+        digest.update(worker.cluster.tobytes())
         for block in worker.blocks:
             _add(digest, block)
     return digest.digest()
@@ -53,7 +53,7 @@ def _add(digest: hashlib.blake2b, block: Block) -> None:
     place = block.cta.view(np.int64)[[at.CTA_X // 8, at.CTA_Y // 8, at.CTA_Z // 8]]
     barriers = block.cta[at.CTA_BARRIERS : at.CTA_MBARRIERS]
     for part in (warps, place, barriers, block.shared, block.local, block.bulk[: pending * at.ASYNC]):
-        digest.update(np.ascontiguousarray(part))
+        digest.update(part.tobytes())
 
 
 def _memory(workers: Sequence[Worker]) -> bytes:

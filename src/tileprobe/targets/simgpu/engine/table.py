@@ -79,7 +79,7 @@ def compile_from_the_end(timed: bool = False) -> None:
 
 
 @contextmanager
-def _helper(timed: bool = False) -> Iterator[subprocess.Popen[bytes] | None]:
+def _helper(timed: bool = False) -> Iterator[Any]:
     """Where code has to be compiled, says so and has a second process, if there is a CPU for it, do its part."""
     needed = [run, *_families(), *(function for function, _ in _TIMED if timed)]
     if vectors.kept().exists() and all(is_kept(function) for function in needed):
