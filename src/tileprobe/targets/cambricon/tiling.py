@@ -125,6 +125,7 @@ class Service:
     request_us: float  # from one request of the cores to the next
     busy_us: float  # of the channel, by the input and the sums of a request
     page_us: float  # of the channel, by a page to the NPU
+    apart_us: float  # from one page of a channel to the next, by the planes that read them and the array that takes them
 
 
 def service(machine: Machine, precision: Precision, tile: Tile, buffers: Buffers) -> Service:
@@ -138,7 +139,12 @@ def service(machine: Machine, precision: Precision, tile: Tile, buffers: Buffers
     # with one input slice in a core the next one follows the page; the array reads meanwhile
     core_us = machine.core.page_us * precision.tokens + (input_us if buffers.inputs == 1 else 0.0)
     sent = flash.page_bytes + (flash.spare_bytes if flash.spare_travels else 0)
-    return Service(max(flash.read_us, core_us), input_us + sums_us, flash.command_us + sent / bytes_per_us)
+    reading = machine.dies_per_channel * (flash.planes_per_die // 2)
+    array_us = flash.page_bytes / (machine.npu.edge_gb_per_s * 1e3) * flash.channels
+    return Service(
+        max(flash.read_us, core_us), input_us + sums_us, flash.command_us + sent / bytes_per_us,
+        max(flash.read_us / reading, array_us),
+    )  # fmt: skip
 
 
 def balance(machine: Machine, precision: Precision, tile: Tile, buffers: Buffers) -> float:
@@ -151,7 +157,7 @@ def balance(machine: Machine, precision: Precision, tile: Tile, buffers: Buffers
     free = 1.0 - s.busy_us / s.request_us
     if free <= 0:
         return 1.0
-    t_r = s.page_us / free
+    t_r = max(s.page_us / free, s.apart_us)
     return cores * t_r / (cores * t_r + s.request_us)
 
 
@@ -166,7 +172,7 @@ def split_requests(
 ) -> tuple[list[int], list[int]]:
     """Block rows in flash for a group of products by one vector: of whole columns of requests, and of the last columns
     that do not fill a request on all channels. The two sides end together as nearly as whole requests allow: the total
-    time of the fullest channel's requests against that of all pages which pass a channel. The NPU's share is taken
+    time of the fullest channel's requests against that of all pages which pass a channel, or which its planes read. The NPU's share is taken
     from the edge first (`edges`): a request costs the same whether it fills the cores or not.
     """
     s, channels, cores = (
@@ -193,7 +199,8 @@ def split_requests(
         pages = (whole * channels * left[full] + rest * left[edge]) / channels
     else:
         pages = whole * left[full] + (rest > 0) * left[edge]
-    end = np.maximum(count * s.request_us, count * s.busy_us + pages * s.page_us)
+    streamed = np.maximum(count * s.busy_us + pages * s.page_us, pages * s.apart_us)
+    end = np.maximum(count * s.request_us, streamed)
     # of splits that end together the one with the most in flash, whose bytes stay where they are
     best = np.lexsort((pages.ravel(), np.round(end.ravel(), 6)))[0]
     chosen = splits[full.ravel()[best]], splits[edge.ravel()[best]]

@@ -33,9 +33,10 @@ class CamTilePass(ModulePass):
         machine = find_machine(op)
         for step in (o for o in op.walk() if isinstance(o, StepOp)):
             precision = precision_in(step)
+            hidden = hidden_size(step)
             fixed = parse_tile(self.tile) if self.tile else None
             if fixed is None and self.rule == "paper":
-                fixed = paper_tile(machine, precision, hidden_size(step))
+                fixed = paper_tile(machine, precision, hidden)
             if fixed is not None:
                 check_tile(machine, precision, fixed)
             for group in (g for block in blocks_of(step) for g in groups(block)):
@@ -43,7 +44,7 @@ class CamTilePass(ModulePass):
                     from tileprobe.targets.cambricon.search import best_choice
 
                     shapes = [(gemv.rows.data, gemv.cols.data) for gemv in group]
-                    chosen = best_choice(machine, precision, step.mode.data, shapes).tile
+                    chosen = best_choice(machine, precision, step.mode.data, shapes, hidden).tile
                 else:
                     chosen = fixed
                 for gemv in group:
