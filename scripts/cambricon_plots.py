@@ -14,6 +14,7 @@ import polars
 matplotlib.use("Agg")
 from matplotlib import pyplot
 
+from tileprobe.sweeps.front_plot import plain_numbers
 from tileprobe.targets.cambricon.compile import Options
 from tileprobe.targets.cambricon.machine import load_machine
 from tileprobe.targets.cambricon.model import load_model
@@ -79,7 +80,8 @@ def contexts():
     plot.set_xscale("log", base=2)
     plot.set_xticks(lengths, [f"{n // 1000}K" for n in lengths])
     plot.set_yscale("log")
-    plot.legend(frameon=False, fontsize=7, ncols=3)
+    plain_numbers(plot.yaxis)
+    plot.legend(frameon=False, handlelength=4, fontsize=7, ncols=3)
     return figure
 
 
@@ -140,7 +142,8 @@ def life():
                       label=f"TLC at {cycles} cycles, {celsius} C")  # fmt: skip
     plot.set_xscale("log")
     plot.set_yscale("log")
-    plot.legend(frameon=False, fontsize=7)
+    plain_numbers(plot.yaxis)
+    plot.legend(frameon=False, handlelength=4, fontsize=7)
     return figure
 
 
@@ -202,8 +205,9 @@ def packages():
         plot.plot(counts, full, "-.", color=colour, label=f"{device.upper()}, pipeline, a sequence in each")
     plot.set_xscale("log", base=2)
     plot.set_yscale("log")
+    plain_numbers(plot.yaxis)
     plot.set_xticks(counts, [str(n) for n in counts])
-    plot.legend(frameon=False, fontsize=7, ncols=2)
+    plot.legend(frameon=False, handlelength=4, fontsize=7, ncols=2)
     return figure
 
 

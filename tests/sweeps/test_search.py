@@ -184,3 +184,18 @@ def test_figures_that_are_no_numbers_are_left_out(tmp_path):
 def test_searches_that_make_no_sense(tmp_path, count, population, message):
     with pytest.raises(TileProbeError, match=message):
         searched(tmp_path / "a", count, population=population)
+
+
+def test_axes_of_a_front_have_plain_numbers():
+    polars, pyplot = pytest.importorskip("polars"), pytest.importorskip("matplotlib.pyplot")
+    from tileprobe.sweeps.front_plot import draw_front
+
+    rows = {"fast": [1.0, 100.0], "mm2": [0.5, 40.0], "error": [None, None], "front": [True, True]}
+    figure = draw_front(polars.DataFrame(rows), parse_goals(["max:fast", "min:mm2"]), {})
+    figure.canvas.draw()
+    shown = [
+        t.get_text() for axis in ("xaxis", "yaxis") for t in getattr(figure.axes[0], axis).get_ticklabels()
+    ]
+    pyplot.close(figure)
+    assert {"1", "2", "5", "10", "20", "50"} <= set(shown)
+    assert not any("^" in text for text in shown)

@@ -70,3 +70,13 @@ def _scale(plot: Any, values: pl.Series, axis: str) -> None:
     low, high = float(values.min()), float(values.max())  # pyright: ignore[reportArgumentType]
     if low > 0 and high / low > 20:
         getattr(plot, f"set_{axis}scale")("log")
+        plain_numbers(getattr(plot, f"{axis}axis"))
+
+
+def plain_numbers(axis: Any) -> None:
+    """20 and 0.5 on a logarithmic axis, where there would be powers of ten."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_formatter(NullFormatter())

@@ -125,7 +125,9 @@ class Service:
     request_us: float  # from one request of the cores to the next
     busy_us: float  # of the channel, by the input and the sums of a request
     page_us: float  # of the channel, by a page to the NPU
-    apart_us: float  # from one page of a channel to the next, by the planes that read them and the array that takes them
+    apart_us: (
+        float  # from a page of a channel to the next, by the planes that read it and the array that takes it
+    )
 
 
 def service(machine: Machine, precision: Precision, tile: Tile, buffers: Buffers) -> Service:
@@ -172,8 +174,8 @@ def split_requests(
 ) -> tuple[list[int], list[int]]:
     """Block rows in flash for a group of products by one vector: of whole columns of requests, and of the last columns
     that do not fill a request on all channels. The two sides end together as nearly as whole requests allow: the total
-    time of the fullest channel's requests against that of all pages which pass a channel, or which its planes read. The NPU's share is taken
-    from the edge first (`edges`): a request costs the same whether it fills the cores or not.
+    time of the fullest channel's requests against that of all pages which pass a channel, or which its planes read.
+    The NPU's share is taken from the edge first (`edges`): a request costs the same whether it fills the cores or not.
     """
     s, channels, cores = (
         service(machine, precision, tile, buffers),
