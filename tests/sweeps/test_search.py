@@ -191,7 +191,7 @@ def test_axes_of_a_front_have_plain_numbers():
     from tileprobe.sweeps.front_plot import draw_front
 
     rows = {"fast": [1.0, 100.0], "mm2": [0.5, 40.0], "error": [None, None], "front": [True, True]}
-    figure = draw_front(polars.DataFrame(rows), parse_goals(["max:fast", "min:mm2"]), {})
+    figure = draw_front(polars.DataFrame(rows), parse_goals(["max:fast", "min:mm2"], rows), {})
     figure.canvas.draw()
     shown = [
         t.get_text() for axis in ("xaxis", "yaxis") for t in getattr(figure.axes[0], axis).get_ticklabels()
