@@ -5,6 +5,7 @@ examples:
   tileprobe llm --model opt-6.7b --device cambricon:s --html token.html
   tileprobe llm --model path/to/config.json --device my-device.toml --context 4000 --json result.json
   tileprobe llm --model llama2-70b --mha --device cambricon:s --no-slicing
+  tileprobe llm --model opt-6.7b --device cambricon:l --what-if --scale 1.5
   tileprobe llm --model opt-6.7b --ir > step.mlir && tileprobe llm --from-ir step.mlir
   tileprobe llm sweep --model opt-6.7b --device cambricon:s --vary chips_per_channel=1,2,4,8 --out chips
   tileprobe llm search --model llama3-8b --space channels=4..32..4 --space chips_per_channel=1,2,4,8 --area die=66
@@ -15,6 +16,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from dataclasses import asdict
 from importlib.util import find_spec
 
 from tileprobe.sweeps.options import add_arguments as add_sweep_options
@@ -152,7 +154,18 @@ def _add_output_arguments(parser: argparse.ArgumentParser) -> None:
         "--from-ir", metavar="FILE",
         help="run the mapped IR of a file (- for standard input) as --ir prints it, edited or not",
     )  # fmt: skip
-    out.add_argument("--what-if", action="store_true", help="also simulate machines that differ in one thing")
+    out.add_argument(
+        "--what-if", nargs="?", const="", metavar="WORD",
+        help="also simulate devices that have one thing faster: each unit, rate and latency, ranked; or those with "
+        "this in their name",
+    )  # fmt: skip
+    out.add_argument(
+        "--scale",
+        type=float,
+        default=2.0,
+        metavar="K",
+        help="of --what-if: how many times faster (default: 2)",
+    )
     out.add_argument("--baselines", action="store_true", help="also offloading to a host, and the NPU alone")
 
 
@@ -254,10 +267,20 @@ def _run_one(args: argparse.Namespace) -> int:
         failed = outputs.write_files(session, args)
     else:
         result = simulate(model, machine, options)
+    changes = None
+    if args.what_if is not None:
+        from tileprobe.targets.cambricon.what_if import what_if
+
+        changes = what_if(model, machine, options, args.scale, args.what_if)
     if args.json:
-        _write_json(args.json, result.to_json())
+        told = (
+            {}
+            if changes is None
+            else {"what_if": {"scale": args.scale, "rows": [asdict(row) for row in changes]}}
+        )
+        _write_json(args.json, result.to_json() | told)
     if args.json != "-":
-        _print(args, model, machine, options, result)
+        _print(args, model, machine, options, result, changes)
     return 2 if failed else 0
 
 
@@ -277,13 +300,11 @@ def _run_ir(args: argparse.Namespace) -> int:
     return 0
 
 
-def _print(args: argparse.Namespace, model, machine, options, result) -> None:
+def _print(args: argparse.Namespace, model, machine, options, result, changes) -> None:
     from tileprobe.targets.cambricon.baselines import baselines
-    from tileprobe.targets.cambricon.limits import what_if
     from tileprobe.targets.cambricon.report import print_report
 
     others = baselines(model, machine, options) if args.baselines else None
-    changes = what_if(model, machine, options) if args.what_if else None
     print_report(result, machine, others, changes)
     written = [
         path for path in (args.trace, args.html, args.chrome, *(path for _, path in args.views)) if path

@@ -1,17 +1,14 @@
-"""What limits a run and what would help: findings from a `Result` alone, and what-if runs on the engine.
-
-In: a result (and, for what-if, the model and machine). Out: plain text findings and rows; nothing is
-printed here.
+"""What limits a run: findings from a `Result` alone. In: a result and its device. Out: plain text; nothing is printed
+here. What would help is tried in `what_if.py`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from tileprobe.ir.machine import ALWAYS, limiting
-from tileprobe.targets.cambricon.compile import SPLIT, Options
+from tileprobe.targets.cambricon.compile import SPLIT
 from tileprobe.targets.cambricon.machine import Machine
-from tileprobe.targets.cambricon.model import Model
 from tileprobe.targets.cambricon.packages import PIPELINE, TENSOR
 from tileprobe.targets.cambricon.precision import precision_of
 from tileprobe.targets.cambricon.result import Result
@@ -124,28 +121,3 @@ def _in_part(result: Result, busy: dict[str, float], kinds: list[str], said: str
         f"fill whole requests of {result.tile[0]}x{result.tile[1]} on all channels and cores",
         "tiles that divide the matrices (--tiling best), or a smaller device",
     )
-
-
-WHAT_IF = (
-    ("twice the chips a channel", lambda m: {"chips_per_channel": 2 * m.flash.chips_per_channel}),
-    ("twice the channels", lambda m: {"channels": 2 * m.flash.channels}),
-    ("twice the channel rate", lambda m: {"channel_gb_per_s": 2 * m.flash.channel_gb_per_s}),
-    (
-        "half the tR, cores to match",
-        lambda m: {"read_us": m.flash.read_us / 2, "page_us": m.core.page_us / 2},
-    ),
-    ("twice the DRAM bandwidth", lambda m: {"dram_gb_per_s": 2 * m.dram.gb_per_s}),
-)
-
-
-def what_if(model: Model, machine: Machine, options: Options) -> list[tuple[str, float]]:
-    """Tokens/s of the same run on machines that differ in one thing, each simulated in full."""
-    from tileprobe.targets.cambricon.simulate import simulate
-
-    rows = [
-        (name, simulate(model, machine.replace(**change(machine)), options).tokens_per_s)
-        for name, change in WHAT_IF
-    ]
-    if options.tiling == "paper" and not options.tile:
-        rows.append(("--tiling best", simulate(model, machine, replace(options, tiling="best")).tokens_per_s))
-    return rows

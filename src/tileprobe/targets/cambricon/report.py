@@ -10,13 +10,14 @@ from tileprobe.targets.cambricon.baselines import Baseline
 from tileprobe.targets.cambricon.limits import bottleneck, roofline
 from tileprobe.targets.cambricon.machine import Machine
 from tileprobe.targets.cambricon.result import Result
+from tileprobe.targets.cambricon.what_if import Faster
 
 
 def print_report(
     result: Result,
     machine: Machine,
     others: list[Baseline] | None = None,
-    changes: list[tuple[str, float]] | None = None,
+    changes: list[Faster] | None = None,
     console: Console | None = None,
 ) -> None:
     console = console or Console()
@@ -26,7 +27,7 @@ def print_report(
     _findings(console, result, machine)
     _assumed(console, result)
     if changes:
-        _what_if(console, result, changes)
+        _what_if(console, changes)
     if others:
         _baselines(console, result, others)
 
@@ -222,10 +223,15 @@ def _number(value: float) -> str:
     return str(value).lower() if isinstance(value, int) else f"{value:g}"
 
 
-def _what_if(console: Console, r: Result, changes: list[tuple[str, float]]) -> None:
-    table = _table("what if", "tokens/s", "gain", title="\nWhat would help, simulated")
-    for name, rate in sorted(changes, key=lambda row: -row[1]):
-        table.add_row(name, f"{rate:.3g}", f"{rate / r.tokens_per_s - 1:+.1%}")
+def _what_if(console: Console, changes: list[Faster]) -> None:
+    table = _table(
+        "what if", "a step takes", "of its time gone", "tokens/s", title="\nWhat would help, simulated"
+    )
+    for row in changes:
+        if row.gain is None:
+            table.add_row(row.what, f"cannot run: {row.why}", "", "")
+        else:
+            table.add_row(row.what, f"{row.latency_ms:.4g} ms", f"{row.gain:.1%}", f"{row.tokens_per_s:.3g}")
     console.print(table, highlight=False)
 
 
