@@ -59,7 +59,7 @@ def test_what_the_compiler_could_do_otherwise_is_tried_too():
 
 
 def test_a_device_on_which_the_model_cannot_run_says_why():
-    full = MACHINE.replace(pages_per_plane=8000)  # of which 8 channels have enough for 6.7 GB, and 4 have not
+    full = MACHINE.replace(pages_per_plane=9000)  # of which 8 channels have enough for 6.7 GB, and 4 have not
     rows = what_if(MODEL, full, SHORT, 0.5, "chan")
     assert [row.what for row in rows if row.gain is None] == [
         named("channels", 0.5),
