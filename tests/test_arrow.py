@@ -40,7 +40,7 @@ ARROW = {
     "__main__": {"cli"},
     "__init__": set(),
 }
-SHARED = {"base", "catalog", "triton_driver"}  # of targets: no target's own
+SHARED = {"base", "catalog", "edited", "triton_driver"}  # of targets: no target's own
 
 
 def imports():

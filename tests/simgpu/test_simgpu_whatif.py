@@ -7,8 +7,9 @@ import triton.language as tl
 
 import tileprobe
 from tileprobe.errors import TileProbeError
-from tileprobe.session.advising import advise, experiments
-from tileprobe.session.evidence import Evidence
+from tileprobe.session.advising import HELPS, advise
+from tileprobe.session.evidence import Evidence, Fact
+from tileprobe.session.experiments import experiments
 from tileprobe.session.relaunching import relaunching
 from tileprobe.session.scaling import simulate
 from tileprobe.targets.catalog import find
@@ -140,7 +141,9 @@ def test_advice_on_a_simulated_gpu_is_exact_and_right():
         assert row.verdict in ("helps", "does not help") and row.error == 0 and row.because
         assert row.gain == pytest.approx(1 - row.took_ns / found.took_ns)
         assert (row.verdict == "helps") == (row.gain > 0.005)
-    assert found.outcomes == sorted(found.outcomes, key=lambda row: -row.gain)
+    assert {"{'order of programs': 'reversed'}"} <= set(again)
+    helped = [row.verdict == HELPS for row in found.outcomes]
+    assert helped == sorted(helped, reverse=True)
 
 
 def test_what_computes_something_else_is_never_advised():
@@ -161,10 +164,16 @@ def test_experiments_follow_from_the_constants():
     with tileprobe.use("cpu"), relaunching(seen.append):
         run_stream(1024)
     (one,) = seen
-    assert [each.changes for each in experiments(one, False, Evidence())] == [{"BLOCK": 256}, {"BLOCK": 1024}]
-    on_gpu = experiments(one, True, Evidence(waits="it waits"))
-    assert on_gpu[0].changes == {"num_stages": 4} and on_gpu[0].because == "it waits"
+    on_cpu = [each.changes for each in experiments(one, False, Evidence())]
+    assert on_cpu == [{"BLOCK": 256}, {"BLOCK": 1024}, {"order of programs": "reversed"}]
+    fact = Fact("waits", 0.4, None, "critical-path", "load @ 3", "k.py:3", "it waits")
+    on_gpu = experiments(one, True, Evidence({"waits": fact}))
+    assert (
+        on_gpu[0].changes == {"num_stages": 4} and on_gpu[0].because == "it waits" and on_gpu[0].fact == fact
+    )
     assert {"num_warps": 8} in [each.changes for each in on_gpu]
+    talks = experiments(one, False, Evidence(talks=True))
+    assert [each.changes for each in talks] == [{"BLOCK": 256}, {"BLOCK": 1024}]
 
 
 @triton.jit
@@ -221,7 +230,7 @@ def test_a_line_that_takes_no_time_computes_what_it_computed():
         one.restore()
         with target.running_on(None, 1.0), target.without(range(first, first + 3)):
             target.measured(one.run)
-        seen.append(dict(one.tensors())["out"])
+        seen.append(next(tensor.values for tensor in one.tensors() if tensor.name == "out"))
         return seen
 
     first = rounds.starting_line_number + 4

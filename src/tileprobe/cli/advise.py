@@ -1,8 +1,8 @@
 """Try what may make a kernel faster without an edit, and say what it brought, and what did not help.
 
-Other numbers of stages and warps, sizes of blocks and orders of programs that are constexpr arguments: each is run, on
-the CPU by turns with the kernel as it is, on simulated GPUs (--target sim:a100) exactly. Results must stay the same
-within rounding. The program's own launches are not touched.
+Other numbers of stages and warps, sizes of blocks that are constexpr arguments, and orders of programs (by a pass over
+the kernel's IR): each is run, on the CPU by turns with the kernel as it is, on simulated GPUs (--target sim:a100)
+exactly. Results must stay the same within rounding. The program's own launches are not touched.
 
 Examples:
   tileprobe advise script.py
@@ -38,6 +38,9 @@ def _show(console: Any, found: list[Any]) -> None:
     for each in found:
         console.print(f"{each.kernel}  {duration(each.took_ns)} a launch", style="bold", highlight=False)
         console.print(_outcomes(each.outcomes, console.width))
+        for row in each.outcomes:
+            if row.verdict == "helps" and row.how:
+                console.print(f"{_changes(row)}: {row.how}", markup=False, highlight=False)
         if each.untried:
             console.print(f"no time was left for {len(each.untried)} more; --seconds gives more")
         if each.edits:
@@ -55,10 +58,9 @@ def _outcomes(outcomes: list[Any], width: int) -> Any:
     titles = ("tried", "", "gain", "", "why")
     rows: list[tuple[str, ...]] = []
     for row in outcomes:
-        changes = ", ".join(f"{name}={value}" for name, value in row.changes.items())
         gain = "" if row.gain is None else f"{100 * row.gain:.1f} %"
         error = f"±{100 * row.error:.1f}" if row.error else ""
-        rows.append((changes, row.verdict, gain, error, _line(row.why or row.because)))
+        rows.append((_changes(row), row.verdict, gain, error, _line(row.why or row.because)))
     left = width - sum(2 + max(len(row[n]) for row in (titles, *rows)) for n in range(len(titles) - 1))
     table = Table(box=None, pad_edge=False)
     for title in titles:
@@ -66,6 +68,10 @@ def _outcomes(outcomes: list[Any], width: int) -> Any:
     for *first, why in rows:
         table.add_row(*map(Text, (*first, why if len(why) <= left else why[: max(0, left - 4)] + " ...")))
     return table
+
+
+def _changes(row: Any) -> str:
+    return ", ".join(f"{name}={value}" for name, value in row.changes.items())
 
 
 def _line(text: str) -> str:

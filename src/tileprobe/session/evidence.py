@@ -1,7 +1,7 @@
-"""What a launch shows that speaks for an experiment, or for an edit: the findings of tools, with their lines.
+"""What a launch shows that speaks for an experiment, or for an edit: what tools found, as numbers with their places.
 
-Comes in: a launch that can be run again. Goes out: sentences that say why something is worth a try, and what is left
-for the user to change.
+Comes in: a launch that can be run again. Goes out: facts, each a share of the launch with where it is from, which say
+why something is worth a try; and all that tools found, which is left for the user to change.
 """
 
 from __future__ import annotations
@@ -16,60 +16,101 @@ from tileprobe.tools.plan import Plan
 from tileprobe.tools.result import Finding
 from tileprobe.trace import Region, Trace
 
-TOOLS = ("critical-path", "overlap", "programs")
+TOOLS = ("critical-path", "overlap", "programs", "pipeline", "memory")
+WAITS, TAIL, ALONE = "waits", "tail", "exposed"
+LAUNCHES = 8  # that are looked at, where they are not alike
 _MUCH = 0.1  # of the launch
 
 
 @dataclass(frozen=True)
+class Fact:
+    """`share` of the launch, with half its 95 % interval (None where it is exact, or not known); `cause`: WAITS (the
+    path stands still for memory), TAIL (half of the units or fewer work), ALONE (one kind of work is exposed)."""
+
+    cause: str
+    share: float
+    error: float | None
+    tool: str
+    region: str | None
+    line: str | None
+    text: str
+
+
+@dataclass(frozen=True)
 class Evidence:
-    """Sentences, empty where there is nothing to say; `edits` are findings as data: tool, evidence (a sentence), region
-    and line that it is about, None where it is about no single one, and the numbers behind it."""
+    """Facts by their cause. `edits` are all findings as data: tool, cause, evidence (a sentence), region and line that
+    it is about, None where it is about no single one, and the numbers behind it. `talks`: programs use atomics."""
 
-    waits: str = ""  # the path stands still for memory
-    tail: str = ""  # half of the units or fewer work
-    alone: str = ""  # one kind of work is exposed
+    facts: dict[str, Fact] = field(default_factory=dict)
     edits: list[dict[str, Any]] = field(default_factory=list)
+    talks: bool = False
 
 
-def evidence_of(launch: Relaunch) -> Evidence:
+def evidence_of(launch: Relaunch, exact: bool) -> Evidence:
     tools = [load_tool(name) for name in TOOLS]
-    plan = Plan(loops=True, iterations=True, kinds=("all",), min_cost=1000.0)
-    with Session(tools=tools, plan=plan, programs="all", alternate=False) as session:
-        for _ in range(2):
-            launch.run()
+    plan = Plan(loops=True, iterations=True, kinds=("all",), min_cost=1000.0, accesses=True)
+    kernel: Any = None
+    with Session(tools=tools, plan=plan, programs="all", alternate=not exact) as session:
+        for _ in range(1 if exact else LAUNCHES):
+            kernel = launch.run()
             launch.restore()
-    texts = {"waits": "", "tail": "", "alone": ""}
+    facts: dict[str, Fact] = {}
     edits: list[dict[str, Any]] = []
     for result in (tool.read(session.trace) for tool in tools):
         for finding in result.findings:
-            data = finding.data
-            held = data.get("held_up")
-            if held and held["share"] > _MUCH:
-                texts["waits"] = (
-                    f"{100 * held['share']:.0f} % of the launch is waited at {held['name']} for {held['whom']}"
-                )
-            if "tail" in data and isinstance(data["tail"], dict) and data["tail"]["share"] > _MUCH:
-                share = 100 * data["tail"]["share"]
-                texts["tail"] = f"for {share:.0f} % of the launch half of the units or fewer still work"
-            if data.get("exposed") and data.get("share", 0) > _MUCH:
-                texts["alone"] = f"{data['exposed']} is exposed for {100 * data['share']:.0f} % of the time"
+            edit = _edit(session.trace, result.tool, finding)
+            fact = _fact(finding, edit)
+            if fact is not None:
+                facts.setdefault(fact.cause, fact)
             if finding.level == "info":
-                edits.append(_edit(session.trace, result.tool, finding))
-    return Evidence(**texts, edits=edits)
+                edits.append(edit)
+    return Evidence(facts, edits, "tt.atomic" in str(getattr(kernel, "asm", {}).get("ttir", "")))
+
+
+def _fact(finding: Finding, edit: dict[str, Any]) -> Fact | None:
+    """What is large enough to be worth a try."""
+    data, where = finding.data, (edit["tool"], edit["region"], edit["line"])
+    held, tail = data.get("held_up"), data.get("tail")
+    if held and held["share"] > _MUCH:
+        text = f"{100 * held['share']:.0f} % of the launch is waited at {held['name']} for {held['whom']}"
+        return Fact(WAITS, held["share"], None, *where, text)
+    if isinstance(tail, dict) and tail["share"] > _MUCH:
+        text = f"for {100 * tail['share']:.0f} % of the launch half of the units or fewer still work"
+        return Fact(TAIL, tail["share"], tail.get("error"), *where, text)
+    if data.get("exposed") and data.get("share", 0) > _MUCH:
+        text = f"{data['exposed']} is exposed for {100 * data['share']:.0f} % of the time"
+        return Fact(ALONE, data["share"], data.get("error"), *where, text)
+    return None
+
+
+def cause_of(data: dict[str, Any]) -> str:
+    """In a word, for a program: the tool's own word where it has one."""
+    if data.get("cause"):
+        return str(data["cause"])
+    if data.get("held_up"):
+        return WAITS
+    for name, cause in (("tail", TAIL), ("exposed", ALONE), ("still", "standing still"), ("limit", "limit")):
+        if data.get(name):
+            return cause
+    return "slow program" if "worst_ns" in data else "path" if "region" in data else "other"
 
 
 def _edit(trace: Trace, tool: str, finding: Finding) -> dict[str, Any]:
-    """The line is where it is waited, or where the region begins that takes the time."""
-    held = finding.data.get("held_up") or {}
-    names = (held.get("name"), finding.data.get("region"), finding.data.get("exposed"))
+    """The line is the tool's own, or where it is waited, or where the region begins that takes the time."""
+    data = finding.data
+    held = data.get("held_up") or {}
+    names = (held.get("name"), data.get("region"), data.get("exposed"))
     region = next((r for name in names if name for r in trace.regions if _is_called(r, name)), None)
     where = None if region is None or not region.first_line else f"{region.file}:{region.first_line}"
+    if where is None and data.get("file") and data.get("line"):
+        where = f"{data['file']}:{data['line']}"
     return {
         "tool": tool,
+        "cause": cause_of(data),
         "evidence": finding.text,
         "region": None if region is None else region.name,
         "line": where,
-        "numbers": finding.data,
+        "numbers": data,
     }
 
 

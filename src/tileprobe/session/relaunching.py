@@ -17,7 +17,9 @@ from typing import Any
 import numpy as np
 
 from tileprobe.session.arguments import Telling
+from tileprobe.session.same_results import Tensor
 from tileprobe.targets.base import launches
+from tileprobe.targets.edited import edited
 
 
 class Relaunch:
@@ -43,12 +45,23 @@ class Relaunch:
     def _known(self, options: dict[str, Any]) -> dict[str, Any]:
         return {name: value for name, value in options.items() if name in self.function.signature.parameters}
 
-    def run(self, mode: str | None = None, **changes: Any) -> Any:
-        """Once, with other options or constants; `mode` is an instrumentation mode of Triton's. The compiled kernel."""
+    @property
+    def programs(self) -> tuple[int, ...]:
+        """How many along each axis of the grid."""
+        grid = self.grid
+        if callable(grid):
+            bound = self.function.signature.bind_partial(*self.args, **self._known(self.options))
+            bound.apply_defaults()
+            grid = grid({**bound.arguments, **self.options})
+        return tuple(int(n) for n in (grid if isinstance(grid, tuple | list) else (grid,)))
+
+    def run(self, mode: str | None = None, edit: str = "", **changes: Any) -> Any:
+        """Once, with other options or constants; `mode` is an instrumentation mode of Triton's, `edit` a pipeline of
+        passes over its IR. The compiled kernel."""
         from triton import knobs
 
         args, options = self._with(changes)
-        with knobs.compilation.scope():
+        with knobs.compilation.scope(), edited(edit):
             if mode is not None:
                 knobs.compilation.instrumentation_mode = mode
             return _original(self.function)(self.function, *args, grid=self.grid, warmup=False, **options)
@@ -71,16 +84,11 @@ class Relaunch:
         """What the memory holds now."""
         return [piece.copy() for piece in self._memory]
 
-    def tensors(self) -> list[tuple[str, np.ndarray]]:
-        """Those of the arguments that are numbers NumPy knows, by name, as they are now."""
+    def tensors(self) -> list[Tensor]:
+        """Those of the arguments, as they are now."""
         named = [(p.name, value) for p, value in zip(self.function.params, self.args)]
         named += [(name, value) for name, value in self.options.items()]
-        found: list[tuple[str, np.ndarray]] = []
-        for name, value in named:
-            values = _values(value)
-            if values is not None:
-                found.append((name, values))
-        return found
+        return [one for name, value in named if (one := _tensor(name, value)) is not None]
 
 
 _running: list[Any] = []  # Triton's own `JITFunction.run`, while ours stands in its place
@@ -222,13 +230,19 @@ def _bytes(span: tuple[int, int]) -> np.ndarray:
     return np.ctypeslib.as_array((ctypes.c_uint8 * (end - start)).from_address(start))
 
 
-def _values(value: Any) -> np.ndarray | None:
+def _tensor(name: str, value: Any) -> Tensor | None:
+    """None of what is none. Of numbers that NumPy does not know the bytes are taken."""
     while not hasattr(value, "data_ptr") and hasattr(value, "base"):
         value = value.base
     if not hasattr(value, "data_ptr"):
         return None
     try:
-        found = value.detach().float() if hasattr(value, "detach") and value.is_floating_point() else value
-        return np.array(found.numpy(), copy=True)
+        size = int(value.element_size())
+        torchs = value.detach() if hasattr(value, "detach") else value
+        narrow = torchs is not value and value.is_floating_point() and size <= 2
+        values = np.array((torchs.float() if narrow else torchs).numpy(), copy=True)
+        return Tensor(name, values, 8 * size)
     except (TypeError, RuntimeError, AttributeError):
-        return None
+        spans = _spans([value])
+        raw = [_bytes(span).copy() for span in spans]
+        return Tensor(name, np.concatenate(raw), None) if raw else None
