@@ -22,9 +22,11 @@ from tileprobe.session.advising import (
     together,
     verdict,
 )
-from tileprobe.session.evidence import ALONE, TAIL, WAITS, Evidence, Fact, cause_of
+from tileprobe.session.evidence import ALONE, TAIL, WAITS, Evidence, Fact, _fact, cause_of
 from tileprobe.session.experiments import ORDER, Experiment, experiments
+from tileprobe.session.relaunching import Took, _Watch
 from tileprobe.session.same_results import Tensor
+from tileprobe.tools.result import Finding
 
 
 class Launch:
@@ -175,6 +177,12 @@ def test_the_gain_is_the_share_that_is_gone():
     assert slower.gain == pytest.approx(-1.0) and slower.verdict == NO_HELP
 
 
+def test_one_turn_in_which_something_else_ran_changes_nothing():
+    launch = Launch({(("B", 2),): lambda runs: 1e6 if runs == 8 else 700.0})
+    found = trying(launch, Real())._in_turns(changed(B=2), 0.0)
+    assert found[0] == pytest.approx(0.3)
+
+
 def outcome(gain, verdict_, **changes):
     return Outcome(changes, "", verdict_, 1.0, gain, 0.0)
 
@@ -233,6 +241,7 @@ def test_constants_are_halved_and_doubled():
         == []
     )
     assert [e.changes for e in derived(constants={"B": 16}, grid=(1,))] == [{"B": 8}, {"B": 32}]
+    assert derived(constants={"GROUPED": True}, grid=(1,)) == []
     groups = [e.changes["Group_M"] for e in derived(constants={"Group_M": 8}, grid=(1,))]
     assert groups == [1, 4, 16]
 
@@ -295,6 +304,32 @@ def test_a_finding_has_a_cause_that_a_program_can_read():
     assert cause_of({"tail": {"share": 0.2}}) == TAIL and cause_of({"exposed": "load"}) == ALONE
     assert cause_of({"still": 0.3}) == "standing still" and cause_of({"limit": "latency"}) == "limit"
     assert cause_of({"worst_ns": 3.0}) == "slow program" and cause_of({}) == "other"
+
+
+def finding(**data):
+    return Finding("a sentence", data=data)
+
+
+def test_facts_are_what_is_large_enough_to_be_worth_a_try():
+    where = {"tool": "critical-path", "region": "load @ 2", "line": "k.py:2"}
+    held = {"share": 0.2, "name": "dot @ 3", "whom": "load @ 2"}
+    fact = _fact(finding(held_up=held, region="load @ 2"), where)
+    assert (fact.cause, fact.share, fact.tool, fact.line) == (WAITS, 0.2, "critical-path", "k.py:2")
+    assert fact.text == "20 % of the launch is waited at dot @ 3 for load @ 2"
+    tail = _fact(finding(tail={"share": 0.3, "error": 0.05}), where)
+    assert (tail.cause, tail.share, tail.error) == (TAIL, 0.3, 0.05)
+    alone = _fact(finding(exposed="load", share=0.4, error=0.1), where)
+    assert (alone.cause, alone.share, alone.error) == (ALONE, 0.4, 0.1)
+    small = ({"held_up": {**held, "share": 0.1}}, {"tail": {"share": 0.1}}, {"exposed": "load", "share": 0.1})
+    assert [_fact(finding(**data), where) for data in (*small, {"tail": 0.4}, {})] == [None] * 5
+
+
+def test_time_that_a_thread_was_kept_waiting_is_time_in_which_its_core_was_not_another_s():
+    watch = _Watch()
+    watch.ended(taken_ns=300, duration_ns=1000, ran_ns=1700)
+    assert Took(watch.duration_ns, watch.busy_ns).cores == 2.0
+    watch.ended(duration_ns=1000)
+    assert watch.busy_ns is None and Took(1000.0, None).cores == 1.0 and Took(1000.0, 10.0).cores == 1.0
 
 
 def test_a_target_without_times_says_so():

@@ -3,6 +3,7 @@
 import itertools
 from types import SimpleNamespace
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -149,12 +150,45 @@ def test_rounds_with_other_cores_within_are_left_out(monkeypatch):
 
 
 def test_launches_that_were_recorded_on_other_cores_tell_no_slope(monkeypatch):
-    found, _ = asked(monkeypatch, 2, 1.0, on=[1])  # one core works, and two did while it was recorded
+    for shows in (1.0, 0.5):
+        found, _ = asked(monkeypatch, 2, shows, on=[1])  # one core works, and two did while it was recorded
+        for row in found.regions:
+            assert not row.slope.told and row.saved.told
+            assert row.saved.value <= row.most
+        exp = next(row for row in found.regions if row.name == "exp @ 5")
+        assert exp.saved.value == pytest.approx(0.6 * shows, rel=0.15)
+
+
+def test_a_slope_beyond_what_can_be_is_not_told(monkeypatch):
+    found, _ = asked(monkeypatch, 1, 1.3)
     for row in found.regions:
-        assert not row.slope.told and row.saved.told
-        assert row.saved.value <= row.most
-    exp = next(row for row in found.regions if row.name == "exp @ 5")
-    assert exp.saved.value == pytest.approx(0.6, rel=0.01)
+        assert not row.slope.told and row.slope.value == 1.0 and row.saved.value <= row.most
+    near, _ = asked(monkeypatch, 1, 1.05)
+    assert all(row.slope.told and row.slope.value == 1.0 for row in near.regions)
+
+
+def row_of(programs, records=0.0, unsure=0.0, shows=1.0, shared=2.0):
+    """Of a region that takes half of 8000 ns on two cores, by 20 rounds of doses of 120 ns."""
+    doses = [[Took(4000.0 + shows * 120.0 * dose, 8000.0)] * 20 for dose in DOSES]
+    look = delaying._Look(np.full(15, 0.5), 1.0, records, 1.0, programs)
+    return delaying._row(REGIONS[3], look, doses, 120.0, 120, shared, 0.0, 8000.0, unsure)
+
+
+def test_what_records_may_have_cost_widens_the_gain():
+    even = [(np.array([0, 1]), np.array([0.5, 0.5]), 0)]
+    known, unknown = row_of(even, shows=0.25), row_of(even, records=0.1, unsure=0.5, shows=0.25)
+    assert (
+        known.saved.value == unknown.saved.value == pytest.approx(0.25)
+    )  # two cores: twice the slope, of a half
+    wider = unknown.saved.high - known.saved.high
+    assert wider == pytest.approx(0.5 * 0.1 * 0.5)  # of the slope that goes with it
+
+
+def test_a_region_of_the_last_core_alone_is_shared_by_nobody():
+    alone = row_of([(np.array([0, 0, 1, 1]), np.array([0.0, 0, 0, 1]), 1)])
+    assert alone.cores == 1.0 and alone.slope.value == pytest.approx(1.0) and alone.slope.told
+    both = row_of([(np.array([0, 0, 1, 1]), np.full(4, 0.25), 1)], shows=0.5)
+    assert both.cores == 2.0 and both.slope.value == pytest.approx(1.0)
 
 
 def test_a_region_of_the_last_program_alone_is_on_one_core(monkeypatch):

@@ -1,5 +1,7 @@
 """What would be faster on a simulated GPU, by running it: exact, and the same in every run."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import triton
@@ -8,13 +10,14 @@ import triton.language as tl
 import tileprobe
 from tileprobe.errors import TileProbeError
 from tileprobe.session.advising import HELPS, advise
-from tileprobe.session.evidence import Evidence, Fact
+from tileprobe.session.evidence import Evidence, Fact, evidence_of
 from tileprobe.session.experiments import experiments
 from tileprobe.session.relaunching import relaunching
 from tileprobe.session.scaling import simulate
 from tileprobe.targets.catalog import find
 from tileprobe.targets.simgpu.derived import NAMES, faster
 from tileprobe.targets.simgpu.machine import machine
+from tileprobe.targets.simgpu.timing.chip import all_of, firsts_of
 
 
 @triton.jit
@@ -30,6 +33,11 @@ def chase(x, out, n):
     for _ in range(n):
         at = tl.load(x + at)  # each needs the one before
     tl.store(out, at)
+
+
+@triton.jit
+def adds(x):
+    tl.atomic_add(x, 1)
 
 
 @triton.jit
@@ -201,9 +209,15 @@ def test_lines_that_take_no_time_bring_what_running_them_half_as_often_brings_tw
         one.restore()
         with target.running_on(None, 1.0):
             half = target.measured(lambda: one.run(n=20))
-        return found, 1 - half / found.took_ns
+        left = []
+        for count in (40, 80):
+            one.restore()
+            with target.running_on(None, 1.0), target.without(range(first, first + 3)):
+                left.append(target.measured(lambda count=count: one.run(n=count)))
+        return found, 1 - half / found.took_ns, (left[1] - left[0]) / 40 * machine("a100").clock_mhz / 1e3
 
-    found, done = asked(run_rounds, question)
+    found, done, each = asked(run_rounds, question)
+    assert 0 < each < 2  # cycles of a round, which has a branch, or a part of one
     expected = run_rounds_by_hand(40)
     with tileprobe.use("sim:a100", timed=True, check=False):
         np.testing.assert_array_equal(run_rounds(), expected)  # and nothing of it is left behind
@@ -247,5 +261,27 @@ def test_what_is_hidden_brings_nothing_and_a_chain_all_it_takes():
     )
     assert gains[first + 3] > 0.1
     chain = asked(run_chase, lambda one, target: simulate(one, target, "", 2.0, quiet))
+    assert chain.together is not None
+    alone = asked(
+        run_chase, lambda one, target: simulate(one, target, f":{chase.starting_line_number + 4}", 2.0, quiet)
+    )
+    assert len(alone.lines) == 1 and alone.together is None
     loads = {int(row.line.rpartition(":")[2]): row for row in chain.lines}[chase.starting_line_number + 4]
     assert loads.gain == pytest.approx(loads.ns / chain.took_ns, abs=0.03)
+
+
+def test_lines_of_other_files_with_the_same_number_are_not_meant():
+    files, lines = np.array([0, 0, 0, 1, 0, 0]), np.array([5, 7, 7, 7, 7, 5])
+    program = SimpleNamespace(files=files, lines=lines)
+    assert all_of(program, 7).tolist() == [1, 2, 4] and firsts_of(program, 7).tolist() == [1, 4]
+    assert all_of(program, 5).tolist() == firsts_of(program, 5).tolist() == [0, 5]
+
+
+def test_programs_that_talk_to_each_other_keep_their_order():
+    def launch():
+        x = tileprobe.array(np.zeros(4, np.int32))
+        adds[(4,)](x)
+        assert x.numpy()[0] == 4
+
+    assert asked(launch, lambda one, target: evidence_of(one, True).talks)
+    assert not asked(run_chase, lambda one, target: evidence_of(one, True).talks)

@@ -147,6 +147,7 @@ def test_no_region_wins_more_than_it_takes():
     wide = gain_of(0.25, 0.2, 0.5)
     assert not wide.told and (wide.low, wide.high) == (pytest.approx(0.05), pytest.approx(0.45))
     assert not gain_of(0.5, 0.6, 0.5).told  # all that can be, and more, is within the error
+    assert not gain_of(-0.55, 0.6, 0.5).told  # nor where noise was larger, and the other way
     assert gain_of(0.004, SMALL, 0.01).told  # little is little
     unknown = gain_of(0.2, None, 0.5)
     assert (unknown.value, unknown.low, unknown.high, unknown.told) == (0.2, 0.0, 0.5, False)

@@ -39,7 +39,7 @@ def different(expected: Sequence[Tensor], found: Sequence[Tensor]) -> str:
 
 def _differs(before: Tensor, after: Tensor) -> str:
     old, new = before.values, after.values
-    if old.dtype.kind not in "fc" or before.bits is None:
+    if old.dtype.kind not in "fc":
         count = int((old != new).sum())
         what = "other bytes" if before.bits is None else "other values"
         return f"has {what} in {count:,} of {old.size:,} places" if count else ""

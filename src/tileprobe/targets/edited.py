@@ -1,4 +1,4 @@
-"""Kernels with passes run over Triton's own IR, as if somebody had edited them: on all targets that Triton compiles for.
+"""Kernels with passes run over Triton's own IR, as if somebody had edited them, on all targets that Triton compiles to.
 
 Comes in: a pipeline. Triton's hook for stages runs it behind those that make TTIR, and tells its caches of it.
 """
