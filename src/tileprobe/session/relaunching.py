@@ -48,7 +48,7 @@ class Relaunch:
     @property
     def programs(self) -> tuple[int, ...]:
         """How many along each axis of the grid."""
-        grid = self.grid
+        grid: Any = self.grid
         if callable(grid):
             bound = self.function.signature.bind_partial(*self.args, **self._known(self.options))
             bound.apply_defaults()
