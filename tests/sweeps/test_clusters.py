@@ -186,6 +186,57 @@ def test_ray_with_workers_killed(swept, tmp_path, short, cluster, monkeypatch):
     assert sum(e["attempts"] for e in found) > 50  # the driver tried what died again
 
 
+def free_port():
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return found.getsockname()[1]
+
+
+def test_ray_by_its_address_with_workers_and_the_client_server_killed(
+    swept, tmp_path, short, cluster, monkeypatch
+):
+    """As from a machine outside of the cluster: a driver that loses its server says so, and does not wait for ever."""
+    pytest.importorskip("ray")
+    pytest.importorskip("grpc")
+    log, port = tmp_path / "log", free_port()
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+    monkeypatch.setenv(
+        "RAY_CLIENT_RECONNECT_GRACE_PERIOD", "3"
+    )  # seconds in which Ray tries to find it again
+    head = cluster.start(
+        "-m", "ray.scripts.scripts", "start", "--head", "--block", "--node-ip-address", "127.0.0.1", "--port=0",
+        f"--ray-client-server-port={port}", "--num-cpus=2", "--include-dashboard=false", "--disable-usage-stats",
+        "--object-store-memory=80000000", f"--temp-dir={short}",
+    )  # fmt: skip
+    executor = until(lambda: answering(f"ray://127.0.0.1:{port}"), 120.0)
+    assert executor, "no Ray"
+
+    def kill(what, count):
+        cluster.all.update(below(head.pid))
+        named = [p for p in below(head.pid) if alive(p) and re.search(what, " ".join(p.cmdline()))]
+        assert named
+        for process in named[:count]:
+            process.kill()
+
+    deeds = Killing(
+        at_8=lambda: kill("^ray::(perform|IDLE)", 1), at_30=lambda: kill(r"ray\.util\.client\.server", 9)
+    )
+    with pytest.raises(Lost, match=rf"ray://127\.0\.0\.1:{port} is gone"):
+        swept(executor, "square", points(log, 80), tell=deeds)
+    assert not deeds.deeds
+    there = len((tmp_path / "s.jsonl").read_text().splitlines()) - 1
+    assert 30 <= there < 80
+    check_once(swept(Local(2), "square", points(log, 80)), log, 80, more=60)
+    assert len((tmp_path / "s.jsonl").read_text().splitlines()) == 81
+
+
+def answering(on):
+    try:
+        return open_executor(on)
+    except TileProbeError:
+        return None
+
+
 @pytest.mark.parametrize("name", ["dask", "ray"])
 def test_an_address_that_does_not_answer(name, monkeypatch):
     package = {"dask": "distributed", "ray": "ray"}[name]
