@@ -92,6 +92,21 @@ def test_other_files_are_left_alone(path, content, message):
     assert path.read_bytes() == content
 
 
+@pytest.mark.parametrize("content", [b"my notes", b"x", b"\0" * 20, b'{"name": "mine"}'])
+def test_a_short_file_of_someone_else_is_left_alone(path, content):
+    """Without an end of line it looks like a line that was torn."""
+    path.write_bytes(content)
+    with pytest.raises(TileProbeError, match="is not the result of a sweep"):
+        Ledger(path, "test")
+    assert path.read_bytes() == content
+
+
+def test_a_device_is_no_file_of_results(path):
+    path.symlink_to("/dev/full")  # which can be read for ever
+    with pytest.raises(TileProbeError, match="it is no file"):
+        Ledger(path, "test")
+
+
 def test_the_file_of_another_sweep_is_left_alone(path):
     write(path, 1, "tileprobe llm sweep")
     before = path.read_bytes()

@@ -20,7 +20,8 @@ from tileprobe.errors import TileProbeError
 from tileprobe.sweeps.outcome import DONE, KINDS
 
 FORMAT = 1
-_HEAD = len('{"crc": "00000000", ')
+_HEADER = b'{"crc": "'  # of every line
+_HEAD = len(_HEADER + b'00000000", ')
 _SYNC_S = 2.0  # what a power cut may take; a killed driver loses nothing
 
 
@@ -45,6 +46,8 @@ class Ledger:
             raise
 
     def _open(self) -> BinaryIO:
+        if self.path.exists() and not self.path.is_file():  # a device is read without an end
+            raise TileProbeError(f"cannot write {self.path}: it is no file")
         try:
             return open(self.path, "a+b")
         except OSError as error:
@@ -81,7 +84,10 @@ class Ledger:
             at += len(line)
         size = self.file.seek(0, os.SEEK_END)
         self.torn = size - at
-        if at == 0 and size > 4096:  # not a header that was torn
+        self.file.seek(0)
+        if at == 0 and not _HEADER.startswith(
+            self.file.read(len(_HEADER))[: self.torn]
+        ):  # no header that was torn
             raise TileProbeError(f"{self.path} is not the result of a sweep: give another --out")
         if self.torn:
             self.file.truncate(at)
@@ -152,7 +158,7 @@ class Ledger:
 
 def _parsed(line: bytes) -> dict[str, Any] | None:
     """The entry of a line; None when it is none, or another than was written."""
-    if not line.startswith(b'{"crc": "') or line[17:_HEAD] != b'", ':
+    if not line.startswith(_HEADER) or line[17:_HEAD] != b'", ':
         return None
     body = b"{" + line[_HEAD:].rstrip(b"\n")
     if line[9:17] != b"%08x" % zlib.crc32(body):

@@ -28,6 +28,8 @@ OPTIONS = {
     "slicing": bool, "mha": bool, "lm_head": bool, "prefill": bool, "channels": int, "chips_per_channel": int,
 }  # fmt: skip
 RESULTS = ("tokens_per_s", "latency_ms", "channel_use", "channel_gb_per_token", "joules_per_token", "alpha")
+UNITS = ("channels", "planes", "cores", "npu_array", "npu_sfu", "dram")
+FIGURES = (*RESULTS, "page_commands", "tile_rows", "tile_cols", *(f"{unit}_busy" for unit in UNITS))
 HERE = Path(__file__).parent
 
 
@@ -40,6 +42,12 @@ def value_of(name: str, text: str) -> Any:
     value = parse_value(text)
     if isinstance(value, str):
         raise TileProbeError(f"{name} takes numbers, or true and false; found {text!r}")
+    kind = OPTIONS.get(name, type(value))
+    if kind is float and type(value) is int:
+        value = float(value)
+    if type(value) is not kind:
+        takes = {int: "whole numbers", float: "numbers", bool: "true and false"}[kind]
+        raise TileProbeError(f"{name} takes {takes}; found {text!r}")
     return value
 
 
@@ -65,7 +73,7 @@ def run_point(settings: dict[str, Any]) -> dict[str, Any]:
         "tile_rows": result["tile"][0],
         "tile_cols": result["tile"][1],
     }
-    return row | {f"{name}_busy": float(unit["busy"]) for name, unit in result["units"].items()}
+    return row | {f"{name}_busy": float(result["units"][name]["busy"]) for name in UNITS}
 
 
 def given(settings: Mapping[str, Any]) -> dict[str, Any]:
