@@ -157,6 +157,8 @@ def _fields(kind, random):
         return {"mods": int(pick([0, 4]))}
     if kind == "shift31":
         return {"i0": int(random.integers(0, 32)), "mods": int(pick([0, 2, 2 << at.INVERT]))}
+    if kind == "signed_shift31":
+        return {"i0": int(random.integers(0, 32)), "mods": int(pick([0, 1, 2, 2 << at.INVERT]))}
     if kind in ("table", "tables"):
         return {"i0": int(random.integers(0, 256)), "i1": int(random.integers(0, 256))}
     if kind == "selector":

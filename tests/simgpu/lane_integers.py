@@ -35,6 +35,8 @@ def lea(g, n, high, extended, carry):
     a, s = int(g.a[0, n]), g.i0
     upper = (M32 if a >> 31 else 0) if extended else int(g.c[0, n])
     value = ((upper << 32 | a) << s >> 32 if high else a << s) & M32
+    if not high and g.negated(0):
+        value = (~value & M32) + 1
     if not carry:
         return value + whole(g, 1, n) & M32
     return carries(value + term(g, 1, n) + int(g.p0[n]))
@@ -42,9 +44,10 @@ def lea(g, n, high, extended, carry):
 
 for _high, _extended in ((False, False), (True, False), (True, True)):
     for _carry in (False, True):
-        known("lea" + "_hi" * _high + "_sx" * _extended + "_carry" * _carry, "shift31")(
-            each(partial(lea, high=_high, extended=_extended, carry=_carry))
-        )
+        known(
+            "lea" + "_hi" * _high + "_sx" * _extended + "_carry" * _carry,
+            "shift31" if _high else "signed_shift31",
+        )(each(partial(lea, high=_high, extended=_extended, carry=_carry)))
 
 
 def imad_wide(g, n, is_signed, high, carry):

@@ -386,3 +386,32 @@ def test_extremes_of_floats_one_by_one(machine, dtype):
         extreme_so_far[(8,)](x, out, before, num_warps=4)
     assert out.tolist() == [4.0, -9.0]
     assert before.tolist() == [-100.0, -3.0, -3.0, -1.25, 2.0, 2.0, 2.0, 4.0]
+
+
+@triton.jit
+def goes_back(end, distances, out, N: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(out + i, tl.load(end - tl.load(distances + i)))
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("dtype", ["int16", "int32", "int64"])
+def test_pointers_go_back_by_numbers_of_64_bits(machine, dtype):
+    """Also by none at all, where the carry of the low word is set."""
+    values = np.arange(1000).astype(dtype)
+    distances = np.random.default_rng(0).integers(0, 999, 128)
+    distances[:3] = 0, 999, 1
+    with tileprobe.use(machine):
+        whole, out = tileprobe.array(values), tileprobe.array(np.zeros(128, dtype))
+        goes_back[(1,)](At(whole, 999), tileprobe.array(distances), out, 128)
+    np.testing.assert_array_equal(out.numpy(), values[999 - distances])
+
+
+class At:
+    """A pointer into an array, which is its memory."""
+
+    def __init__(self, base, element):
+        self.base, self.dtype, self._element = base, base.dtype, element
+
+    def data_ptr(self):
+        return self.base.data_ptr() + self._element * self.base.element_size()

@@ -396,3 +396,23 @@ def test_copies_of_a_sum_are_no_race(machine):
         out = tileprobe.array(np.zeros(1, np.float32))
         product_sum[(1,)](tileprobe.array(values), out, 128, num_warps=8)
     np.testing.assert_allclose(out.numpy(), [(values * (values + 1)).sum()], rtol=1e-5)
+
+
+@triton.jit
+def counted(lock, count, out):
+    """Every warp reads the number, one of them stores the next: what the others read late is used by nobody."""
+    while tl.atomic_cas(lock, 0, 1, sem="acquire") == 1:
+        pass
+    before = tl.load(count, volatile=True)
+    tl.store(count, before + 1)
+    tl.debug_barrier()
+    tl.store(out + tl.program_id(0), before)
+    tl.atomic_xchg(lock, 0, sem="release")
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_a_volatile_number_under_a_lock_is_no_race(machine):
+    with tileprobe.use(machine, check="all"):
+        lock, count, out = (tileprobe.array(np.zeros(9, np.int32)) for _ in range(3))
+        counted[(9,)](lock, count, out)
+    assert sorted(out.numpy()) == list(range(9))

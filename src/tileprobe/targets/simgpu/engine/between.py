@@ -130,8 +130,6 @@ def _read(block, span, mine, address, size, lane, atomic):
         elif not (atomic and wrote < 0) and not _ordered(block, wrote, mine):
             if not _held_by_many(raw.i64(raw.i64(span + _READERS) + 8 * n), mine):
                 _note(block, findings.GLOBAL_READ_WRITTEN, wrote, mine, address, size, lane)
-        if atomic:
-            continue
         place = raw.i64(span + _READERS) + 8 * n
         before = raw.i64(place)
         several = _stamp(before) == stamp and (before < 0 or (before ^ mine) & _WHO != 0)

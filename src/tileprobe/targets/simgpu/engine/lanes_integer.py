@@ -38,9 +38,13 @@ def _carried(k: Lanes, bits: Any) -> Any:
 
 def _term(k: Lanes, source: int) -> Any:
     """A source for a sum with carries: -x is ~x + 1 in 33 bits, so that -0 carries."""
+    return _signed_term(k, k.inverted(source), source)
+
+
+def _signed_term(k: Lanes, value: Any, source: int) -> Any:
+    """The same of what a source has become."""
     b, sign = k.b, k.negation(source)
-    value = b.zext(b.xor(k.inverted(source), sign), vector(I64))
-    return b.sub(value, b.sext(sign, vector(I64)))
+    return b.sub(b.zext(b.xor(value, sign), vector(I64)), b.sext(sign, vector(I64)))
 
 
 def _sum_with_carries(k: Lanes, total: Any) -> None:
@@ -62,7 +66,8 @@ def iadd3_carry(k: Lanes) -> None:
 
 
 def _lea(k: Lanes, high: bool, extended: bool, carry: bool) -> None:
-    """I0 is the shift. {C:A} << I0, its high or low word, plus B. `extended`: C is A's sign."""
+    """I0 is the shift. {C:A} << I0, its high or low word, plus B; the low word may be negated once it is shifted, as
+    where a pointer goes back. `extended`: C is A's sign."""
     b = k.b
     low, amount = k.row(A), k.splat(k.field(at.I0))
     if high:
@@ -70,10 +75,11 @@ def _lea(k: Lanes, high: bool, extended: bool, carry: bool) -> None:
         shifted = k.call("llvm.fshl", upper, low, amount)
     else:
         shifted = b.shl(low, amount)
+    first = b.zext(shifted, vector(I64)) if high else _signed_term(k, shifted, A)
     if not carry:
-        k.out(b.add(shifted, k.integer(B)))
+        k.out(b.add(b.trunc(first, vector(I32)), k.integer(B)))
         return
-    total = b.add(b.zext(shifted, vector(I64)), _term(k, B))
+    total = b.add(first, _term(k, B))
     _sum_with_carries(k, b.add(total, _carried(k, k.predicate(0))))
 
 

@@ -92,7 +92,8 @@ def lea(x: Case) -> None:
     if shift.kind != "hex" or not 0 <= shift.number < 32:
         raise x.refuse(f"a shift by {shift.text}")
     x.set(at.I0, shift.number)
-    x.source(at.A, "bits")
+    if x.source(at.A, "bits" if high else "integer").inverted:
+        raise x.refuse("an inverted operand")
     x.source(at.B)
     if high and not extended:
         x.source(at.C, "bits")
