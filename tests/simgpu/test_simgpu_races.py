@@ -399,7 +399,7 @@ def test_copies_of_a_sum_are_no_race(machine):
 
 
 @triton.jit
-def counted(lock, count, out):
+def counted_under_a_lock(lock, count, out):
     """Every warp reads the number, one of them stores the next: what the others read late is used by nobody."""
     while tl.atomic_cas(lock, 0, 1, sem="acquire") == 1:
         pass
@@ -414,5 +414,5 @@ def counted(lock, count, out):
 def test_a_volatile_number_under_a_lock_is_no_race(machine):
     with tileprobe.use(machine, check="all"):
         lock, count, out = (tileprobe.array(np.zeros(9, np.int32)) for _ in range(3))
-        counted[(9,)](lock, count, out)
+        counted_under_a_lock[(9,)](lock, count, out)
     assert sorted(out.numpy()) == list(range(9))
