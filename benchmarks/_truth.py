@@ -17,6 +17,7 @@ class Pair:
     planted: float
     found: float
     unit: str = "ns"
+    told: bool = True  # the machine ran what was planted
 
     @property
     def error(self) -> float:

@@ -2,7 +2,8 @@
 
 Each case plants something (a load that nothing hides, a slow program in the tail, a barrier released late), runs the
 tool that should find it, and gives back pairs of planted and found. Cases live in files beside this one, `_truth_*.py`,
-each with a tuple `CASES`. The goal is 5 % on simulated machines and hand-built traces, 10 % on the CPU.
+each with a tuple `CASES`. The goal is 5 % on simulated machines and hand-built traces, 10 % on the CPU. Where a CPU
+gave a case fewer cores than it needs, something else ran than was planted: that is neither right nor wrong.
 
 Usage: python -m benchmarks.truth [--case WORD] [--list]
 """
@@ -40,7 +41,7 @@ def tried(case: Case) -> list[dict[str, Any]]:
         for pair in pairs
     ]
     for row, pair in zip(rows, pairs):
-        row |= {"error": pair.error, "ok": not why and pair.error <= case.limit, "why": why}
+        row |= {"error": pair.error, "ok": not why and pair.told and pair.error <= case.limit, "why": why}
     rows[-1]["seconds"] = time.perf_counter() - begun
     return rows
 
@@ -67,7 +68,7 @@ def show(rows: list[dict[str, Any]]) -> None:
             f"{row['found']:,.6g} {row['unit']}",
             f"{100 * row['error']:.2f} %",
             f"{100 * row['limit']:g} %",
-            "yes" if row["ok"] else "[red]no[/red]",
+            "yes" if row["ok"] else "[red]no[/red]" if row["told"] else "not planted",
         )
     Console(width=max(150, Console().width)).print(table)
 
@@ -86,9 +87,11 @@ def main() -> int:
     rows = [row for case in chosen for row in tried(case)]
     show(rows)
     right = sum(row["ok"] for row in rows)
-    print(f"{right} of {len(rows)} figures are within their goals, in {len(chosen)} cases")
+    untold = sum(not row["told"] for row in rows)
+    print(f"{right} of {len(rows)} figures are within their goals, in {len(chosen)} cases", end="")
+    print(f"; {untold} could not be planted: the system gave its threads too few cores" if untold else "")
     save("truth", {"pairs": rows})
-    return 0 if right == len(rows) else 1
+    return 0 if right + untold == len(rows) else 1
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ import polars as pl
 
 from tileprobe.tools.bubbles import named
 from tileprobe.tools.chain import CHAIN, HELD, chain, held_up
+from tileprobe.tools.crowded import warned
 from tileprobe.tools.near import Near, near
 from tileprobe.tools.path import KINDS, NOWHERE, RAMP, TAIL, UNKNOWN, WAIT, Path, path_of
 from tileprobe.tools.plan import Plan
@@ -86,6 +87,9 @@ def _tell(result: Result, trace: Trace, kernel: Kernel, path: Path) -> None:
         if frame.height:
             result.tables.append(Table(f"{kernel.name}: {title}", frame, columns, kernel.id))
     result.findings += _findings(kernel, path, regions, kinds, waits, beside)
+    if path.streams is not None:
+        runs = path.streams.key.select("launch", "unit", start_ns="begin", stop_ns="end")
+        result.findings += warned(trace, kernel, runs)
 
 
 def _said(trace: Trace, kernel: Kernel, path: Path) -> pl.DataFrame:
