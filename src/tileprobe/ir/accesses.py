@@ -16,6 +16,8 @@ AFFINE, SAMPLED, COUNTED = "affine", "sampled", "counted"
 _QUALITY = {AFFINE: "static", SAMPLED: "sampled", COUNTED: "exact"}
 _HOW = {quality: how for how, quality in _QUALITY.items()}
 PREFIX = "access "  # of the names of its counters
+# What a stage computes has rows among them: of its operations those on elements that masks let through
+ELEMENTS, COMPUTING = "elements", "computing "
 MOST = 256  # accesses of a kernel that are kept
 # Of each: totals of the programs that were looked at, unless they say other. A figure that is not known is left out.
 FIGURES = (

@@ -12,7 +12,7 @@ from typing import Any
 
 import polars as pl
 
-from tileprobe.ir.accesses import COUNTED, PREFIX, Access, accesses
+from tileprobe.ir.accesses import COUNTED, ELEMENTS, PREFIX, Access, accesses
 from tileprobe.tools.plan import Plan
 from tileprobe.tools.regions import Regions
 from tileprobe.tools.result import Column, Finding, Result, Table
@@ -74,6 +74,12 @@ class Memory:
 
 def largest(trace: Trace, kernel: Kernel) -> tuple[Launch | None, list[Access]]:
     """The launch whose accesses are known and move most, and these, in the order of the kernel."""
+    launch, found = told(trace, kernel)
+    return launch, [one for one in found if one.space != ELEMENTS]
+
+
+def told(trace: Trace, kernel: Kernel) -> tuple[Launch | None, list[Access]]:
+    """That launch, with what is known of what it computes, too."""
     launches = {launch.id: launch for launch in trace.kernel_launches(kernel.id)}
     mine = pl.col("launch").is_in(list(launches)) & pl.col("name").str.starts_with(PREFIX)
     rows = trace.counters.filter(mine)

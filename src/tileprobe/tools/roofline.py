@@ -2,9 +2,9 @@
 
 On a CPU operations and bytes are counted in the IR, stage by stage, and a region's rate is that of the core it runs on;
 a simulated GPU counts what it issued and what came from DRAM, and the rate is the whole chip's. Bytes of a CPU are
-those that loads and stores ask for, without what masks keep out where the trace says it (`memory`): a region whose data
-is in a cache may lie above the roof of the memory. Rates come from recorded time, so their intervals are those of the
-times.
+those that loads and stores ask for. What masks keep out counts with neither where the trace says how much that is. A
+region whose data is in a cache may lie above the roof of the memory. Rates come from recorded time, so their intervals
+are those of the times.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import Any
 
 import polars as pl
 
-from tileprobe.ir.accesses import Access
+from tileprobe.ir.accesses import COMPUTING, ELEMENTS, Access
 from tileprobe.ir.amounts import Roofs
-from tileprobe.tools.memory import largest
+from tileprobe.tools.memory import told
 from tileprobe.tools.plan import Plan
 from tileprobe.tools.regions import Regions, region_tree
 from tileprobe.tools.result import Column, Finding, Result, Table
@@ -42,9 +42,9 @@ UNCOUNTED = (
 NO_DATA = (
     "operations and bytes are not in this trace: they are counted on the CPU and on timed simulated GPUs"
 )
-# What is counted: masks are known of addresses alone, so that they take nothing from operations.
+# What is counted
 ALL = "of all elements, masked off or not"
-UNMASKED = "FLOP of all elements, bytes of those not masked off"
+UNMASKED = "without what masks keep out"
 LANES = "FLOP of all lanes, bytes of the DRAM"
 DRAM = ("dram_bytes_read", "dram_bytes_written")
 
@@ -101,7 +101,7 @@ def roofline(trace: Trace, kernel: Kernel, times: Times | None = None) -> Roofli
     points = _counted(trace, kernel)
     unit, counted = "chip", LANES
     if not points:
-        found = largest(trace, kernel)[1]
+        found = told(trace, kernel)[1]
         points = _regions(trace, kernel, region_times(trace) if times is None else times, found)
         unit, counted = "core", UNMASKED if found else ALL
     return Roofline(tuple(points), roofs, roofs.unit if roofs else unit, counted) if points else None
@@ -155,7 +155,8 @@ def _regions(trace: Trace, kernel: Kernel, times: Times, accesses: list[Access])
         if region.flops is None or region.bytes is None:
             complete = False
             continue
-        done, asked = row["count"] * region.flops, row["count"] * region.bytes * _unmasked(region, accesses)
+        done = row["count"] * region.flops * _computed(region, accesses)
+        asked = row["count"] * region.bytes * _unmasked(region, accesses)
         flops, moved = flops + done, moved + asked
         if (region.flops or region.bytes) and row["self_ns"] > 0:
             name = f"rest of {region.name}" if region.kind == "kernel" else region.name
@@ -169,9 +170,20 @@ def _regions(trace: Trace, kernel: Kernel, times: Times, accesses: list[Access])
 def _unmasked(region: Region, accesses: list[Access]) -> float:
     """The share of the bytes of a region's lines that masks let through; all where nobody looked."""
     lines = set(region.all_lines)
-    mine = [one for one in accesses if one.line in lines and one.get("lanes") and one.get("size")]
+    mine = [one for one in accesses if one.line in lines and one.space != ELEMENTS]
+    mine = [one for one in mine if one.get("lanes") and one.get("size")]
     whole = sum((one.get("lanes") or 0.0) * (one.get("size") or 0.0) for one in mine)
     return sum(one.asked or 0.0 for one in mine) / whole if whole else 1.0
+
+
+def _computed(region: Region, accesses: list[Access]) -> float:
+    """The share of its operations that are on elements which masks let through: of the stage called so, else of all on
+    its lines; all where nobody looked."""
+    lines = set(region.all_lines)
+    mine = [one for one in accesses if one.space == ELEMENTS and one.line in lines and one.get("lanes")]
+    mine = [one for one in mine if one.what == COMPUTING + region.kind] or mine
+    whole = sum(one.get("lanes") or 0.0 for one in mine)
+    return sum(one.get("active") or 0.0 for one in mine) / whole if whole else 1.0
 
 
 class RooflineTool:

@@ -20,6 +20,7 @@ from xdsl.ir import Operation
 from tileprobe.ir.accesses import AFFINE, SAMPLED, Access
 from tileprobe.targets.cpu import bounds
 from tileprobe.targets.cpu.access_forms import LINE, Form, forms
+from tileprobe.targets.cpu.computed import Computed
 from tileprobe.targets.cpu.host import host
 from tileprobe.targets.cpu.interpret.launching import flat
 from tileprobe.targets.cpu.interpret.program import Look, interpret, parse
@@ -136,20 +137,22 @@ def look(
     module = parse(tile_ir)
     known = forms(module, [(str(file), int(line)) for file, line in places], host().vector_bytes, scalar_only)
     seen = {op: _Seen(form) for op, form in known.items()}
+    computed = Computed(module)
     count = math.prod(grid)
     try:
-        cut = _run(seen, module, grid, count, names, flat(slots, args), args)
+        cut = _run(seen, computed, module, grid, count, names, flat(slots, args), args)
     except Exception as error:  # a program that waits for others; tensors of which nothing is known
         why = str(error).splitlines()[0] if str(error) else type(error).__name__
         found = [_alone(form, count) for form in known.values() if form.affine]
         return found, [f"addresses were not looked at ({why}); what is said of memory is from the IR alone"]
     notes = [f"of its addresses the first {cut:,} were looked at"] if cut else []
-    return [one.access(count) for one in seen.values()], notes
+    looked_at = max((len(one.programs) for one in seen.values()), default=0)
+    return [*(one.access(count) for one in seen.values()), *computed.rows(looked_at, count, len(seen))], notes
 
 
 def _run(
-    seen: dict[Operation, _Seen], module: Any, grid: tuple[int, ...], count: int, names: Sequence[str],
-    values: list[Any], args: Sequence[Any],
+    seen: dict[Operation, _Seen], computed: Computed, module: Any, grid: tuple[int, ...], count: int,
+    names: Sequence[str], values: list[Any], args: Sequence[Any],
 ) -> int:  # fmt: skip
     """Interprets some programs. How many addresses there were if that was stopped before the end, else 0."""
     extents = bounds.extents(names, args)
@@ -164,12 +167,14 @@ def _run(
         nonlocal addresses
         addresses += at.size
         seen[op].touch(at, mask)
+        computed.touched(op, mask)
         if addresses > ELEMENTS:
             raise _Enough
 
     def after(op: Operation) -> None:
         nonlocal operations
         operations += 1
+        computed.after(op)
         if operations > OPERATIONS:
             raise _Enough
 

@@ -55,12 +55,17 @@ def _nest(nest: NestOp) -> Amount | None:
         name = op_name(op)
         if name == "tt.elementwise_inline_asm":
             return None
-        times = points(nest, facts, op)
         if name in _MEMORY:
+            times = points(nest, facts, op)
             found += Amount(bytes=times * _MEMORY[name] * bytes_of(pointee_name(op.operands[0].type)))
         else:
-            found += Amount(flops=times * (_computing(op.regions) if op.regions else _flops(op)))
+            found += Amount(flops=flops_of(nest, facts, op))
     return found
+
+
+def flops_of(nest: NestOp, facts: BodyFacts, op: Operation) -> float:
+    """Of an operation of a nest that is no access and no end of it."""
+    return points(nest, facts, op) * (_computing(op.regions) if op.regions else _flops(op))
 
 
 def _computing(regions: Iterable[Region]) -> int:
