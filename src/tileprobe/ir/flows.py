@@ -17,12 +17,14 @@ MOST = 32  # stages of a region that are kept apart
 
 @dataclass(frozen=True)
 class Flow:
-    """`work` of all strands together, the `chain` of one; `times` that the region it belongs to runs it."""
+    """`work` of all strands together, the `chain` of one; `times` that the region it belongs to runs it. `lines` have
+    their parts of both, by number; 0 is what has none."""
 
     work: Mapping[str, float]
     chain: Mapping[str, float]
     strands: float = 1.0
     times: float = 1.0
+    lines: Mapping[int, tuple[Mapping[str, float], Mapping[str, float]]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -75,9 +77,9 @@ def written(flows: Sequence[Flow]) -> str:
 def together(flows: Iterable[Flow]) -> list[Flow]:
     found: dict[str, Flow] = {}
     for flow in flows:
-        key = json.dumps([dict(flow.work), dict(flow.chain), flow.strands], sort_keys=True)
+        key = json.dumps([dict(flow.work), dict(flow.chain), flow.strands, dict(flow.lines)], sort_keys=True)
         times = flow.times + (found[key].times if key in found else 0.0)
-        found[key] = Flow(flow.work, flow.chain, flow.strands, times)
+        found[key] = Flow(flow.work, flow.chain, flow.strands, times, flow.lines)
     return list(found.values())
 
 
@@ -86,12 +88,20 @@ def read(text: str) -> tuple[Flow, ...]:
     try:
         return tuple(
             Flow(
-                {str(k): float(v) for k, v in row["work"].items()},
-                {str(k): float(v) for k, v in row["chain"].items()},
+                _counts(row["work"]),
+                _counts(row["chain"]),
                 float(row["strands"]),
                 float(row["times"]),
+                {
+                    int(n): (_counts(work), _counts(chain))
+                    for n, (work, chain) in row.get("lines", {}).items()
+                },
             )
             for row in json.loads(text)
         )
     except (TypeError, KeyError, ValueError, AttributeError):
         return ()
+
+
+def _counts(row: Any) -> dict[str, float]:
+    return {str(name): float(count) for name, count in row.items()}

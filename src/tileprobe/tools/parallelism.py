@@ -14,6 +14,7 @@ from typing import Any
 import polars as pl
 
 from tileprobe.ir.flows import Costs, Flow, read
+from tileprobe.tools.line_limits import LINES, Lines
 from tileprobe.tools.plan import Plan
 from tileprobe.tools.regions import Regions, region_tree
 from tileprobe.tools.result import Column, Finding, Result, Table
@@ -58,9 +59,11 @@ class Parallelism:
         result = Result(self.name)
         times = region_times(trace)
         for kernel in told_apart(trace.kernels):
-            told = stages(trace, kernel, times)
+            told, lines = stages(trace, kernel, times)
             if told is not None and told.height:
                 result.tables.append(Table(f"{kernel.name}: limits of stages", told, COLUMNS, kernel.id))
+                if lines.height:
+                    result.tables.append(Table(f"{kernel.name}: limits by line", lines, LINES, kernel.id))
                 result.findings += [
                     _finding(kernel, row) for row in told.iter_rows(named=True) if row["share"] >= WORTH
                 ]
@@ -123,11 +126,14 @@ def costs_of(trace: Trace, kernel: Kernel) -> Costs | None:
     return Costs.of(known.get(kernel.target)) if isinstance(known, Mapping) else None
 
 
-def stages(trace: Trace, kernel: Kernel, times: Times | None = None) -> pl.DataFrame | None:
-    """A row for each region whose operations are known, longest first; None where none are."""
+def stages(
+    trace: Trace, kernel: Kernel, times: Times | None = None
+) -> tuple[pl.DataFrame | None, pl.DataFrame]:
+    """A row for each region whose operations are known, longest first (None where none are), and one for each line."""
     costs = costs_of(trace, kernel)
     if costs is None or not kernel.clock.is_time:
-        return None
+        return None, pl.DataFrame()
+    lines = Lines(costs)
     regions = {region.id: region for region in trace.kernel_regions(kernel.id)}
     tree = region_tree(trace, kernel, region_times(trace) if times is None else times)
     whole = float(tree.filter(pl.col("depth") == 0)["total_ns"].sum()) or 1.0
@@ -137,12 +143,15 @@ def stages(trace: Trace, kernel: Kernel, times: Times | None = None) -> pl.DataF
         each = [(flow, limits(flow, costs)) for flow in flows]
         if not flows or not row["count"] or not row["self_ns"] or any(found is None for _, found in each):
             continue
-        rows.append(_row(row, [(flow, found) for flow, found in each if found is not None], whole, costs))
-    return (
-        pl.DataFrame(rows, schema=_SCHEMA).sort("self_ns", descending=True, maintain_order=True)
-        if rows
-        else None
-    )
+        known = [(flow, found) for flow, found in each if found is not None]
+        rows.append(_row(row, known, whole, costs))
+        for flow, found in known:
+            file = regions[row["region"]].file
+            lines.add(file, row["count"] * flow.times, flow, found.limit, found.least_ns)
+    if not rows:
+        return None, pl.DataFrame()
+    frame = pl.DataFrame(rows, schema=_SCHEMA).sort("self_ns", descending=True, maintain_order=True)
+    return frame, lines.frame()
 
 
 _SCHEMA = {

@@ -14,6 +14,7 @@ from xdsl.ir import Operation, OpResult, SSAValue
 
 from tileprobe.ir.accessors import elem_type, op_name
 from tileprobe.ir.flows import Flow
+from tileprobe.ir.locations import user_frames
 from tileprobe.targets.cpu.codegen import shape
 from tileprobe.targets.cpu.codegen.body import BodyFacts
 from tileprobe.targets.cpu.codegen.types import bytes_of, is_float, pointee_name
@@ -36,11 +37,34 @@ def flow(op: Operation) -> Flow | None:
         count = math.prod(c.dims) * a.dims[-1] * bytes_of(kind) / host().vector_bytes
         name = f"fma {kind}"
         # a block of accumulators is as wide as the core needs
-        return Flow({name: count}, {name: 1.0}, max(1.0, count))
+        return _flow({(name, _line(op)): count}, {(name, _line(op)): 1.0}, max(1.0, count))
     return _Nest(op).flow() if isinstance(op, NestOp) else None
 
 
-Sums = defaultdict[str, float]
+Key = tuple[str, int]  # a class of operations, and the line they come from
+Sums = defaultdict[Key, float]
+Chain = Mapping[Key, float]
+
+
+def _line(op: Operation) -> int:
+    frames = user_frames(op.location)
+    return frames[0][1] if frames else 0
+
+
+def _flow(work: Chain, chain: Chain, strands: float) -> Flow:
+    """With the parts of each line."""
+    numbers = sorted({line for _, line in (*work, *chain)})
+    lines = {n: (_classes(work, n), _classes(chain, n)) for n in numbers}
+    return Flow(_classes(work), _classes(chain), strands, lines=lines)
+
+
+def _classes(counts: Chain, line: int | None = None) -> dict[str, float]:
+    """By class alone: of a line, or of all."""
+    found: defaultdict[str, float] = defaultdict(float)
+    for (name, place), count in counts.items():
+        if line is None or place == line:
+            found[name] += count
+    return dict(found)
 
 
 class _Nest:
@@ -50,8 +74,8 @@ class _Nest:
 
     def flow(self) -> Flow | None:
         work: Sums = defaultdict(float)
-        chains: dict[SSAValue, Mapping[str, float]] = {}
-        longest: Mapping[str, float] = {}
+        chains: dict[SSAValue, Chain] = {}
+        longest: Chain = {}
         for op in self.nest.body.block.ops:
             if _unknown(op):
                 return None
@@ -59,18 +83,19 @@ class _Nest:
                 continue
             classes = self._classes(op)
             vectors = self._vectors(op)
+            line = _line(op)
             for name, count in classes.items():
-                work[name] += count * vectors
+                work[name, line] += count * vectors
             before = _longest(chains.get(v, {}) for v in op.operands)
-            mine = _added(before, self._latencies(classes))
+            mine = _added(before, {(name, line): n for name, n in self._latencies(classes).items()})
             chains.update((result, mine) for result in op.results)
             longest = _longest([longest, mine])
         strands = math.prod(self.nest.dims) / self.plan.lanes
         if self.nest.reduce is not None and self.nest.axis is not None:
             longest, strands = self._reduced(longest, work)
-        return Flow(dict(work), dict(longest), max(1.0, strands)) if work else None
+        return _flow(work, longest, max(1.0, strands)) if work else None
 
-    def _reduced(self, body: Mapping[str, float], work: Sums) -> tuple[Mapping[str, float], float]:
+    def _reduced(self, body: Chain, work: Sums) -> tuple[Chain, float]:
         """Steps along the reduced axis are one by one, each of them one operation; what stands before it is not."""
         assert self.nest.axis is not None
         axis = self.nest.axis.data
@@ -81,11 +106,11 @@ class _Nest:
         element = elem_type(value.type)
         name = f"add {'f64' if element == 'f64' else 'f32'}" if is_float(element) else "integer"
         for held in last.operands:
-            work[name] += (
+            work[name, _line(last)] += (
                 extent(self.nest, self.facts.varies.get(held, 0)) * self._registers(held) / self.plan.lanes
             )
         strands = math.prod(self.nest.dims) / self.plan.lanes / steps
-        return _added(body, {name: steps}), strands
+        return _added(body, {(name, _line(last)): steps}), strands
 
     def _vectors(self, op: Operation) -> float:
         """How often it is done: once for all points along what it does not vary with."""
@@ -188,11 +213,11 @@ def _fused_into(product: SSAValue) -> bool:
     return first is product  # a sum takes one
 
 
-def _added(first: Mapping[str, float], second: Mapping[str, float]) -> Mapping[str, float]:
+def _added(first: Chain, second: Chain) -> Chain:
     return {name: first.get(name, 0.0) + second.get(name, 0.0) for name in (*first, *second)}
 
 
-def _longest(chains: Iterable[Mapping[str, float]]) -> Mapping[str, float]:
+def _longest(chains: Iterable[Chain]) -> Chain:
     return max(chains, key=_length, default={})
 
 
@@ -200,5 +225,5 @@ def _longest(chains: Iterable[Mapping[str, float]]) -> Mapping[str, float]:
 _LONG = {"div": 2.5, "sqrt": 3.5, "exp": 12.0, "load": 1.0}
 
 
-def _length(chain: Mapping[str, float]) -> float:
-    return sum(_LONG.get(name.split()[0], 1.0) * count for name, count in chain.items())
+def _length(chain: Chain) -> float:
+    return sum(_LONG.get(name.split()[0], 1.0) * count for (name, _), count in chain.items())
