@@ -6,48 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import triton
-import triton.language as tl
-from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 
+from benchmarks._memory_kernels import BY_COLUMN, BY_ROW, again, every_other, strided, turned
 from benchmarks._truth import CPU, Case, Pair, named
-
-
-@triton.jit
-def strided(x, out, STRIDE: tl.constexpr, BLOCK: tl.constexpr):
-    o = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    tl.store(out + o, tl.load(x + o * STRIDE))
-
-
-@triton.jit
-def every_other(x, out, BLOCK: tl.constexpr):
-    o = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    tl.store(out + o, tl.load(x + o, mask=o % 2 == 0, other=0.0))
-
-
-@triton.jit
-def again(x, out, n, step, BLOCK: tl.constexpr):
-    o = tl.arange(0, BLOCK)
-    total = tl.zeros([BLOCK], tl.float32)
-    for k in range(n):
-        total += tl.load(x + k * step + o)
-    tl.store(out + tl.program_id(0) * BLOCK + o, total)
-
-
-_BY_ROW = gl.BlockedLayout([1, 1], [1, 32], [1, 1], [1, 0])
-_BY_COLUMN = gl.BlockedLayout([1, 1], [32, 1], [1, 1], [0, 1])
-
-
-@gluon.jit
-def turned(x, out, SHARED: gl.constexpr, IN: gl.constexpr, OUT: gl.constexpr):
-    rows = gl.arange(0, 32, layout=gl.SliceLayout(1, IN))
-    columns = gl.arange(0, 32, layout=gl.SliceLayout(0, IN))
-    buffer = gl.allocate_shared_memory(gl.float32, [32, 32], SHARED)
-    buffer.store(gl.load(x + rows[:, None] * 32 + columns[None, :]))
-    down = gl.arange(0, 32, layout=gl.SliceLayout(1, OUT))
-    along = gl.arange(0, 32, layout=gl.SliceLayout(0, OUT))
-    gl.store(out + down[:, None] * 32 + along[None, :], buffer.load(OUT))
 
 
 def _looked(target: str, launch: Callable[[], Any]) -> tuple[list[dict[str, Any]], list[Any]]:
@@ -116,7 +78,7 @@ def _again(target: str) -> Callable[[], list[Pair]]:
 def _banks() -> list[Pair]:
     """Eight lanes at a time load 16 bytes each, all from the same four banks."""
     x, out = _array(1024), _array(1024)
-    options = {"SHARED": gl.SwizzledSharedLayout(1, 1, 1, [1, 0]), "IN": _BY_ROW, "OUT": _BY_COLUMN}
+    options = {"SHARED": gl.SwizzledSharedLayout(1, 1, 1, [1, 0]), "IN": BY_ROW, "OUT": BY_COLUMN}
     rows, findings = _looked("sim:a100", lambda: turned[(1,)](x, out, **options, num_warps=1))
     load = next(row for row in rows if "LDS" in row["what"])
     return [

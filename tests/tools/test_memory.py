@@ -2,11 +2,11 @@
 
 import contextlib
 
-import memory_kernels as kernels
+import benchmarks._memory_kernels as kernels
 import numpy as np
 import polars as pl
 import pytest
-from memory_kernels import BY_COLUMN, BY_ROW
+from benchmarks._memory_kernels import BY_COLUMN, BY_ROW
 from triton.experimental.gluon import language as gl
 
 import tileprobe

@@ -376,12 +376,15 @@ def test_many_kinds_of_work_are_counted():
 def test_a_table_has_the_columns_that_fit():
     table = load_tool("programs").read(attention()).tables[0]
 
-    def columns(width):
+    def lines(width):
         out = io.StringIO()
         print_table(table, make_console(out, width))
-        return out.getvalue().splitlines()[0].rstrip()
+        return [line.rstrip() for line in out.getvalue().splitlines()]
 
-    whole = columns(200)
+    whole = lines(200)[0]
     assert whole.endswith("slowest")
-    assert columns(len(whole)) == whole
-    assert columns(len(whole) - 1) == whole.removesuffix("slowest").rstrip()
+    assert lines(len(whole))[0] == whole
+    assert not any("too narrow" in line for line in lines(len(whole)))
+    narrow = lines(len(whole) - 1)
+    assert narrow[0] == whole.removesuffix("slowest").rstrip() and narrow[-1] == "too narrow for: slowest"
+    assert lines(40)[-1].startswith("too narrow for: ") and lines(40)[-1].endswith("p95, slowest")

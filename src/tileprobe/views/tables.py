@@ -26,15 +26,16 @@ RIGHT = ("ns", "count", "percent", "number", "amount", "change", "noise", "withi
 
 
 def print_table(table: Table, screen: Screen) -> None:
-    """The columns that fit, from the left."""
+    """The columns that fit, from the left; those that do not are named."""
     cells = [_cells(table, column, screen) for column in table.columns]
     titles = [screen.words(column.title) for column in table.columns]
     widths = [max(title.cell_len, *(c.cell_len for c in col), 0) for title, col in zip(titles, cells)]
     keep = [n for n, column in enumerate(table.columns) if widths[n] or column.form == "tree"]
     longest = max(16, screen.width * 2 // 5)
     widths[0] = min(widths[0], longest)
+    gone: list[int] = []
     while len(keep) > 2 and sum(widths[n] for n in keep) + 2 * (len(keep) - 1) > screen.width:
-        keep.pop()
+        gone.insert(0, keep.pop())
     if sum(widths[n] for n in keep) + 2 * (len(keep) - 1) > screen.width:
         widths[0] = max(8, screen.width - sum(widths[n] for n in keep[1:]) - 2 * (len(keep) - 1))
     out = RichTable(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
@@ -44,6 +45,9 @@ def print_table(table: Table, screen: Screen) -> None:
     for row in zip(*cells):
         out.add_row(*(screen.fit(row[n], widths[n]) for n in keep))
     screen.print(out)
+    left_out = ", ".join(table.columns[n].title for n in gone if table.columns[n].title)
+    if left_out:
+        screen.print(screen.words(f"too narrow for: {left_out}", "dim"))
 
 
 def that_matter(frame: pl.DataFrame, rows: int = ROWS) -> pl.DataFrame:
