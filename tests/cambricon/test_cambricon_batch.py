@@ -130,7 +130,7 @@ def test_inputs_of_all_tokens_fit_the_buffer(tiling):
         ("llama3-8b", {"batch": 0}, "1 or more"),
         ("llama3-8b", {"acceptance": 1.5}, "acceptance lies between 0 and 1"),
         ("llama3-8b", {"batch": 2, "kv": "spill"}, "no --prefill and no --kv spill"),
-        ("llama3-8b", {"batch": 1000}, "KV cache of 1000 tokens"),
+        ("llama3-8b", {"batch": 1000}, "KV cache of 1000 sequences of 1000 tokens"),
         ("mixtral-8x7b", {"verify": 2}, "one token at a time"),
     ],
 )

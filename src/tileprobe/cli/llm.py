@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Callable
 from dataclasses import asdict
 from importlib.util import find_spec
 
@@ -243,7 +244,13 @@ def _run_one(args: argparse.Namespace) -> int:
     if args.from_ir and traced:
         raise TileProbeError(f"--from-ir runs as the file says and records nothing: leave out --{traced[0]}")
     if args.from_ir:
+        _only_the_file(args)
         return _run_ir(args)
+    unused = [name for name in _unusual(args, _add_output_arguments) if name != "ir"]
+    if args.ir and unused:
+        raise TileProbeError(
+            f"--ir prints a step and runs nothing: leave out --{unused[0].replace('_', '-')}"
+        )
     if args.model is None:
         raise TileProbeError(
             "say which model: --model opt-6.7b, another built-in name, or the path of a config.json"
@@ -282,6 +289,29 @@ def _run_one(args: argparse.Namespace) -> int:
     if args.json != "-":
         _print(args, model, machine, options, result, changes)
     return 2 if failed else 0
+
+
+def _only_the_file(args: argparse.Namespace) -> None:
+    """The file says all of a run but its age: what else was given would be passed over."""
+    from tileprobe.errors import TileProbeError
+
+    given = [
+        name for name in _unusual(args, _add_run_arguments, _add_output_arguments)
+        if name not in ("age", "json", "from_ir")
+    ]  # fmt: skip
+    if given:
+        raise TileProbeError(
+            f"--from-ir runs the step that is in the file: --{given[0].replace('_', '-')} has no say in it, leave "
+            "it out"
+        )
+
+
+def _unusual(args: argparse.Namespace, *added: Callable[[argparse.ArgumentParser], None]) -> list[str]:
+    """Options that have another value than when nothing is said."""
+    plain = argparse.ArgumentParser()
+    for add in added:
+        add(plain)
+    return [name for name, value in vars(plain.parse_args([])).items() if getattr(args, name) != value]
 
 
 def _run_ir(args: argparse.Namespace) -> int:

@@ -48,6 +48,8 @@ def parse_age(text: str) -> Age:
             raise TileProbeError(
                 f"--age {pair.strip()!r}: write NAME=NUMBER, with a name of {', '.join(sorted(known))}"
             )
+        if name in found:
+            raise TileProbeError(f"--age: {name} is given twice")
         if value == "auto" and name in ("reclaim", "refresh"):
             found[name] = AUTO
             continue

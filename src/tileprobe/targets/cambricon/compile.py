@@ -4,6 +4,7 @@ print each.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 from xdsl.context import Context
@@ -31,7 +32,7 @@ from tileprobe.targets.cambricon.passes.cam_split import CamSplitPass
 from tileprobe.targets.cambricon.passes.cam_stage import CamStagePass
 from tileprobe.targets.cambricon.passes.cam_tile import CamTilePass
 from tileprobe.targets.cambricon.precision import precision_of
-from tileprobe.targets.cambricon.routing import Routing, expert_bytes, route
+from tileprobe.targets.cambricon.routing import UNIFORM, Routing, expert_bytes, route
 from tileprobe.targets.cambricon.tiling import MOST_INPUT_SLOTS
 
 
@@ -57,7 +58,7 @@ class Options:
     packages: int = 1  # that share the model, see packages.py
     split: str = TENSOR
     age: str = ""  # of the flash, see aging.py; one that never ages when not given
-    routing: str = "uniform"  # of a mixture's tokens, see routing.py
+    routing: str = UNIFORM  # of a mixture's tokens, see routing.py
     seed: int = 0
     expert_cache_gb: float = 0.0  # of the DRAM, for experts
     # readings of the paper's text about the split, to be compared with what would be else
@@ -87,10 +88,16 @@ def stages(options: Options) -> list:
 
 def build(model: Model, machine: Machine, options: Options) -> ModuleOp:
     """The module of one step before any pass."""
+    if not (options.expert_cache_gb >= 0.0 and math.isfinite(options.expert_cache_gb)):
+        raise TileProbeError(f"--expert-cache must be zero or more GB, found {options.expert_cache_gb:g}")
     check_packages(model, options.packages, options.split, options.kv, options.age)
     check_cache(model, machine, options)
     if min(options.batch, options.verify) < 1 or not 0.0 <= options.acceptance <= 1.0:
         raise TileProbeError("batch and verified tokens are 1 or more, acceptance lies between 0 and 1")
+    if options.prefill and options.verify > 1:
+        raise TileProbeError("a prefill takes all tokens of a prompt in one pass: no --verify with --prefill")
+    if options.prefill_split and not options.prefill:
+        raise TileProbeError("--prefill-split says who computes a prefill: give --prefill, too")
     if options.batch * options.verify > 1 and model.experts:
         raise TileProbeError(f"{model.name}: a mixture of experts is decoded one token at a time here")
     if options.batch > 1 and (options.prefill or options.kv != "dram"):
@@ -125,6 +132,8 @@ def routing_of(model: Model, options: Options) -> Routing | None:
     if not model.experts:
         if options.expert_cache_gb:
             raise TileProbeError(f"{model.name} has no experts to cache")
+        if options.routing != UNIFORM:
+            raise TileProbeError(f"{model.name} has no experts that tokens are routed to: no --routing")
         return None
     each = expert_bytes(model, precision_of(options.weights).weight_bits)
     cached = int(options.expert_cache_gb * 1e9) // each
@@ -187,8 +196,11 @@ def check_cache(model: Model, machine: Machine, options: Options) -> None:
     if needed <= room:
         return
     longest = options.context * room // needed
+    each, instead = (
+        (f"{options.batch} sequences of ", "a smaller --batch") if options.batch > 1 else ("", "--kv spill")
+    )
     raise TileProbeError(
-        f"the KV cache of {options.context} tokens of {model.name} is {needed / 1e9:.2f} GB, more than the "
+        f"the KV cache of {each}{options.context} tokens of {model.name} is {needed / 1e9:.2f} GB, more than the "
         f"{room / 1e9:.2f} GB of DRAM of {machine.name}: use a context of at most "
-        f"{longest}, or --kv spill"
+        f"{longest}, or {instead}"
     )

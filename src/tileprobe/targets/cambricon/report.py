@@ -130,6 +130,11 @@ def _aging(console: Console, a: dict[str, float], pages: int) -> None:
         f"with it[/]",
         highlight=False,
     )
+    if a["cycles"] > a["endurance_cycles"]:
+        console.print(
+            f"[yellow]blocks are made for {a['endurance_cycles']:,.0f} cycles: error rates beyond are not known[/]",
+            highlight=False,
+        )
     if a["wears"]:
         console.print(
             f"[dim]life: blocks are worn after {life} of {a['tokens_a_day']:,.0f} tokens, when rewriting is spread "

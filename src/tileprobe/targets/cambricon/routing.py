@@ -8,6 +8,7 @@ token of the sequence meets, layer by layer, and what was counted over all of th
 from __future__ import annotations
 
 import json
+import math
 from collections import OrderedDict
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,8 @@ import numpy as np
 from tileprobe.errors import TileProbeError
 from tileprobe.targets.cambricon.model import Model
 
+UNIFORM = "uniform"
+STEEPEST = 100.0  # of a Zipf distribution: all tokens meet the same experts long before
 DRAWN_TOKENS = 256  # of a distribution; the first half fills the cache and is not counted
 
 
@@ -94,11 +97,16 @@ def _drawn(model: Model, how: str, seed: int, layers: int) -> np.ndarray:
     """Experts of each token and layer, without repetition: a Gumbel for each, the largest of which are taken."""
     name, _, text = how.partition(":")
     try:
-        slope = {"uniform": 0.0}[how] if name != "zipf" else float(text or 1.0)
+        slope = {UNIFORM: 0.0}[how] if name != "zipf" else float(text or 1.0)
     except (KeyError, ValueError):
+        slope = math.nan
+    if not 0.0 <= slope <= STEEPEST:
         raise TileProbeError(
-            f"--routing {how!r}: expected uniform, zipf:S (such as zipf:1.0), or a file of routes (.json, .npy)"
-        ) from None
+            f"--routing {how!r}: expected uniform, zipf:S with S from 0 to {STEEPEST:g} (such as zipf:1.0), or a file "
+            "of routes (.json, .npy)"
+        )
+    if seed < 0:
+        raise TileProbeError(f"--seed must be zero or more, found {seed}")
     rng = np.random.default_rng(seed)
     ranks = np.stack([rng.permutation(model.experts) + 1.0 for _ in range(layers)])
     gumbel = rng.gumbel(size=(DRAWN_TOKENS, layers, model.experts)) - slope * np.log(ranks)

@@ -96,5 +96,6 @@ def figures(machine: Machine, upkeep: Upkeep, run: Run) -> dict[str, float]:
         "retries": float(counts[s.N_RETRIES]), "retries_per_page": float(counts[s.N_RETRIES] / upkeep.read),
         "lost": float(counts[s.N_LOST]), "rewrites": float(counts[s.N_REWRITES]), "erases": float(counts[s.N_ERASES]),
         "planes_busy": float(counts[s.UPKEEP_US] / (run.total_us * planes)),
+        "endurance_cycles": float(machine.flash.endurance_cycles),
         "tokens_a_day": upkeep.tokens_a_day, "wears": float(wears), "life_days": days if wears else 0.0,
     }  # fmt: skip
