@@ -387,4 +387,4 @@ def test_a_table_has_the_columns_that_fit():
     assert not any("too narrow" in line for line in lines(len(whole)))
     narrow = lines(len(whole) - 1)
     assert narrow[0] == whole.removesuffix("slowest").rstrip() and narrow[-1] == "too narrow for: slowest"
-    assert lines(40)[-1].startswith("too narrow for: ") and lines(40)[-1].endswith("p95, slowest")
+    assert " ".join(lines(40)).endswith("p95, slowest") and "too narrow for: " in " ".join(lines(40))
