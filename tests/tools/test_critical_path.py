@@ -370,3 +370,23 @@ def test_what_is_on_the_path_delays_the_end_and_nothing_else_does(actions):
             assert later >= by - spare
     beside = near(path)
     assert beside is not None and beside.units == beside.close == 1
+
+
+@pytest.mark.parametrize("lost", [0, 5])
+def test_what_began_behind_a_gap_is_not_known_where_not_all_was_recorded(lost):
+    """A read that ended when a transfer began; before it, nothing was recorded for longer than it lasts."""
+    rows = [
+        (0, 0, 0, 2, "region", 0, 10),
+        (1, 1, 0, 4, "region", 100, 130),  # the gap is 90
+        (0, 0, 0, 2, "region", 130, 150),
+        (0, 0, 0, 2, "region", 152, 160),  # and here 2, which is on its way
+    ]
+    trace = build(rows, units=("channel", "plane"), losses=Losses(4, lost), durations=(160.0,))
+    path = path_of(trace, trace.kernels[0])
+    assert path is not None and path.sampled == bool(lost)
+    told = {row["region"]: row["stop_ns"] - row["start_ns"] for row in path.rows.iter_rows(named=True)}
+    assert (4 in told) == (lost == 0)  # the read
+    kinds = path.rows.group_by("kind").agg((pl.col("stop_ns") - pl.col("start_ns")).sum())
+    ns = dict(kinds.iter_rows())
+    assert ns["work"] == (68 if lost == 0 else 38)
+    assert ns["not recorded" if lost else "idle"] == (122 if lost else 92)

@@ -147,7 +147,8 @@ def _in_tail(rows: pl.DataFrame, streams: Streams) -> pl.DataFrame:
 
 def _of_units(frame: pl.DataFrame, sampled: bool) -> pl.DataFrame | None:
     """Units that hand work to each other, without edges: what ended last before something began let it begin; of
-    several that ended together the one on the same unit."""
+    several that ended together the one on the same unit. Where layers were left out, what begins behind a gap that is
+    longer than itself waited for something that nobody recorded, or for nothing: it is not known."""
     frame = frame.filter(pl.col("stop_ns") > pl.col("start_ns")).sort("launch", "stop_ns")
     found: list[tuple[int, int, float, float]] = []  # number, whether idle, start, stop
     first = 0
@@ -155,9 +156,10 @@ def _of_units(frame: pl.DataFrame, sampled: bool) -> pl.DataFrame | None:
         start, stop, unit = (launch[name].to_list() for name in ("start_ns", "stop_ns", "unit"))
         at = len(stop) - 1
         while at >= 0:
-            found.append((first + at, 0, start[at], stop[at]))
             before = _ended_before(stop, unit, start[at], unit[at])
-            if before >= 0 and stop[before] < start[at]:
+            gap = start[at] - stop[before] if before >= 0 else 0.0
+            found.append((first + at, int(sampled and gap > stop[at] - start[at]), start[at], stop[at]))
+            if gap > 0:
                 found.append((first + at, 1, stop[before], start[at]))
             at = before
         first += launch.height
