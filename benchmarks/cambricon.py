@@ -117,6 +117,40 @@ def _hypothesis_row(
     out.append({"changes": label, "tokens_per_s": mean, "signed": signed, "errors": points})
 
 
+# what could be counted: the traffic by kind, GB/s of a channel, and whether a use is one of the printed speed
+ALL, PAGES, BINARY = ("input", "result", "stream", "spare"), ("stream",), 2**30 / 1e9
+COUNTS: list[tuple[str, tuple[str, ...], float, bool]] = [
+    ("all that passes, at our speed", ALL, 1.0, False),
+    ("all that passes, at the printed speed", ALL, 1.0, True),
+    ("the same, of channels of 2^30 B/s", ALL, BINARY, True),
+    ("pages for the NPU alone", PAGES, 1.0, True),
+    ("the same, of channels of 2^30 B/s", PAGES, BINARY, True),
+]
+LABEL_GB, PRINTED = 1.9, (3.56, 2.17, 2.69)  # tokens/s in full, without slice control, without tiling
+
+
+def run_counts(console: Console, out: list[dict]) -> None:
+    """How the traffic of OPT-6.7B on S would have to be counted for the paper's figures to come out."""
+    points = [p for p in GROUPS["traffic"] if p.what == "channel_use"]
+    names = [p.name.removeprefix("channel use, ") for p in points]
+    runs = [p.run() for p in points]
+    table = _table(
+        "Traffic by what is counted", "", "GB", "", *(cell for name in names for cell in (name, ""))
+    )
+    table.add_row("paper", f"{LABEL_GB:g}", "", *(cell for p in points for cell in (f"{p.paper:g}", "")))
+    for label, kinds, rate, at_printed in COUNTS:
+        gb = [sum(run.traffic_gb[kind] for kind in kinds) for run in runs]
+        speeds = PRINTED if at_printed else [run.tokens_per_s for run in runs]
+        uses = [each * speed / (8 * rate) for each, speed in zip(gb, speeds)]
+        found = [(gb[0], LABEL_GB), *((use, p.paper) for use, p in zip(uses, points))]
+        table.add_row(
+            label, *(cell for value, paper in found for cell in (f"{value:.3g}", f"{value / paper - 1:+.1%}"))
+        )
+        out.append({"counted": label, "gb_per_s": rate, "gb": gb[0], "uses": dict(zip(names, uses))})
+    console.print(table, highlight=False)
+    console.print()
+
+
 def run_hosts(console: Console, out: list[dict]) -> None:
     table = _table("Against offloading", "figure", "paper", "simulated", "error")
 
@@ -213,10 +247,14 @@ def main() -> int:
     parser.add_argument(
         "--sensitivity", action="store_true", help="also the table of choices the paper leaves open"
     )
-    parser.add_argument("--hypotheses", action="store_true", help="also errors before and after each change")
+    parser.add_argument(
+        "--hypotheses",
+        action="store_true",
+        help="also errors before and after each change, and traffic by what is counted",
+    )
     args = parser.parse_args()
     console = Console(width=140)
-    document: dict = {"figures": [], "sensitivity": [], "hypotheses": [], "speed": {}}
+    document: dict = {"figures": [], "sensitivity": [], "hypotheses": [], "counts": [], "speed": {}}
     errors = []
     for name, points in GROUPS.items():
         found = run_points(name, points, console, document["figures"])
@@ -230,6 +268,7 @@ def main() -> int:
         highlight=False,
     )
     if args.hypotheses:
+        run_counts(console, document["counts"])
         run_hypotheses(console, document["hypotheses"])
     if args.sensitivity:
         run_sensitivity(console, document["sensitivity"])

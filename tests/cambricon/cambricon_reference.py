@@ -145,9 +145,10 @@ class Reference:
             return None
         before = self.sent - r["slots"]
         if r["bytes"] and before >= self.first_of[r["group"]]:
-            if self.requests[before]["left"]:
+            earlier = self.requests[self.first_of[r["group"]] : before + 1]
+            if any(one["left"] for one in earlier):  # their inputs are in use
                 return None
-            return max(self.t_in[r["group"]], self.requests[before]["end"])
+            return max([self.t_in[r["group"]], *(one["end"] for one in earlier)])
         return self.t_in[r["group"]]
 
     def stream_ready(self):

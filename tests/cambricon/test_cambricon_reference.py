@@ -6,7 +6,7 @@ All constants are multiples of 1/64 us, so that floating point is exact and ties
 import pytest
 from cambricon_reference import Reference
 from cambricon_tiny import program_of
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tileprobe.targets.cambricon.engine import state as s
@@ -122,7 +122,31 @@ def with_reference(machine, mode, matrices, use, sliced):
     return reference, reference.run()
 
 
+def matrix(rows, slots, first=0, joins=True):
+    return {
+        "rows": rows,
+        "cols": 1,
+        "flash": 1,
+        "slots": slots,
+        "keep": 0,
+        "part": 3,
+        "first": first,
+        "joins": joins,
+    }
+
+
+# a request with one input slot behind one with two, while the first of all still computes
+SLOTS_DIFFER = (
+    load_machine("cambricon:s").replace(
+        **EXACT, dies_per_chip=2, planes_per_die=2, spare_bytes=8, slice_bytes=8, read_us=4.0, page_us=32.0,
+        sram_bytes=128, prefetch=False,
+    ),
+    FLASH_ONLY, [matrix(7, 1, joins=False), matrix(1, 2, first=1), matrix(1, 1)], 0.0, False,
+)  # fmt: skip
+
+
 @given(cases())
+@example(SLOTS_DIFFER)
 @settings(max_examples=150, deadline=None)
 def test_engine_and_reference_agree(case):
     run = with_engine(*case)

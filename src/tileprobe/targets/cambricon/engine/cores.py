@@ -34,6 +34,9 @@ def start_pages(ch, tables, k, s, tr):
             else:
                 start_part(ch, q, core, request, page, tables.matrices, k, s, tr)
     while ch.finished < ch.delivered and s.requests[c, ch.finished & RING].left == 0:
+        if ch.finished > 0:  # in order: its slot is free when those before it are over, too
+            request, before = s.requests[c, ch.finished & RING], s.requests[c, (ch.finished - 1) & RING]
+            request.end = max(request.end, before.end)
         ch.finished += 1
 
 
