@@ -60,6 +60,8 @@ def test_replace_remembers_what_changed():
         ('inherits = "cambricon:s"\n[flash]\nread_us = nan\n', "read_us must be more than zero"),
         ('inherits = "cambricon:s"\n[flash]\nprefetch = 1\n', "prefetch must be of type bool"),
         ('inherits = "cambricon:s"\n[flash]\nplanes_per_die = 3\n', "planes_per_die must be even"),
+        ('inherits = "cambricon:s"\n[flash]\nchannels = 10000000\n', "80,000,000 planes of all channels"),
+        (f'inherits = "cambricon:s"\n[flash]\nchannels = {"9" * 30}\n', "channels is .*: at most"),
         ('inherits = "cambricon:s"\n[core]\ncores_per_die = 2\n', "cores_per_die must divide"),
         ('inherits = "cambricon:s"\n[flash]\nslice_bytes = 99999\n', "slice_bytes"),
         ('inherits = "cambricon:s"\n[flash]\nchannels = { source = "x" }\n', "must be a value or"),

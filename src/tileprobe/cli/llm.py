@@ -59,8 +59,10 @@ def _add_run_arguments(parser: argparse.ArgumentParser) -> None:
         help="a built-in name (opt-6.7b, llama2-70b ...) or a Hugging Face config.json",
     )
     what.add_argument(
-        "--device", default="cambricon:s", help="cambricon:s, :m, :l or a TOML file (default %(default)s)"
-    )
+        "--device", default="cambricon:s",
+        help="cambricon:s, :m, :l, :nand1600, :nand3600, :hbf, with +tlc behind it for cells of three bits, or a TOML "
+        "file (default %(default)s)",
+    )  # fmt: skip
     what.add_argument(
         "--context", type=int, default=1000, help="tokens in the KV cache (default %(default)s)"
     )

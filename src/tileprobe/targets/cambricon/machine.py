@@ -161,6 +161,10 @@ _MAY_BE_ZERO |= {
 }
 
 
+MOST = 2**48  # of a whole number, so that products of them are exact
+MOST_PLANES = 2**20  # all of which the engine has in memory
+
+
 @dataclass(frozen=True)
 class Machine:
     """A device. `sources` maps "section.constant" to where its value comes from."""
@@ -280,7 +284,16 @@ def _validate(machine: Machine) -> None:
                 raise TileProbeError(
                     f"device {machine.name}: [{section}] {f.name} must be {least}, found {value}"
                 )
+            if isinstance(value, int) and value > MOST:
+                raise TileProbeError(
+                    f"device {machine.name}: [{section}] {f.name} is {value:,}: at most {MOST:,}"
+                )
     flash, core = machine.flash, machine.core
+    if machine.dies * flash.planes_per_die > MOST_PLANES:
+        raise TileProbeError(
+            f"device {machine.name}: {machine.dies * flash.planes_per_die:,} planes of all channels, chips and dies; "
+            f"at most {MOST_PLANES:,} are simulated"
+        )
     if machine.aging.retry_factor > 1.0:
         raise TileProbeError(
             f"device {machine.name}: [aging] retry_factor must be at most 1, found {machine.aging.retry_factor}: "
