@@ -8,9 +8,11 @@ otherwise than the handler on these inputs fails them.
 
 from __future__ import annotations
 
+import os
 import random
 import re
-from collections.abc import Iterator
+import traceback
+from collections.abc import Callable, Iterator
 
 import lane_references
 import numpy as np
@@ -142,25 +144,54 @@ def survivors(name: str, most: int | None = None, places: list[int] | None = Non
     given = [] if special or name.startswith("block") else given_to(name)
     right = None if special else answers(name, int(addresses[0]), given)
     alive, count = [], 0
-    for what, text in tried:
+
+    def look(text: str) -> int:
         try:
             changed = vectors._object(text)
         except RuntimeError:  # LLVM refuses it: no change at all
-            continue
+            return _NO_CHANGE
         if changed == code:  # the same instructions: no change either
-            continue
-        other, found_at = vectors._load(changed, [name])
-        count += 1
+            return _NO_CHANGE
+        _held, found_at = vectors._load(changed, [name])
         if right is None:
             same = not functions_wrong(name, int(found_at[0]))
         else:
             found = answers(name, int(found_at[0]), given)
             same = all(np.array_equal(x, y) for x, y in zip(right, found))
-        if same:
-            alive.append(what if _shown(name, int(addresses[0]), int(found_at[0])) else f"{what} (?)")
-        del other
+        if not same:
+            return _NOTICED
+        return _ALIVE if _shown(name, int(addresses[0]), int(found_at[0])) else _MOST_LIKELY_NONE
+
+    for what, text in tried:
+        seen = _apart(look, text)
+        count += seen != _NO_CHANGE
+        if seen in (_ALIVE, _MOST_LIKELY_NONE):
+            alive.append(what if seen == _ALIVE else f"{what} (?)")
     del held
     return count, alive
+
+
+_ALIVE, _NOTICED, _NO_CHANGE, _MOST_LIKELY_NONE, _FAILED = 0, 11, 12, 13, 14
+
+
+def _apart(look: Callable[[str], int], text: str) -> int:
+    """What a process of its own sees: a change can make code that crashes, and a crash is noticed."""
+    child = os.fork()
+    if child == 0:
+        seen = _FAILED
+        try:
+            seen = look(text)
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(seen)
+    status = os.waitpid(child, 0)[1]
+    if os.WIFSIGNALED(status):
+        return _NOTICED
+    seen = os.WEXITSTATUS(status)
+    if seen == _FAILED:
+        raise RuntimeError("a change could not be looked at; why stands above")
+    return seen
 
 
 def several(names: list[str], most: int | None = None) -> dict[str, tuple[int, list[str]]]:

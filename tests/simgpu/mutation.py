@@ -17,6 +17,7 @@ import random
 import re
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -43,9 +44,9 @@ def _afresh(args: argparse.Namespace, pool: Any) -> Iterator[tuple[str, str, int
     if args.only != "handlers":
         modules = [name for name in family_mutants.MODULES if re.search(args.match, name)]
         jobs = [(module, n) for module in modules for n in range(PARTS)]
-        yield from pool.imap_unordered(_family, jobs)
+        yield from pool.map(_family, jobs)
     if args.only != "families":
-        yield from pool.imap_unordered(_lanes, [(n, args.most) for n in JUDGED if re.search(args.match, n)])
+        yield from pool.map(_lanes, [(n, args.most) for n in JUDGED if re.search(args.match, n)])
 
 
 def _drawn_lanes(job: tuple[str, list[int]]) -> tuple[str, str, int, list[str]]:
@@ -71,13 +72,13 @@ def _drawn(args: argparse.Namespace, pool: Any) -> Iterator[tuple[str, str, int,
             jobs = [
                 (name, [n for _, n in some]) for name, some in groupby(sorted(chosen), key=lambda one: one[0])
             ]
-            yield from pool.imap_unordered(work, jobs)
+            yield from pool.map(work, jobs)
 
 
 def _again(found: dict[str, Any], pool: Any) -> None:
     """Tries the survivors of families once more."""
     jobs = [(module, entry["alive"]) for module, entry in found["families"].items()]
-    for (module, _), alive in zip(jobs, pool.starmap(family_mutants.still_alive, jobs)):
+    for (module, _), alive in zip(jobs, pool.map(family_mutants.still_alive, *zip(*jobs))):
         found["families"][module]["alive"] = alive
 
 
@@ -109,7 +110,8 @@ def main() -> None:
     if not args.show:
         if args.only != "handlers":
             family_mutants.reached()
-        with multiprocessing.get_context("fork").Pool(args.jobs) as pool:
+        context = multiprocessing.get_context("fork")
+        with ProcessPoolExecutor(args.jobs, mp_context=context) as pool:  # says so when a process dies
             if args.again:
                 _again(found, pool)
             several = _drawn(args, pool) if args.draw else _afresh(args, pool)
