@@ -416,3 +416,34 @@ def test_a_volatile_number_under_a_lock_is_no_race(machine):
         lock, count, out = (tileprobe.array(np.zeros(9, np.int32)) for _ in range(3))
         counted_under_a_lock[(9,)](lock, count, out)
     assert sorted(out.numpy()) == list(range(9))
+
+
+@triton.jit
+def halved(x, N: tl.constexpr):
+    """Sums of halves, in place. Warp 1 reads a place and stores to it; another instruction of warp 0 reads it, too."""
+    i = tl.arange(0, N)
+    half = N // 2
+    while half > 0:
+        low = tl.load(x + i, mask=i < half, other=0)
+        high = tl.load(x + i + half, mask=i < half, other=0)  # read by another warp
+        tl.store(x + i, low + high, mask=i < half)  # overwritten
+        half = half // 2
+
+
+@triton.jit
+def passed_to_the_left(x, N: tl.constexpr):
+    """Each program reads its neighbour's number, then its own, and stores there."""
+    n = tl.program_id(0)
+    left = tl.load(x + tl.maximum(n - 1, 0))
+    own = tl.load(x + n)
+    tl.store(x + n, own + left)
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_who_reads_a_place_before_it_stores_there_does_not_hide_other_readers(machine):
+    with tileprobe.use(machine, check="all"):
+        with pytest.raises(RaceFault) as said:
+            halved[(1,)](tileprobe.array(np.arange(256, dtype=np.int32)), 256)
+        assert named(said.value, __file__, "read by another warp", "overwritten")
+        with pytest.raises(RaceFault):
+            passed_to_the_left[(4,)](tileprobe.array(np.arange(4, dtype=np.int32) + 1), 4, num_warps=1)

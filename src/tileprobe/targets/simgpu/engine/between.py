@@ -114,8 +114,26 @@ def _held_by_many(read, mine):
 
 @part
 def _many(read, mine):
-    """Whether several warps of this program, perhaps the writing one among them, have read a place."""
+    """Whether several warps of this program, perhaps the writing one among them, have read a place, with one
+    instruction."""
     return read < 0 and _program(read) == _program(mine)
+
+
+@part
+def _keep_reader(block, place, mine, strong):
+    """Which reader is remembered. One that nothing orders before this one stays: who reads and then writes would
+    otherwise be the last reader itself, and others that read the place were forgotten. Reads in an order that all see
+    (`strong`) count as those of several warps: whoever of the program writes then may do so."""
+    before = raw.i64(place)
+    if _stamp(before) == _stamp(mine):
+        same = (before ^ mine) & _WHO == 0
+        alike = (before ^ mine) & (CODES - 1) == 0 and _program(before) == _program(mine)
+        if alike and (before < 0 or not same):
+            raw.put64(place, mine | (1 << _FLAG))
+            return
+        if (before < 0 and same) or not _ordered(block, before, mine):
+            return
+    raw.put64(place, mine | (1 << _FLAG) if strong else mine)
 
 
 @part
@@ -130,10 +148,7 @@ def _read(block, span, mine, address, size, lane, atomic):
         elif not (atomic and wrote < 0) and not _ordered(block, wrote, mine):
             if not _held_by_many(raw.i64(raw.i64(span + _READERS) + 8 * n), mine):
                 _note(block, findings.GLOBAL_READ_WRITTEN, wrote, mine, address, size, lane)
-        place = raw.i64(span + _READERS) + 8 * n
-        before = raw.i64(place)
-        several = _stamp(before) == stamp and (before < 0 or (before ^ mine) & _WHO != 0)
-        raw.put64(place, mine | (1 << _FLAG) if several else mine)
+        _keep_reader(block, raw.i64(span + _READERS) + 8 * n, mine, atomic)
 
 
 @part
@@ -206,9 +221,7 @@ def _at_once(block, span, mine, address, size, how):
         if how == WRITE:
             return False
         for n in range(first, last):
-            before = raw.i64(readers + 8 * n)
-            several = _stamp(before) == stamp and (before < 0 or (before ^ mine) & _WHO != 0)
-            raw.put64(readers + 8 * n, mine | (1 << _FLAG) if several else mine)
+            _keep_reader(block, readers + 8 * n, mine, False)
         return True
     _fill(readers if how == READ else writers, first, last, mine)
     return True
