@@ -167,10 +167,10 @@ def test_a_slope_beyond_what_can_be_is_not_told(monkeypatch):
     assert all(row.slope.told and row.slope.value == 1.0 for row in near.regions)
 
 
-def row_of(programs, records=0.0, unsure=0.0, shows=1.0, shared=2.0):
+def row_of(programs, records=0.0, unsure=0.0, shows=1.0, shared=2.0, programs_ns=8000.0):
     """Of a region that takes half of 8000 ns on two cores, by 20 rounds of doses of 120 ns."""
     doses = [[Took(4000.0 + shows * 120.0 * dose, 8000.0)] * 20 for dose in DOSES]
-    look = delaying._Look(np.full(15, 0.5), 1.0, records, 1.0, programs)
+    look = delaying._Look(np.full(15, 0.5), 1.0, programs_ns, records, 1.0, programs)
     return delaying._row(REGIONS[3], look, doses, 120.0, 120, shared, 0.0, 8000.0, unsure)
 
 
@@ -182,6 +182,20 @@ def test_what_records_may_have_cost_widens_the_gain():
     )  # two cores: twice the slope, of a half
     wider = unknown.saved.high - known.saved.high
     assert wider == pytest.approx(0.5 * 0.1 * 0.5)  # of the slope that goes with it
+
+
+def test_what_threads_do_beside_the_programs_cannot_be_won():
+    """A launch of 4000 ns on two cores, whose programs take 400 of 8000: half of that is the region's."""
+    even = [(np.array([0, 1]), np.array([0.5, 0.5]), 0)]
+    row = row_of(even, shows=0.5, programs_ns=400.0)
+    assert (
+        row.share == pytest.approx(0.025)
+        and row.ns == pytest.approx(200.0)
+        and row.most == pytest.approx(0.05)
+    )
+    assert row.saved.value == pytest.approx(0.025) and row.saved.high <= row.most
+    whole = row_of(even, shows=0.5, programs_ns=80000.0)  # longer while it was recorded than ever else
+    assert whole.share == pytest.approx(0.5) and whole.most == 1.0 and whole.saved.value == pytest.approx(0.5)
 
 
 def test_a_region_of_the_last_core_alone_is_shared_by_nobody():

@@ -90,6 +90,7 @@ class _Look:
 
     shares: np.ndarray
     most: float
+    program_ns: float  # of all programs of a launch
     records: float  # what its records cost, as a share of the programs' time
     count: float  # executions of a launch
     programs: list[tuple[np.ndarray, np.ndarray, int]]  # units, executions, the unit that ended last
@@ -154,16 +155,19 @@ def _row(
     mine = float(np.median([sharing(shared, *each) for each in look.programs]))
     late = LATE_TICKS / ticks
     shown = slope_of(took, ns * look.count / mine, late)
-    share, off = median_of(look.shares)
+    # Beside short programs threads have other things to do: what programs were recorded with is all that can be won
+    programs = min(1.0, look.program_ns / busy) if busy > 0 else 1.0
+    share, off = median_of(programs * look.shares)
     # Of each round, what a nanosecond less of the region would bring: how many cores there were cancels out
     won = slope_of(took * units[:, :1], ns * look.count, late)
     error = None
     if won.error is not None and off is not None:
-        error = won.error * share + abs(won.value) * (off + unsure * look.records)
-    saved = gain_of(won.value * share, error, min(look.most, 1.0))
+        error = won.error * share + abs(won.value) * (off + unsure * programs * look.records)
+    most, slope = min(programs * look.most, 1.0), shown.scaled(spread).bounded()
+    saved = gain_of(won.value * share, error, most)
     return Delayed(
-        region.name, region.file, region.first_line, share * busy, share, look.most, shown.scaled(spread).bounded(),
-        ns * look.count / mine, saved, mine, rounds,
+        region.name, region.file, region.first_line, share * busy, share, most, slope, ns * look.count / mine, saved,
+        mine, rounds,
     )  # fmt: skip
 
 
@@ -255,7 +259,8 @@ def _look(programs: Any, mine: Any) -> _Look:
     shares = (sums["ns"] / sums["program_ns"]).clip(0.0, 1.0).to_numpy()
     most = min(1.0, float(sums["most"].median() or 0.0))  # type: ignore[arg-type]
     records = float((sums["probes_ns"] / sums["program_ns"]).median() or 0.0)  # type: ignore[arg-type]
-    return _Look(shares, most, records, float(sums["count"].mean() or 0.0), each)  # type: ignore[arg-type]
+    whole = float(sums["program_ns"].median() or 0.0)  # type: ignore[arg-type]
+    return _Look(shares, most, whole, records, float(sums["count"].mean() or 0.0), each)  # type: ignore[arg-type]
 
 
 def _timed(launch: Relaunch, mode: str | None, target: Target) -> Took:
