@@ -55,13 +55,13 @@ class Relaunch:
             grid = grid({**bound.arguments, **self.options})
         return tuple(int(n) for n in (grid if isinstance(grid, tuple | list) else (grid,)))
 
-    def run(self, mode: str | None = None, edit: str = "", **changes: Any) -> Any:
+    def run(self, mode: str | None = None, edit: str = "", level: str = "ttir", **changes: Any) -> Any:
         """Once, with other options or constants; `mode` is an instrumentation mode of Triton's, `edit` a pipeline of
-        passes over its IR. The compiled kernel."""
+        passes over its IR of a level. The compiled kernel."""
         from triton import knobs
 
         args, options = self._with(changes)
-        with knobs.compilation.scope(), edited(edit):
+        with knobs.compilation.scope(), edited(edit, level):
             if mode is not None:
                 knobs.compilation.instrumentation_mode = mode
             return _original(self.function)(self.function, *args, grid=self.grid, warmup=False, **options)

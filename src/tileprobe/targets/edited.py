@@ -12,10 +12,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import tileprobe
+
 
 @contextmanager
-def edited(pipeline: str) -> Iterator[None]:
-    """Kernels that are compiled in the block have passes run over their TTIR, and caches know them apart."""
+def edited(pipeline: str, level: str = "ttir") -> Iterator[None]:
+    """Kernels that are compiled in the block have passes run over their IR of a level (`ttir`, on GPUs `ttgir`) when it
+    is made, and caches know them apart."""
     if not pipeline:
         yield
         return
@@ -27,13 +30,13 @@ def edited(pipeline: str) -> Iterator[None]:
     def hook(*stages: Any) -> tuple[str, str] | None:
         if not stages:
             others = ("", "") if before is None else before()
-            mine = f"{pipeline};{_passes_digest()}"
+            mine = f"{level}:{pipeline};{_passes_digest()}"
             return f"{others[0]};{mine}", f"{others[1]};{mine}"
         if before is not None:
             before(*stages)
         steps: dict[str, Callable[[Any, Any], Any]] = stages[1]
-        plain = steps["ttir"]
-        steps["ttir"] = lambda source, metadata: _edit(plain(source, metadata), pipeline)
+        plain = steps[level]
+        steps[level] = lambda source, metadata: _edit(plain(source, metadata), pipeline)
         return None
 
     runtime.add_stages_inspection_hook = hook
@@ -46,10 +49,10 @@ def edited(pipeline: str) -> Iterator[None]:
 @cache
 def _passes_digest() -> str:
     """Of the code of the passes: what another version of them made must not be found in a cache."""
-    import tileprobe.passes
-
-    folder = Path(tileprobe.passes.__file__).parent
-    return hashlib.sha256(b"".join(path.read_bytes() for path in sorted(folder.glob("*.py")))).hexdigest()
+    folder = Path(tileprobe.__file__).parent
+    return hashlib.sha256(
+        b"".join(path.read_bytes() for path in sorted(folder.rglob("passes/*.py")))
+    ).hexdigest()
 
 
 def _edit(module: Any, pipeline: str) -> Any:
