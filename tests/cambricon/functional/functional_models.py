@@ -22,6 +22,22 @@ CONFIGS = {
         "intermediate_size": 61,
         "head_dim": 16,
     },
+    "gemma": {
+        **SIZES,
+        "model_type": "gemma",
+        "num_key_value_heads": 1,
+        "intermediate_size": 59,
+        "head_dim": 16,
+        "hidden_activation": "gelu_pytorch_tanh",
+    },
+    "phi3": {
+        **SIZES,
+        "model_type": "phi3",
+        "num_key_value_heads": 2,
+        "intermediate_size": 47,
+        "partial_rotary_factor": 0.5,
+        "sliding_window": 300,
+    },
     "mixtral": {
         **SIZES,
         "model_type": "mixtral",
@@ -79,7 +95,7 @@ def tensors_of(config: dict) -> dict[str, np.ndarray]:
     if opt:
         out[f"{root}{last}.bias"] = draw(d)
         out[f"{root}embed_positions.weight"] = draw(config["max_position_embeddings"] + 2, d)
-    else:
+    elif config["model_type"] != "gemma":
         out["lm_head.weight"] = draw(vocab, d)
     narrow = size * config.get("num_key_value_heads", heads)
     shapes = {
@@ -99,6 +115,9 @@ def tensors_of(config: dict) -> dict[str, np.ndarray]:
             "mlp.up_proj": (f, d),
             "mlp.down_proj": (d, f),
         }
+        if config["model_type"] == "phi3":
+            shapes = {"self_attn.qkv_proj": (heads * size + 2 * narrow, d), "self_attn.o_proj": (d, heads * size),
+                      "mlp.gate_up_proj": (2 * f, d), "mlp.down_proj": (d, f)}  # fmt: skip
         norms = ("input_layernorm", "post_attention_layernorm")
         biased = (
             {n for n in shapes if n[-6:] in ("q_proj", "k_proj", "v_proj")}

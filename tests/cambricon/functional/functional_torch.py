@@ -18,26 +18,40 @@ def logits(torch, config, tensors, tokens):
     def linear(name, x):
         return torch.nn.functional.linear(x, t[f"{name}.weight"], t.get(f"{name}.bias"))
 
+    gemma, phi = config["model_type"] == "gemma", config["model_type"] == "phi3"
+    turning = int(size * config.get("partial_rotary_factor", 1.0))
+
     def norm(name, x):
         if opt:
             return torch.nn.functional.layer_norm(x, (d,), t[f"{name}.weight"], t[f"{name}.bias"], 1e-5)
-        return x / torch.sqrt((x**2).mean(-1, keepdim=True) + 1e-6) * t[f"{name}.weight"]
+        gain = 1.0 + t[f"{name}.weight"] if gemma else t[f"{name}.weight"]
+        return x / torch.sqrt((x**2).mean(-1, keepdim=True) + 1e-6) * gain
 
     def rope(x):
-        angle = torch.arange(n)[:, None].double() * 10000.0 ** (-torch.arange(0, size, 2).double() / size)
+        angle = torch.arange(n)[:, None].double() * 10000.0 ** (
+            -torch.arange(0, turning, 2).double() / turning
+        )
         cos, sin = angle.cos()[None], angle.sin()[None]
-        a, b = x[..., : size // 2], x[..., size // 2 :]
-        return torch.cat((a * cos - b * sin, b * cos + a * sin), -1)
+        a, b, rest = x.split((turning // 2, turning // 2, size - turning), -1)
+        return torch.cat((a * cos - b * sin, b * cos + a * sin, rest), -1)
+
+    def projected(layer, names, joined, widths, y):
+        """Products by one input, whose weights may be in one tensor."""
+        if phi:
+            return linear(layer + joined, y).split(widths, -1)
+        return [linear(layer + name, y) for name in names]
 
     x = t[f"{root}embed_tokens.weight"][tokens]
+    if gemma:
+        x = x * math.sqrt(d)
     if opt:
         x = x + t[f"{root}embed_positions.weight"][torch.arange(n) + 2]
     for i in range(config["num_hidden_layers"]):
         layer = f"{root}layers.{i}."
         y = norm(layer + ("self_attn_layer_norm" if opt else "input_layernorm"), x)
-        q = linear(layer + "self_attn.q_proj", y).view(n, heads, size).transpose(0, 1)
-        k = linear(layer + "self_attn.k_proj", y).view(n, groups, size).transpose(0, 1)
-        v = linear(layer + "self_attn.v_proj", y).view(n, groups, size).transpose(0, 1)
+        names, widths = [f"self_attn.{x}_proj" for x in "qkv"], [heads * size, groups * size, groups * size]
+        parts = projected(layer, names, "self_attn.qkv_proj", widths, y)
+        q, k, v = (part.view(n, -1, size).transpose(0, 1) for part in parts)
         if config["model_type"].startswith("qwen3"):
             q, k = (
                 z
@@ -61,10 +75,15 @@ def logits(torch, config, tensors, tokens):
         elif opt:
             x = x + linear(layer + "fc2", torch.relu(linear(layer + "fc1", y)))
         else:
-            gate = torch.nn.functional.silu(linear(layer + "mlp.gate_proj", y))
-            x = x + linear(layer + "mlp.down_proj", gate * linear(layer + "mlp.up_proj", y))
+            names, f = ["mlp.gate_proj", "mlp.up_proj"], config["intermediate_size"]
+            gate, up = projected(layer, names, "mlp.gate_up_proj", [f, f], y)
+            if gemma:
+                gate = torch.nn.functional.gelu(gate, approximate="tanh")
+            else:
+                gate = torch.nn.functional.silu(gate)
+            x = x + linear(layer + "mlp.down_proj", gate * up)
     x = norm(root + ("final_layer_norm" if opt else "norm"), x)
-    head = t[f"{root}embed_tokens.weight"] if opt else t["lm_head.weight"]
+    head = t[f"{root}embed_tokens.weight"] if opt or gemma else t["lm_head.weight"]
     return (x @ head.T).numpy()
 
 

@@ -155,6 +155,21 @@ def test_a_sliding_window_limits_the_context(tmp_path):
     assert load_checkpoint(folder).spec.positions == 100
 
 
+@pytest.mark.parametrize("family", ["gemma2", "qwen2_moe", "deepseek_v2"])
+def test_a_family_that_is_timed_and_not_executed(tmp_path, family):
+    folder = write_folder(tmp_path / "m", CONFIGS["qwen3_moe"])
+    latent = {
+        "kv_lora_rank": 8,
+        "qk_rope_head_dim": 4,
+        "qk_nope_head_dim": 8,
+        "v_head_dim": 8,
+        "n_routed_experts": 6,
+    }
+    more = {"gemma2": {"num_experts": "remove"}, "qwen2_moe": {"shared_expert_intermediate_size": 16}}
+    change(folder, model_type=family, **more.get(family, latent))
+    refused(folder, f"model_type = '{family}' is simulated, but not executed")
+
+
 @pytest.mark.parametrize("given", [{"norm_topk_prob": False}, {"norm_topk_prob": "remove"}])
 def test_weights_of_experts_that_do_not_add_up_to_one(tmp_path, given):
     folder = write_folder(tmp_path / "m", CONFIGS["qwen3_moe"])

@@ -68,6 +68,11 @@ _OPT = {
     "attention_norm": "self_attn_layer_norm",
     "mlp_norm": "final_layer_norm",
 }
+# Phi 3 keeps matrices of one input in one tensor, one below the other
+_JOINED = {
+    **dict.fromkeys("qkv", ("self_attn.qkv_proj", ("q", "k", "v"))),
+    **dict.fromkeys(("gate", "up"), ("mlp.gate_up_proj", ("gate", "up"))),
+}
 _EXPERTS = {
     "mixtral": {
         "router": "block_sparse_moe.gate",
@@ -118,7 +123,8 @@ def load_checkpoint(folder: Path) -> Checkpoint:
 
 def _norm(tensors: Tensors, name: str, spec: Spec) -> tuple[np.ndarray, np.ndarray | None]:
     bias = tensors.get(f"{name}.bias", (spec.hidden,)) if spec.is_opt else None
-    return tensors.get(f"{name}.weight", (spec.hidden,)), bias
+    gain = tensors.get(f"{name}.weight", (spec.hidden,))
+    return gain + np.float32(spec.norm_offset) if spec.norm_offset else gain, bias
 
 
 def _matrix(
@@ -136,6 +142,8 @@ def _matrix(
         tensors.check("lm_head.weight", shape)
         return Matrix(name, lambda: tensors.get("lm_head.weight", shape), None, "last_norm")
     layer, kind, *expert = name.split(".")
+    if spec.model.family == "phi3" and kind in _JOINED:
+        return _part(tensors, spec, name, shape, f"{root}layers.{layer}.")
     own = _EXPERTS[spec.model.family] if spec.model.is_mixture(int(layer)) else {}
     full = f"{root}layers.{layer}.{ {**names, **own}[kind].format(*expert) }"
     biased = {m.name: m.bias for m in spec.model.matrices(int(layer))}[name.partition(".")[2]]
@@ -143,3 +151,17 @@ def _matrix(
     group = f"{layer}.{GROUPS[kind]}" if kind in GROUPS else name
     tensors.check(f"{full}.weight", shape)
     return Matrix(name, lambda: tensors.get(f"{full}.weight", shape), bias, group)
+
+
+def _part(tensors: Tensors, spec: Spec, name: str, shape: tuple[int, int], root: str) -> Matrix:
+    """The rows of a matrix in a tensor that it shares with others."""
+    layer, _, kind = name.partition(".")
+    where, kinds = _JOINED[kind]
+    rows = [m.rows for m in spec.model.matrices(int(layer)) if m.name in kinds]
+    first, full = sum(rows[: kinds.index(kind)]), (sum(rows), shape[1])
+    tensors.check(f"{root}{where}.weight", full)
+
+    def load() -> np.ndarray:
+        return tensors.get(f"{root}{where}.weight", full)[first : first + shape[0]]
+
+    return Matrix(name, load, None, f"{layer}.{GROUPS[kind]}")

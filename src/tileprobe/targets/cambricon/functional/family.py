@@ -1,4 +1,4 @@
-"""What config.json says about a model's arithmetic, in one form for Llama, Mistral, Mixtral, Qwen and OPT.
+"""What config.json says about a model's arithmetic, in one form for all families that are executed.
 
 In: the folder. Out: a `Spec`: the shapes (the simulator's `Model`) and what only values need: positions,
 epsilon, rotary angles, end tokens. A feature that would change the numbers silently is refused.
@@ -15,8 +15,8 @@ from typing import Any
 from tileprobe.errors import TileProbeError
 from tileprobe.targets.cambricon.model import Model, load_model
 
-FAMILIES = ("opt", "llama", "mistral", "qwen2", "qwen3", "mixtral", "qwen3_moe")
-ACTIVATIONS = ("silu", "gelu", "relu")
+FAMILIES = ("opt", "llama", "mistral", "qwen2", "qwen3", "gemma", "phi3", "mixtral", "qwen3_moe")
+ACTIVATIONS = ("silu", "gelu", "gelu_pytorch_tanh", "relu")
 OPT_EPS = 1e-5  # torch's default, which OPT uses
 
 
@@ -28,6 +28,9 @@ class Spec:
     rope_theta: float = 0.0  # 0: learned positions (OPT)
     rope_scaling: tuple[float, float, float, int] | None = None  # Llama 3: factor, low, high, original length
     rope_linear: float = 1.0
+    rotary_size: int = 0  # values of a head that turn with their position (Phi 3: a part of them)
+    embedding_scale: float = 1.0  # of what goes into the first layer (Gemma)
+    norm_offset: float = 0.0  # that a norm's gain has beside what is stored (Gemma)
     stop_tokens: tuple[int, ...] = ()
 
     @property
@@ -80,8 +83,14 @@ def read_spec(folder: Path) -> Spec:
         if not config.get("do_layer_norm_before", True):
             raise TileProbeError(f"{path}: an OPT with norms after its layers (opt-350m) is not supported")
         return Spec(model, int(_number(path, config, "max_position_embeddings")), OPT_EPS, stop_tokens=stops)
-    if model.head_dim % 2:
-        raise TileProbeError(f"{path}: rotary positions need an even head size, found {model.head_dim}")
+    share = config.get("partial_rotary_factor")
+    turning = int(model.head_dim * (1.0 if share is None else _number(path, config, "partial_rotary_factor")))
+    if turning % 2 or not 0 < turning <= model.head_dim:
+        raise TileProbeError(
+            f"{path}: rotary positions need an even head size, or an even part of it, found {turning} of "
+            f"{model.head_dim}"
+        )
+    gemma = model.family == "gemma"
     rope = config.get("rope_parameters")  # newer files keep all of it here
     config = {**config, **rope, "rope_scaling": rope} if isinstance(rope, dict) else config
     scaling, linear = _rope(path, config)
@@ -92,6 +101,9 @@ def read_spec(folder: Path) -> Spec:
         rope_theta=float(_number(path, config, "rope_theta", 10000.0)),
         rope_scaling=scaling,
         rope_linear=linear,
+        rotary_size=turning,
+        embedding_scale=math.sqrt(model.hidden) if gemma else 1.0,
+        norm_offset=1.0 if gemma else 0.0,
         stop_tokens=stops,
     )
 

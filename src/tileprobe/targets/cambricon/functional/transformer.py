@@ -51,7 +51,8 @@ class Cache:
 
 def rope_frequencies(spec: Spec) -> np.ndarray:
     """The angle a position adds to each pair, with Llama 3's stretching of the slow ones."""
-    inverse = spec.rope_theta ** (-np.arange(0, spec.head_size, 2) / spec.head_size) / spec.rope_linear
+    size = spec.rotary_size
+    inverse = spec.rope_theta ** (-np.arange(0, size, 2) / size) / spec.rope_linear
     if spec.rope_scaling is None:
         return inverse
     factor, low, high, original = spec.rope_scaling
@@ -61,9 +62,11 @@ def rope_frequencies(spec: Spec) -> np.ndarray:
 
 
 def _rotate(x: np.ndarray, cos: np.ndarray, sin: np.ndarray) -> np.ndarray:
-    half = x.shape[-1] // 2
+    size = cos.shape[-1]
+    rest, x, half = x[..., size:], x[..., :size], size // 2
     turned = np.concatenate((-x[..., half:], x[..., :half]), axis=-1)
-    return x * cos[:, None] + turned * sin[:, None]
+    turned = x * cos[:, None] + turned * sin[:, None]
+    return np.concatenate((turned, rest), axis=-1) if rest.shape[-1] else turned
 
 
 def _activate(x: np.ndarray, name: str) -> np.ndarray:
@@ -71,6 +74,12 @@ def _activate(x: np.ndarray, name: str) -> np.ndarray:
         return np.maximum(x, 0.0)
     if name == "silu":
         return x / (1.0 + np.exp(-np.clip(x, -80.0, 80.0)))
+    if name == "gelu_pytorch_tanh":
+        return (
+            0.5
+            * x
+            * (1.0 + np.tanh(np.float32(np.sqrt(2.0 / np.pi)) * (x + np.float32(0.044715) * x * x * x)))
+        )
     return 0.5 * x * (1.0 + _erf(x / np.float32(np.sqrt(2.0))))
 
 
@@ -121,6 +130,8 @@ class Transformer:
         self._check(tokens, cache)
         places = np.arange(cache.length, cache.length + len(tokens))
         x = self.embedding[tokens]
+        if self.spec.embedding_scale != 1.0:
+            x = x * np.float32(self.spec.embedding_scale)
         if self.positions is not None:
             x = x + self.positions[places]
         for layer in range(self.spec.layers):
