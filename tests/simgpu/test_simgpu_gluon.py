@@ -8,6 +8,7 @@ import triton.language as tl
 from simgpu_harness import MACHINES
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
+from triton.experimental.gluon.language.nvidia.ampere import CachePolicy, FractionalEvictionPolicy
 from triton.experimental.gluon.language.nvidia.hopper import mbarrier, tma
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
@@ -98,3 +99,32 @@ def test_the_number_of_the_device():
             numbers.append(triton.runtime.driver.active.get_current_device())
     assert numbers[0] == 0 and numbers[1] == 0 and f"{numbers[0]:d}" == "0"
     assert numbers[0] != numbers[1] and len(set(numbers)) == 2
+
+
+@gluon.jit
+def through(source, target, LAST: gl.constexpr, FIRST: gl.constexpr):
+    tile = gl.allocate_shared_memory(source.dtype, source.block_type.shape, source.layout)
+    bar = mbarrier.allocate_mbarrier()
+    mbarrier.init(bar, count=1)
+    mbarrier.expect(bar, source.nbytes_per_cta)
+    tma.async_load(source, [8, 16], bar, tile, cache_policy=LAST)
+    mbarrier.wait(bar, 0, deps=[tile])
+    tma.async_store(target, [0, 16], tile, cache_policy=FIRST)
+    tma.store_wait(0)
+
+
+@pytest.mark.parametrize("timed", [False, True])
+def test_bulk_copies_that_say_what_the_cache_should_keep(timed):
+    """`UTMALDG.2D [UR8], [UR6], desc[UR4]`: a hint."""
+    x, out = np.arange(32 * 64, dtype=np.int32).reshape(32, 64), np.zeros((32, 64), np.int32)
+    layout = gl.NVMMASharedLayout.get_default_for([16, 16], gl.int32)
+    policies = [
+        CachePolicy(l2=FractionalEvictionPolicy(f"evict_{which}", 0.5)) for which in ("last", "first")
+    ]
+    with tileprobe.use("sim:h100", timed=timed):
+        source, target = (
+            TensorDescriptor(tileprobe.array(a), [32, 64], [64, 1], [16, 16], layout) for a in (x, out)
+        )
+        code = through[(1,)](source, target, *policies).asm["ptx"]
+    assert code.count("L2::cache_hint") == 2
+    np.testing.assert_array_equal(out[:16, 16:32], x[8:24, 16:32])

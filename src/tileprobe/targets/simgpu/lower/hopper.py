@@ -62,8 +62,18 @@ def _uniform(x: Case, rows: int) -> int:
     return x.register("UR", int(found[1]), rows, writing=False)
 
 
+_POLICY = re.compile(r"desc\[UR\d+\]")
+
+
+def _hint(x: Case) -> None:
+    """Takes the policy of the cache, if one is there (`desc[UR4]`): values are the same with it."""
+    if x.operands and _POLICY.fullmatch(x.operands[-1].text):
+        x.take(-1)
+
+
 @lowers("UTMALDG", "UTMASTG")
 def bulk(x: Case) -> None:
+    _hint(x)
     rank = int(x.one_of("1D", "2D", "3D", "4D", "5D")[0])
     load = x.instruction.root == "UTMALDG"
     many, columns = load and x.has("MULTICAST"), load and x.has("IM2COL")
@@ -94,6 +104,7 @@ def remote_store(x: Case) -> None:
 
 @lowers("UTMAREDG")
 def bulk_reduction(x: Case) -> None:
+    _hint(x)
     rank = int(x.one_of("1D", "2D", "3D", "4D", "5D")[0])
     x.set(at.I0, rank)
     x.set(at.I1, OPERATIONS.index(x.one_of("ADD", "MIN", "MAX", "INC", "DEC", "AND", "OR", "XOR")))
