@@ -1,6 +1,7 @@
 """Keys and values beyond the DRAM, sliding windows and latent attention: limits, conservation, and mistakes."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -248,3 +249,11 @@ def test_the_command_says_where_keys_and_values_lie(capsys):
     shown = " ".join(capsys.readouterr().out.split())
     assert "in flash (3,992 tokens a layer at most)" in shown
     assert "kv from flash" in shown or "others" in shown
+
+
+def test_drafts_that_are_verified_together_share_what_is_read():
+    """The report's figures are of a token, and four tokens of a pass read the pages once."""
+    model, options = load_model("llama3-8b"), Options(context=8000, kv="flash")
+    one, four = (simulate(model, S, replace(options, verify=n, acceptance=1.0)).kv for n in (1, 4))
+    assert one["pages_read"] == 4 * four["pages_read"]
+    assert one["pages_written"] == four["pages_written"]

@@ -77,7 +77,8 @@ def _cache(model: Model, machine: Machine, options: Options) -> dict[str, float]
     """Where keys and values lie, and what of them is read and written in flash for a token."""
     plan, flash = cache_of(model, machine, options), machine.flash
     paged = Paged.of(plan.token_bytes, flash.page_bytes)
-    read = sum(paged.pages(n) for n in plan.in_flash)
+    # drafts that are verified together share what is read
+    read = sum(paged.pages(n) for n in plan.in_flash) / accepted(options.verify, options.acceptance)
     written = plan.spilled * paged.written_per_token
     weights = model.weights * precision_of(options.weights).weight_bits // 8
     free = max(machine.capacity_bytes - weights, 0)
