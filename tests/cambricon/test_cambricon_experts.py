@@ -14,7 +14,7 @@ from tileprobe.targets.cambricon.encode import page_tables
 from tileprobe.targets.cambricon.families import from_config
 from tileprobe.targets.cambricon.machine import load_machine
 from tileprobe.targets.cambricon.model import load_model
-from tileprobe.targets.cambricon.pagemap import FLASH_ONLY, NPU_ONLY
+from tileprobe.targets.cambricon.pagemap import FLASH_ONLY, NPU_ONLY, SPLIT
 from tileprobe.targets.cambricon.routing import expert_bytes, route
 from tileprobe.targets.cambricon.simulate import simulate
 
@@ -33,18 +33,20 @@ def mixture(**changes):
     return from_config({**MIXTURE, **changes}, name="mixture")
 
 
-@pytest.mark.parametrize("mode", [FLASH_ONLY, NPU_ONLY])
-def test_all_experts_active_equals_the_dense_model(mode):
-    """Eight experts of 2048, all of them met, are an FFN of 16384: the same pages, bytes and time of its products."""
+@pytest.mark.parametrize(("mode", "near"), [(SPLIT, 0.02), (FLASH_ONLY, 0.01), (NPU_ONLY, 0.01)])
+def test_all_experts_active_equals_the_dense_model(mode, near):
+    """Eight experts of 2048, all of them met, are an FFN of 16384: the same pages, bytes and time of its products. The
+    split is rounded to requests in each of them.
+    """
     dense = from_config({**SIZES, "model_type": "qwen3", "intermediate_size": 16384, "head_dim": 128})
     options = Options(context=50, mode=mode)
     one, all_ = simulate(dense, S, options), simulate(mixture(num_experts_per_tok=8), S, options)
     ours, theirs = ({op.name: op for op in r.operators} for r in (all_, one))
     for name in ("gate up", "down"):
         assert ours[name].pages == theirs[name].pages
-        assert ours[name].time_ms == pytest.approx(theirs[name].time_ms, rel=0.01)
+        assert ours[name].time_ms == pytest.approx(theirs[name].time_ms, rel=near)
     assert all_.macs == one.macs + 3 * 8 * 2048  # the router
-    assert all_.latency_ms - ours["router"].time_ms == pytest.approx(one.latency_ms, rel=0.01)
+    assert all_.latency_ms - ours["router"].time_ms == pytest.approx(one.latency_ms, rel=near)
 
 
 def test_time_and_pages_follow_the_experts_that_are_met():
