@@ -250,18 +250,19 @@ def test_stages_and_warps_are_those_of_gpus_and_within_bounds():
     def numbers(**options):
         return [next(iter(e.changes.items())) for e in derived(True, options=options, grid=(1,))]
 
-    assert numbers() == [("num_stages", 4), ("num_stages", 2), ("num_warps", 8), ("num_warps", 2)]
-    assert numbers(num_stages=1, num_warps=1) == [("num_stages", 2), ("num_warps", 2)]
-    assert numbers(num_stages=6, num_warps=16) == [("num_stages", 5), ("num_warps", 8)]
+    stored = ("eviction of what is stored", "first")
+    assert numbers() == [("num_stages", 4), ("num_stages", 2), ("num_warps", 8), ("num_warps", 2), stored]
+    assert numbers(num_stages=1, num_warps=1) == [("num_stages", 2), ("num_warps", 2), stored]
+    assert numbers(num_stages=6, num_warps=16) == [("num_stages", 5), ("num_warps", 8), stored]
     assert derived(False, options={"num_warps": 4}, grid=(1,)) == []
 
 
 def test_what_facts_speak_for_comes_first_with_its_numbers():
     found = derived(True, FACTS, constants={"B": 64})
-    assert [tuple(e.changes) for e in found] == [("B",), ("B",), (ORDER,)] + [("num_stages",)] * 2 + [
-        ("num_warps",)
-    ] * 2
-    assert found[0].fact == FACTS[TAIL] and found[0].because == "a tail" and found[-1].fact == FACTS[ALONE]
+    *names, last = [next(iter(e.changes)) for e in found]
+    assert names == ["B", "B", ORDER, "num_stages", "num_stages", "num_warps", "num_warps"]
+    assert last == "eviction of what is stored" and found[-1].fact is None
+    assert found[0].fact == FACTS[TAIL] and found[0].because == "a tail" and found[-2].fact == FACTS[ALONE]
     without = derived(True, constants={"B": 64})
     assert all(e.fact is None and e.because for e in without) and len(without) == len(found)
 
@@ -278,6 +279,23 @@ def test_orders_of_programs():
         assert each.how and each.edits[0].startswith("order-programs{") and each.constants == {}
 
 
+def test_hints_are_for_loads_that_are_known_on_gpus():
+    def hints(gpu, *loads):
+        found = experiments(Launch(grid=(1,)), gpu, Evidence({}, loads=loads))
+        return [e for e in found if any("eviction" in name for name in e.changes)]
+
+    assert hints(False, 7, 8) == []
+    assert [e.changes for e in hints(True)] == [{"eviction of what is stored": "first"}]
+    several = hints(True, 7, 8)
+    assert [next(iter(e.changes.items())) for e in several] == [
+        ("eviction of what line 7 reads", "last"), ("eviction of what line 7 reads", "first"),
+        ("eviction of what line 8 reads", "last"), ("eviction of what line 8 reads", "first"),
+        ("eviction of what is stored", "first"),
+    ]  # fmt: skip
+    assert several[0].edits == ("hint-memory{what=load line=7 evicted=last}",) and several[0].constants == {}
+    assert "line 8" in several[3].how and "evict_first" in several[3].how
+
+
 def test_the_whole_of_it(monkeypatch):
     """Derived, tried, tried together, ranked, with what there was no time for."""
     launch = Launch(
@@ -288,7 +306,7 @@ def test_the_whole_of_it(monkeypatch):
     target = Exact()
     target.launch = launch
     found = advising.advise(launch, target, 100.0, lambda _: None)
-    assert [(o.changes, o.verdict) for o in found.outcomes if not any("num" in name for name in o.changes)] == [
+    assert [(o.changes, o.verdict) for o in found.outcomes if set(o.changes) <= {"A", "B"}] == [
         ({"A": 32, "B": 32}, HELPS), ({"A": 32}, HELPS), ({"B": 32}, HELPS), ({"A": 128}, NO_HELP), ({"B": 128}, OTHER),
     ]  # fmt: skip
     assert found.outcomes[0].gain == pytest.approx(0.3) and found.took_ns == 1000.0 and not found.untried

@@ -13,12 +13,13 @@ from tileprobe.session.relaunching import Relaunch
 from tileprobe.session.session import Session
 from tileprobe.tools.load import load_tool
 from tileprobe.tools.plan import Plan
-from tileprobe.tools.result import Finding
+from tileprobe.tools.result import Finding, Result
 from tileprobe.trace import Region, Trace
 
 TOOLS = ("critical-path", "overlap", "programs", "pipeline", "memory")
 WAITS, TAIL, ALONE = "waits", "tail", "exposed"
 LAUNCHES = 8  # that are looked at, where they are not alike
+LOADS = 3  # that are told
 _MUCH = 0.1  # of the launch
 
 
@@ -44,6 +45,7 @@ class Evidence:
     facts: dict[str, Fact] = field(default_factory=dict)
     edits: list[dict[str, Any]] = field(default_factory=list)
     talks: bool = False
+    loads: tuple[int, ...] = ()  # lines of the kernel's own file that read memory, those that move most first
 
 
 def evidence_of(launch: Relaunch, exact: bool) -> Evidence:
@@ -54,9 +56,10 @@ def evidence_of(launch: Relaunch, exact: bool) -> Evidence:
         for _ in range(1 if exact else LAUNCHES):
             kernel = launch.run()
             launch.restore()
+    results = [tool.read(session.trace) for tool in tools]
     facts: dict[str, Fact] = {}
     edits: list[dict[str, Any]] = []
-    for result in (tool.read(session.trace) for tool in tools):
+    for result in results:
         for finding in result.findings:
             edit = _edit(session.trace, result.tool, finding)
             fact = _fact(finding, edit)
@@ -64,7 +67,23 @@ def evidence_of(launch: Relaunch, exact: bool) -> Evidence:
                 facts.setdefault(fact.cause, fact)
             if finding.level == "info":
                 edits.append(edit)
-    return Evidence(facts, edits, "tt.atomic" in str(getattr(kernel, "asm", {}).get("ttir", "")))
+    talks = "tt.atomic" in str(getattr(kernel, "asm", {}).get("ttir", ""))
+    return Evidence(facts, edits, talks, _loads(results, session.trace))
+
+
+def _loads(results: list[Result], trace: Trace) -> tuple[int, ...]:
+    own = {kernel.file for kernel in trace.kernels}
+    moved: dict[int, float] = {}
+    for table in (table for result in results if result.tool == "memory" for table in result.tables):
+        for row in table.frame.iter_rows(named=True):
+            if (
+                row["what"].startswith("load")
+                and row["space"] != "shared"
+                and row["file"] in own
+                and row["line"]
+            ):
+                moved[row["line"]] = moved.get(row["line"], 0.0) + (row["moved"] or 0.0)
+    return tuple(sorted(moved, key=lambda line: -moved[line])[:LOADS])
 
 
 def _fact(finding: Finding, edit: dict[str, Any]) -> Fact | None:

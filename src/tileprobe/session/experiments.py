@@ -1,7 +1,8 @@
 """Experiments that need no edit, derived from a launch and what it shows.
 
 In come a launch that can be run again and facts about it. Out go changes, one each, those that facts speak for first:
-numbers of stages and warps, constexpr arguments, orders of programs (a pass over Triton's IR does what an edit would).
+numbers of stages and warps, constexpr arguments, orders of programs and hints to caches (passes over Triton's IR do
+what an edit would).
 """
 
 from __future__ import annotations
@@ -44,7 +45,9 @@ class Experiment:
 
     @property
     def constants(self) -> dict[str, Any]:
-        return {name: value for name, value in self.changes.items() if name != ORDER}
+        return {
+            name: value for name, value in self.changes.items() if name.isidentifier()
+        }  # others are passes'
 
 
 @dataclass
@@ -83,6 +86,8 @@ def experiments(launch: Relaunch, gpu: bool, evidence: Evidence) -> list[Experim
             for n in (value // 2, value * 2):
                 made.add({name: n}, TAIL, "a block of another size")
     _orders(made, launch, evidence)
+    if gpu:
+        _hints(made, evidence)
     return sorted(made.rows, key=lambda one: -(one.fact.share if one.fact else 0.0))
 
 
@@ -99,3 +104,18 @@ def _orders(made: _Made, launch: Relaunch, evidence: Evidence) -> None:
     for name, (cause, usual) in names.items():
         edit, how = _ORDERS[name]
         made.add({ORDER: name}, cause, usual, edits=(edit,), how=how)
+
+
+def _hints(made: _Made, evidence: Evidence) -> None:
+    """What a load brings is kept longer than other things, or less long; what is stored less long. CPUs have none."""
+    for line in evidence.loads:
+        for evicted, why in (("last", "what this line reads may be wanted again"), ("first", "or not")):
+            made.add(
+                {f"eviction of what line {line} reads": evicted}, "", why,
+                edits=(f"hint-memory{{what=load line={line} evicted={evicted}}}",),
+                how=f'eviction_policy="evict_{evicted}" in the tl.load of line {line}',
+            )  # fmt: skip
+    made.add(
+        {"eviction of what is stored": "first"}, "", "nobody may read what is stored",
+        edits=("hint-memory{what=store evicted=first}",), how='eviction_policy="evict_first" in tl.store',
+    )  # fmt: skip

@@ -6,6 +6,8 @@ from tileprobe.targets.jit import part
 from tileprobe.targets.simgpu.engine import raw
 from tileprobe.targets.simgpu.engine import timed_layout as tl
 
+_LONG_AFTER = 1 << 40  # cycles; no launch takes so many
+
 
 @part
 def number(chip, place):
@@ -18,14 +20,22 @@ def found(tags, sets, ways, line):
     """The place of a line in a cache, or that of the one to go for it; and whether it is there."""
     spread = line ^ (line >> 7) ^ (line >> 13) ^ (line >> 21)
     place = tags + tl.TAG_BYTES * ways * (spread % sets)
-    oldest, used = place, raw.i64(place + tl.USED)
+    oldest, least = place, raw.i64(place + tl.USED)
     for n in range(ways):
         here = place + tl.TAG_BYTES * n
         if raw.i64(here + tl.TAG) == line + 1:
             return here, True
-        if raw.i64(here + tl.USED) < used:
-            oldest, used = here, raw.i64(here + tl.USED)
+        if raw.i64(here + tl.USED) < least:
+            oldest, least = here, raw.i64(here + tl.USED)
     return oldest, False
+
+
+@part
+def used(when, hint):
+    """What is noted of a line that is used in a cycle: lines with the least of it go first."""
+    if hint == tl.GO_FIRST:
+        return 1  # behind those that are empty
+    return when + _LONG_AFTER if hint == tl.GO_LAST else when
 
 
 @part

@@ -13,8 +13,11 @@ FAR = 1 << 60  # no time is later
 # -- how an instruction is timed: 32-bit fields ----------------------------------------------------------------------
 ROW = 64  # bytes
 (
-    UNIT, INTERVAL, LATENCY, STALL, WRITE_BAR, READ_BAR, WAITS, KIND, BYTES, COUNT, SLOW, FREE,
-) = range(12)  # fmt: skip
+    UNIT, INTERVAL, LATENCY, STALL, WRITE_BAR, READ_BAR, WAITS, KIND, BYTES, COUNT, SLOW, FREE, HINT,
+) = range(13)  # fmt: skip
+# What it says of caches (PTX ISA, "Cache Operators" and "Cache Eviction Priority Hints"): its lines go first, go last,
+# or it passes L1 by
+GO_FIRST, GO_LAST, PAST_L1 = 1, 2, 3
 NO_BAR = 7
 # Units of a sub-partition. MEMORY's place is the queue before the address unit.
 FMA, ALU, HALF, XU, DOUBLE, UNIFORM, TENSOR, MEMORY, CONTROL = range(9)
@@ -79,6 +82,7 @@ LINE = 16
 REQUEST, ORDERED = 64, 16  # bytes; in their order: the place of each, and the half of the chip that asks
 Q_KIND, Q_LINE, Q_SECTORS, Q_ASKED, Q_PLACE, Q_FILLED = (8 * n for n in range(6))
 Q_OLD = 48  # READ: until when L1 waited for the line before, or -1 if it had not got it
+Q_HINT = 56
 READ, WRITE, HIT, END, GROUP_END = range(5)  # HIT: a line of L1 that is asked for already
 # Those that end an access: the earliest it is over, what comes on top, the warp, its age, what it is for, and where
 Q_FLOOR, Q_EXTRA, Q_WARP, Q_AGE, Q_FOR, Q_AT = 8, 16, 24, 32, 40, 48

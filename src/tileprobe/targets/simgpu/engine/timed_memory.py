@@ -12,7 +12,7 @@ from tileprobe.targets.jit import part
 from tileprobe.targets.simgpu.engine import layout as at
 from tileprobe.targets.simgpu.engine import raw
 from tileprobe.targets.simgpu.engine import timed_layout as tl
-from tileprobe.targets.simgpu.engine.timed_caches import found, number, sectors_in
+from tileprobe.targets.simgpu.engine.timed_caches import found, number, sectors_in, used
 
 _PARTS = tl.PARTS
 _LEVELS = 8192  # in the scratch memory, behind the addresses
@@ -91,7 +91,7 @@ def _port(chip, sm, place, per_sector, sectors, when):
 
 
 @part
-def _ask(sm, kind, line, sectors, asked, place, old):
+def _ask(sm, kind, line, sectors, asked, place, old, hint):
     """Notes a request to L2."""
     count = raw.i64(sm + tl.S_REQUEST_COUNT)
     entry = raw.i64(sm + tl.S_REQUESTS) + tl.REQUEST * count
@@ -101,12 +101,13 @@ def _ask(sm, kind, line, sectors, asked, place, old):
     raw.put64(entry + tl.Q_ASKED, asked)
     raw.put64(entry + tl.Q_PLACE, place)
     raw.put64(entry + tl.Q_OLD, old)
+    raw.put64(entry + tl.Q_HINT, hint)
     raw.put64(sm + tl.S_REQUEST_COUNT, count + 1)
     raw.put64(sm + tl.S_OPEN, 1)
 
 
 @part
-def read_lines(chip, sm, count, when, cached):
+def read_lines(chip, sm, count, when, cached, hint):
     """The lines in the list, read; the cycle in which the last of those that L1 has is there. Others are asked for.
     `cached`: L1 is asked, and keeps them."""
     lines, done = raw.i64(sm + tl.S_LINES), when
@@ -120,12 +121,12 @@ def read_lines(chip, sm, count, when, cached):
             else:
                 raw.put64(place + tl.TAG, line + 1)
                 raw.put64(place + tl.SECTORS, 0)
-            raw.put64(place + tl.USED, when)
+            raw.put64(place + tl.USED, used(when, hint))
             known = raw.i64(place + tl.SECTORS)
             raw.put64(sm + tl.S_L1_HITS, raw.i64(sm + tl.S_L1_HITS) + sectors_in(sectors & known))
             if sectors & known:
                 if old == tl.FAR:
-                    _ask(sm, tl.HIT, line, 0, when, place, 0)
+                    _ask(sm, tl.HIT, line, 0, when, place, 0, hint)
                 else:
                     done = max(done, old)
             sectors &= ~known
@@ -135,18 +136,18 @@ def read_lines(chip, sm, count, when, cached):
             raw.put64(place + tl.FILLED, tl.FAR)
         raw.put64(sm + tl.S_L1_MISSES, raw.i64(sm + tl.S_L1_MISSES) + sectors_in(sectors))
         asked = _port(chip, sm, tl.S_PORT_FREE, tl.M_L2_SECTOR, sectors, when)
-        _ask(sm, tl.READ, line, sectors, asked, place, old)
+        _ask(sm, tl.READ, line, sectors, asked, place, old, hint)
     return done
 
 
 @part
-def write_lines(chip, sm, count, when):
+def write_lines(chip, sm, count, when, hint):
     """The lines in the list, written through to L2. L1 keeps what it has of them, which is as new."""
     lines = raw.i64(sm + tl.S_LINES)
     for n in range(count):
         line, sectors = raw.i64(lines + tl.LINE * n), raw.i64(lines + tl.LINE * n + 8)
         sent = _port(chip, sm, tl.S_STORE_FREE, tl.M_STORE_SECTOR, sectors, when)
-        _ask(sm, tl.WRITE, line, sectors, sent, 0, -1)
+        _ask(sm, tl.WRITE, line, sectors, sent, 0, -1, hint)
     return when
 
 

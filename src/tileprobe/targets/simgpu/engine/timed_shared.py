@@ -9,7 +9,7 @@ from __future__ import annotations
 from tileprobe.targets.jit import part
 from tileprobe.targets.simgpu.engine import raw
 from tileprobe.targets.simgpu.engine import timed_layout as tl
-from tileprobe.targets.simgpu.engine.timed_caches import found, number, sectors_in
+from tileprobe.targets.simgpu.engine.timed_caches import found, number, sectors_in, used
 
 _PARTS = tl.PARTS
 
@@ -35,7 +35,7 @@ def _make_room(chip, place, when):
 
 
 @part
-def _through_l2(chip, partition, line, sectors, when, write):
+def _through_l2(chip, partition, line, sectors, when, write, hint):
     """Sectors of a line from L2, or to it, asked for in a cycle; when the last of them is there."""
     place, there = found(raw.i64(chip + tl.C_L2), raw.i64(chip + tl.C_L2_SETS), tl.L2_WAYS, line)
     known = raw.i64(place + tl.SECTORS) & 15 if there else 0
@@ -44,7 +44,7 @@ def _through_l2(chip, partition, line, sectors, when, write):
         raw.put64(place + tl.TAG, line + 1)
         raw.put64(place + tl.SECTORS, 0)
         raw.put64(place + tl.FILLED, 0)
-    raw.put64(place + tl.USED, when)
+    raw.put64(place + tl.USED, used(when, hint))
     far = ((line >> 5) ^ (line >> 11) ^ partition) & 1
     latency = number(chip, tl.M_LAT_L2_FAR) if far else number(chip, tl.M_LAT_L2)
     if write:
@@ -120,5 +120,8 @@ def answer(chip, first):
             raw.i64(entry + tl.Q_ASKED),
         )
         write = raw.i64(entry + tl.Q_KIND) == tl.WRITE
-        raw.put64(entry + tl.Q_FILLED, _through_l2(chip, half, line, sectors, asked, write))
+        raw.put64(
+            entry + tl.Q_FILLED,
+            _through_l2(chip, half, line, sectors, asked, write, raw.i64(entry + tl.Q_HINT)),
+        )
         order += tl.ORDERED

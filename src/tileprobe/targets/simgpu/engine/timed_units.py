@@ -83,11 +83,12 @@ def _global(chip, sm, warp, cta, row, mask, left, kind):
     if count == 0:
         return hit
     if kind == tl.STORE_GLOBAL:
-        return write_lines(chip, sm, count, begin)
+        return write_lines(chip, sm, count, begin, how(row, tl.HINT))
     if kind == tl.ATOMIC_GLOBAL:
         raw.put64(sm + tl.S_EXTRA, number(chip, tl.M_LAT_ATOMIC))
-        return read_lines(chip, sm, count, begin, False)
-    return max(hit, read_lines(chip, sm, count, begin, True))
+        return read_lines(chip, sm, count, begin, False, how(row, tl.HINT))
+    hint = how(row, tl.HINT)
+    return max(hit, read_lines(chip, sm, count, begin, hint != tl.PAST_L1, hint))
 
 
 @part
@@ -104,7 +105,7 @@ def _copy(chip, sm, warp, cta, row, program, mask, left):
     if count == 0:
         return begin + number(chip, tl.M_LAT_COPY)
     raw.put64(sm + tl.S_EXTRA, number(chip, tl.M_LAT_COPY) - number(chip, tl.M_LAT_L1))
-    return read_lines(chip, sm, count, begin, how(row, tl.SLOW) != 0)
+    return read_lines(chip, sm, count, begin, how(row, tl.SLOW) != 0, how(row, tl.HINT))
 
 
 @part
@@ -161,7 +162,7 @@ def _bulk(chip, sm, warp, cta, row, now, load):
     count = _tile_lines(chip, sm, cta, entry)
     touched_tile(chip, sm, warp, row, tile_bytes(raw.i64(entry + at.ASYNC_DESCRIPTOR)), count)
     begin += number(chip, tl.M_LAT_TMA)
-    done = read_lines(chip, sm, count, begin, False) if load else write_lines(chip, sm, count, begin)
+    done = read_lines(chip, sm, count, begin, False, 0) if load else write_lines(chip, sm, count, begin, 0)
     if load and raw.i64(sm + tl.S_OPEN):
         raw.put64(entry + DUE, tl.FAR + raw.i64(sm + tl.S_REQUEST_COUNT))
         end_access(sm, warp, done, tl.FOR_BULK, cta)

@@ -118,12 +118,21 @@ def _width(mods: list[str]) -> int:
 def _memory(row: np.ndarray, root: str, mods: list[str], timing: Timing) -> tuple[int, float, int]:
     row[tl.KIND] = _MEMORY[root]
     row[tl.BYTES] = _width(mods)
+    row[tl.HINT] = _hint(root, mods)
     if root in ("LDSM", "STSM"):
         row[tl.COUNT] = int(mods[-1]) if mods[-1] in ("2", "4") else 1
     if root == "LDGSTS":
         row[tl.SLOW] = "BYPASS" not in mods
     latency = timing.latency_l1 if row[tl.KIND] == tl.LOCAL else timing.latency_shared
     return tl.MEMORY, timing.address_interval, latency
+
+
+def _hint(root: str, mods: list[str]) -> int:
+    """`.EF` and `.EL` are eviction priorities. A load that sees what others of the chip wrote passes L1 by."""
+    if "EF" in mods or "EL" in mods:
+        return tl.GO_FIRST if "EF" in mods else tl.GO_LAST
+    strong = "STRONG" in mods and ("GPU" in mods or "SYS" in mods)
+    return tl.PAST_L1 if strong and root in ("LDG", "LD") else 0
 
 
 def _control(row: np.ndarray, root: str, mods: list[str], operands: str) -> tuple[int, float, int]:
