@@ -12,6 +12,7 @@ from typing import Any
 import family_cases
 import numpy as np
 from family_machine import WARPS, Case
+from in_a_child import in_a_child
 from python_engine import FAMILIES, HELPERS, NAME, Change, changed, changes, families, memory, tree_of
 
 MODULES = (*FAMILIES, *HELPERS)
@@ -57,8 +58,14 @@ def reached() -> dict[tuple[str, str], list[Case]]:
 
 
 def noticed(change: Change, tree: Any) -> bool:
-    functions = families.load({change.module: changed(tree, change)})
-    return any(wrong(case, functions) for case in reached().get((change.module, change.function), ()))
+    """Whether a case fails, or crashes."""
+    cases = reached().get((change.module, change.function), ())
+
+    def fails() -> bool:
+        functions = families.load({change.module: changed(tree, change)})
+        return any(wrong(case, functions) for case in cases)
+
+    return in_a_child(fails) != 0
 
 
 def judged(module: str, every: int = 1, first: int = 0) -> tuple[int, list[Change]]:

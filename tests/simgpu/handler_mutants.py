@@ -8,15 +8,14 @@ otherwise than the handler on these inputs fails them.
 
 from __future__ import annotations
 
-import os
 import random
 import re
-import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import lane_references
 import numpy as np
 from functions_checked import functions_wrong
+from in_a_child import in_a_child
 from lane_cases import CASES, cases
 from lane_machine import Given, Machine
 from matrix_inputs import block_results, matrix_inputs
@@ -26,6 +25,7 @@ from tileprobe.targets.simgpu.engine import vectors
 from tileprobe.targets.simgpu.engine.lanes import HANDLERS
 
 MANY = 600  # inputs that decide whether a change is one
+_ALIVE, _MOST_LIKELY_NONE, _NOTICED, _NO_CHANGE = range(4)
 _LINE = re.compile(
     r"^(?P<head>\s*%\S+ = )(?P<op>\w+) +(?:(?P<how>s\w\w|u\w\w|o\w\w|eq|ne|uno|ord) )?"
     r"(?P<kind><\d+ x \w+>) (?P<rest>.*)$"
@@ -163,35 +163,12 @@ def survivors(name: str, most: int | None = None, places: list[int] | None = Non
         return _ALIVE if _shown(name, int(addresses[0]), int(found_at[0])) else _MOST_LIKELY_NONE
 
     for what, text in tried:
-        seen = _apart(look, text)
+        seen = in_a_child(lambda text=text: look(text))
         count += seen != _NO_CHANGE
         if seen in (_ALIVE, _MOST_LIKELY_NONE):
             alive.append(what if seen == _ALIVE else f"{what} (?)")
     del held
     return count, alive
-
-
-_ALIVE, _NOTICED, _NO_CHANGE, _MOST_LIKELY_NONE, _FAILED = 0, 11, 12, 13, 14
-
-
-def _apart(look: Callable[[str], int], text: str) -> int:
-    """What a process of its own sees: a change can make code that crashes, and a crash is noticed."""
-    child = os.fork()
-    if child == 0:
-        seen = _FAILED
-        try:
-            seen = look(text)
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            os._exit(seen)
-    status = os.waitpid(child, 0)[1]
-    if os.WIFSIGNALED(status):
-        return _NOTICED
-    seen = os.WEXITSTATUS(status)
-    if seen == _FAILED:
-        raise RuntimeError("a change could not be looked at; why stands above")
-    return seen
 
 
 def several(names: list[str], most: int | None = None) -> dict[str, tuple[int, list[str]]]:
