@@ -249,3 +249,19 @@ def default_generators():
     generator.manual_seed(2)
     assert generator.initial_seed() == torch.cuda.initial_seed() == 2
     assert generator.get_state().shape == torch.cuda.get_rng_state().shape
+
+
+def products_of_nvidias_library():
+    """As Triton's own package calls them, and a tutorial of it: B is transposed, sums are single precision."""
+    from triton._C.libtriton import nvidia
+
+    library = nvidia.cublas.CublasLt(torch.empty(1024, device="cuda", dtype=torch.uint8))
+    for kind in (torch.float16, torch.bfloat16, torch.float32, torch.float8_e4m3fn):
+        a, b = (torch.randint(-3, 4, shape, device="cuda").float() for shape in ((8, 64), (16, 64)))
+        c, d = torch.empty(8, 16, device="cuda"), torch.zeros(8, 16, device="cuda")
+        library.matmul(a.to(kind), b.to(kind), c)
+        assert torch.equal(c, a @ b.T)
+        library.gemm(a.to(kind), b.to(kind), c, d, 2.0, 0.5)
+        assert torch.equal(d, 2.5 * c)
+    raises(RuntimeError, "M x K, N x K and M x N", lambda: library.matmul(a, b.T, c))
+    raises(RuntimeError, "not torch.float64", lambda: library.matmul(a.double(), b.double(), c))

@@ -63,7 +63,7 @@ class Memory:
     def check(self, address: int, size: int) -> None:
         self.step()
         start, stop = self.span
-        if not (start <= address and address + size <= stop):
+        if not (start <= address <= address + size <= stop):
             raise Outside(f"{size} bytes at {address:#x}")
 
 

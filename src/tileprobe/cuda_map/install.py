@@ -14,6 +14,7 @@ from typing import Any
 from tileprobe.cuda_map import (
     answers,
     autograd,
+    cublas,
     graphs,
     has_gpu,
     inductor,
@@ -52,6 +53,7 @@ def installed(given: CudaProperties) -> Iterator[None]:
         for owner, name, value in _places(torch, given, memory, generator_type, generator):
             stack.enter_context(_replaced(owner, name, value))
         stack.enter_context(inductor.redirected())
+        stack.enter_context(cublas.installed())
         stack.enter_context(nvml.installed(given, memory.usage.count))
         host_devices.add("cuda")
         stack.callback(host_devices.discard, "cuda")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
 from tileprobe.targets.simgpu.engine import layout as at
+from tileprobe.targets.simgpu.listing import BYTES
 from tileprobe.targets.simgpu.lower.case import Case, lowers
 from tileprobe.targets.simgpu.operands import read
 
@@ -62,6 +65,21 @@ def back(x: Case) -> None:
     if not function:
         raise x.refuse("the function is missing")
     x.operands.insert(0, read(register))
+    x.source(at.A, "bits", rows=2)
+    x.emit("RET")
+
+
+_TABLE = re.compile(r"(U?R\d+) (-?0x[0-9a-f]+)")
+
+
+@lowers("BRX", "BRXU")
+def table_jump(x: Case) -> None:
+    """`BRX R2 -0x110`: each lane to the place in R2 and R3, counted from the next instruction and so far back. Tables
+    hold places within the function; what is added takes away the place of the jump."""
+    found = _TABLE.fullmatch(x.take().text)
+    if not found or int(found[2], 16) != -(x.instruction.address + BYTES):
+        raise x.refuse("a jump that does not begin with the function")
+    x.operands.insert(0, read(found[1]))
     x.source(at.A, "bits", rows=2)
     x.emit("RET")
 
