@@ -269,3 +269,21 @@ def test_what_a_trace_is_not_told_is_what_simulated_machines_mean():
     assert row == (1.0, 1.0, 0.0, 0.0, -1, "region")
     work = Work(0)
     assert (work.ran, work.probed, work.plain, work.dosed, work.unrecorded) == (0, 0, 0, 0, 0)
+
+
+def test_counters_of_no_unit_are_merged_where_the_first_core_did_nothing():
+    """A launch ran on the second core alone, and what its loads did to memory is of no core."""
+
+    def one():
+        return Trace.build(
+            {"program": [0], "unit": [1], "region": [0], "start": [0], "stop": [100]},
+            kernels=[Kernel(0, "k", "cpu", Clock(1e9))],
+            launches=[Launch(0, 0, (1,), 0.0, 100.0)],
+            regions=[Region(0, "k", "kernel")],
+            units=[Unit(1, "core 1")],
+            counters={"launch": [0], "file": ["k.py"], "line": [3], "name": ["access lanes"], "value": [7.0]},
+        )
+
+    both = Trace.merge(one(), one())
+    assert both.counters["value"].to_list() == [7.0, 7.0] and both.counters["launch"].to_list() == [0, 1]
+    assert both.intervals["unit"].unique().to_list() == [both.units[0].id]

@@ -43,9 +43,15 @@ def merge(traces: Iterable[Trace]) -> Trace:
         ]
         ids = {"launch": launches, "region": regions, "unit": units}
         frames.append(_renumber(trace.scan(), ids, ("start_ns", "stop_ns"), offset))
-        ends = {f"{end}_{name}": ids[name] for end in ("from", "to") for name in ("region", "unit")}
+        # Counters of lines are of no unit, nor need edges be: 0 stands there, whether the trace has such a one or not
+        nowhere = {0: units.get(0, 0)} | units
+        ends = {
+            f"{end}_{name}": new
+            for end in ("from", "to")
+            for name, new in (("region", regions), ("unit", nowhere))
+        }
         edges.append(_renumber(trace.scan_edges(), {"launch": launches} | ends, ("from_ns", "to_ns"), offset))
-        counters.append(_renumber(trace.scan_counters(), {"launch": launches, "unit": units}, (), offset))
+        counters.append(_renumber(trace.scan_counters(), {"launch": launches, "unit": nowhere}, (), offset))
         end = trace.scan().select(pl.col("stop_ns").max()).collect().item()
         offset += end or 0.0
     merged.frame = pl.concat(frames).collect()
