@@ -30,6 +30,18 @@ CONFIGS = {
         "head_dim": 16,
         "hidden_activation": "gelu_pytorch_tanh",
     },
+    "gemma2": {
+        **SIZES,
+        "model_type": "gemma2",
+        "num_key_value_heads": 2,
+        "intermediate_size": 59,
+        "head_dim": 16,
+        "hidden_activation": "gelu_pytorch_tanh",
+        "query_pre_attn_scalar": 20,
+        "attn_logit_softcapping": 2.0,
+        "final_logit_softcapping": 3.0,
+        "sliding_window": 300,
+    },
     "phi3": {
         **SIZES,
         "model_type": "phi3",
@@ -95,7 +107,7 @@ def tensors_of(config: dict) -> dict[str, np.ndarray]:
     if opt:
         out[f"{root}{last}.bias"] = draw(d)
         out[f"{root}embed_positions.weight"] = draw(config["max_position_embeddings"] + 2, d)
-    elif config["model_type"] != "gemma":
+    elif not config["model_type"].startswith("gemma"):
         out["lm_head.weight"] = draw(vocab, d)
     narrow = size * config.get("num_key_value_heads", heads)
     shapes = {
@@ -119,6 +131,8 @@ def tensors_of(config: dict) -> dict[str, np.ndarray]:
             shapes = {"self_attn.qkv_proj": (heads * size + 2 * narrow, d), "self_attn.o_proj": (d, heads * size),
                       "mlp.gate_up_proj": (2 * f, d), "mlp.down_proj": (d, f)}  # fmt: skip
         norms = ("input_layernorm", "post_attention_layernorm")
+        if config["model_type"] == "gemma2":
+            norms = (*norms, "pre_feedforward_layernorm", "post_feedforward_layernorm")
         biased = (
             {n for n in shapes if n[-6:] in ("q_proj", "k_proj", "v_proj")}
             if config["model_type"] == "qwen2"

@@ -18,7 +18,8 @@ def logits(torch, config, tensors, tokens):
     def linear(name, x):
         return torch.nn.functional.linear(x, t[f"{name}.weight"], t.get(f"{name}.bias"))
 
-    gemma, phi = config["model_type"] == "gemma", config["model_type"] == "phi3"
+    gemma, phi = config["model_type"].startswith("gemma"), config["model_type"] == "phi3"
+    gemma2, score_size = config["model_type"] == "gemma2", config.get("query_pre_attn_scalar", size)
     turning = int(size * config.get("partial_rotary_factor", 1.0))
 
     def norm(name, x):
@@ -34,6 +35,12 @@ def logits(torch, config, tensors, tokens):
         cos, sin = angle.cos()[None], angle.sin()[None]
         a, b, rest = x.split((turning // 2, turning // 2, size - turning), -1)
         return torch.cat((a * cos - b * sin, b * cos + a * sin, rest), -1)
+
+    def cap(x, field):
+        return x if config.get(field) is None else config[field] * torch.tanh(x / config[field])
+
+    def behind(layer, name, x):
+        return norm(f"{layer}post_{name}_layernorm", x) if gemma2 else x
 
     def projected(layer, names, joined, widths, y):
         """Products by one input, whose weights may be in one tensor."""
@@ -63,13 +70,12 @@ def logits(torch, config, tensors, tokens):
             q, k = rope(q), rope(k)
         k, v = (z.repeat_interleave(heads // groups, 0) for z in (k, v))
         mask = torch.full((n, n), -math.inf).triu(1)
-        y = (
-            (torch.softmax(q @ k.transpose(1, 2) / math.sqrt(size) + mask, -1) @ v)
-            .transpose(0, 1)
-            .reshape(n, -1)
-        )
-        x = x + linear(layer + ("self_attn.out_proj" if opt else "self_attn.o_proj"), y)
-        y = norm(layer + ("final_layer_norm" if opt else "post_attention_layernorm"), x)
+        scores = cap(q @ k.transpose(1, 2) / math.sqrt(score_size), "attn_logit_softcapping")
+        y = (torch.softmax(scores + mask, -1) @ v).transpose(0, 1).reshape(n, -1)
+        y = linear(layer + ("self_attn.out_proj" if opt else "self_attn.o_proj"), y)
+        x = x + behind(layer, "attention", y)
+        before_ffn = "pre_feedforward_layernorm" if gemma2 else "post_attention_layernorm"
+        y = norm(layer + ("final_layer_norm" if opt else before_ffn), x)
         if has_experts(config, i):
             x = x + mixture(torch, config, linear, layer, y)
         elif opt:
@@ -81,10 +87,10 @@ def logits(torch, config, tensors, tokens):
                 gate = torch.nn.functional.gelu(gate, approximate="tanh")
             else:
                 gate = torch.nn.functional.silu(gate)
-            x = x + linear(layer + "mlp.down_proj", gate * up)
+            x = x + behind(layer, "feedforward", linear(layer + "mlp.down_proj", gate * up))
     x = norm(root + ("final_layer_norm" if opt else "norm"), x)
     head = t[f"{root}embed_tokens.weight"] if opt or gemma else t["lm_head.weight"]
-    return (x @ head.T).numpy()
+    return cap(x @ head.T, "final_logit_softcapping").numpy()
 
 
 def mixture(torch, config, linear, layer, y):

@@ -155,7 +155,7 @@ def test_a_sliding_window_limits_the_context(tmp_path):
     assert load_checkpoint(folder).spec.positions == 100
 
 
-@pytest.mark.parametrize("family", ["gemma2", "qwen2_moe", "deepseek_v2"])
+@pytest.mark.parametrize("family", ["qwen2_moe", "deepseek_v2"])
 def test_a_family_that_is_timed_and_not_executed(tmp_path, family):
     folder = write_folder(tmp_path / "m", CONFIGS["qwen3_moe"])
     latent = {
@@ -165,9 +165,23 @@ def test_a_family_that_is_timed_and_not_executed(tmp_path, family):
         "v_head_dim": 8,
         "n_routed_experts": 6,
     }
-    more = {"gemma2": {"num_experts": "remove"}, "qwen2_moe": {"shared_expert_intermediate_size": 16}}
-    change(folder, model_type=family, **more.get(family, latent))
+    change(
+        folder,
+        model_type=family,
+        **({"shared_expert_intermediate_size": 16} if family == "qwen2_moe" else latent),
+    )
     refused(folder, f"model_type = '{family}' is simulated, but not executed")
+
+
+@pytest.mark.parametrize(
+    "field", ["attn_logit_softcapping", "final_logit_softcapping", "query_pre_attn_scalar"]
+)
+def test_what_gemma_2_needs_beside_its_shapes(tmp_path, field):
+    folder = write_folder(tmp_path / "m", CONFIGS["gemma2"])
+    change(folder, **{field: "remove"})
+    refused(folder, f"`{field}` is missing")
+    change(folder, **{field: "wide"})
+    refused(folder, f"`{field}` is 'wide'")
 
 
 @pytest.mark.parametrize("given", [{"norm_topk_prob": False}, {"norm_topk_prob": "remove"}])

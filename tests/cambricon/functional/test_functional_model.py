@@ -28,7 +28,8 @@ def float_model(folder):
 @pytest.mark.parametrize("weights", ["w8a8", "w4a16"])
 def test_the_machine_equals_a_plain_reference_bit_by_bit(folder, weights):
     model = FlashModel.load(folder, weights=weights)
-    reference = Transformer(model.spec, *_parts(model), model.reference_linear, model.transformer.head_norms)
+    norms = model.transformer.head_norms, model.transformer.post_norms
+    reference = Transformer(model.spec, *_parts(model), model.reference_linear, *norms)
     found = model.transformer(TOKENS, model.new_cache())
     assert np.array_equal(found, reference(TOKENS, model.new_cache()))
     assert model.flash.work.saturated == 0

@@ -41,6 +41,9 @@ class Checkpoint:
     head_norms: dict[str, np.ndarray] = field(
         default_factory=dict
     )  # of queries and keys, in families that have them
+    post_norms: dict[str, np.ndarray] = field(
+        default_factory=dict
+    )  # behind attention and FFN, in families that have them
 
 
 def matrix_shapes(spec: Spec) -> dict[str, tuple[int, int]]:
@@ -68,6 +71,8 @@ _OPT = {
     "attention_norm": "self_attn_layer_norm",
     "mlp_norm": "final_layer_norm",
 }
+_GEMMA2 = {**_LLAMA, "mlp_norm": "pre_feedforward_layernorm"}
+_POST = {"attention": "post_attention_layernorm", "mlp": "post_feedforward_layernorm"}
 # Phi 3 keeps matrices of one input in one tensor, one below the other
 _JOINED = {
     **dict.fromkeys("qkv", ("self_attn.qkv_proj", ("q", "k", "v"))),
@@ -98,7 +103,7 @@ def load_checkpoint(folder: Path) -> Checkpoint:
     spec = read_spec(folder)
     tensors = Tensors(folder)
     opt = spec.is_opt
-    names = _OPT if opt else _LLAMA
+    names = _OPT if opt else _GEMMA2 if spec.model.post_norms else _LLAMA
     root = "model.decoder." if opt else "model."
     if opt and not any(n.startswith(root) for n in tensors.names()):
         root = "decoder."
@@ -113,6 +118,8 @@ def load_checkpoint(folder: Path) -> Checkpoint:
     for i in range(spec.layers):
         for norm in ("attention_norm", "mlp_norm"):
             out.norms[f"{i}.{norm}"] = _norm(tensors, f"{root}layers.{i}.{names[norm]}", spec)
+        for where, norm in _POST.items() if spec.model.post_norms else ():
+            out.post_norms[f"{i}.{where}"] = _norm(tensors, f"{root}layers.{i}.{norm}", spec)[0]
         for norm in "qk" if spec.model.qk_norm else "":
             gain = tensors.get(f"{root}layers.{i}.self_attn.{norm}_norm.weight", (spec.head_size,))
             out.head_norms[f"{i}.{norm}"] = gain

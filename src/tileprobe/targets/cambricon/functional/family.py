@@ -15,7 +15,7 @@ from typing import Any
 from tileprobe.errors import TileProbeError
 from tileprobe.targets.cambricon.model import Model, load_model
 
-FAMILIES = ("opt", "llama", "mistral", "qwen2", "qwen3", "gemma", "phi3", "mixtral", "qwen3_moe")
+FAMILIES = ("opt", "llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2", "phi3", "mixtral", "qwen3_moe")
 ACTIVATIONS = ("silu", "gelu", "gelu_pytorch_tanh", "relu")
 OPT_EPS = 1e-5  # torch's default, which OPT uses
 
@@ -31,6 +31,9 @@ class Spec:
     rotary_size: int = 0  # values of a head that turn with their position (Phi 3: a part of them)
     embedding_scale: float = 1.0  # of what goes into the first layer (Gemma)
     norm_offset: float = 0.0  # that a norm's gain has beside what is stored (Gemma)
+    score_size: float = 0.0  # by whose root scores are divided; 0: the head's size
+    score_cap: float = 0.0  # that the magnitudes of scores, and of logits, approach (Gemma 2); 0: none
+    logit_cap: float = 0.0
     stop_tokens: tuple[int, ...] = ()
 
     @property
@@ -90,7 +93,11 @@ def read_spec(folder: Path) -> Spec:
             f"{path}: rotary positions need an even head size, or an even part of it, found {turning} of "
             f"{model.head_dim}"
         )
-    gemma = model.family == "gemma"
+    gemma = model.family in ("gemma", "gemma2")
+    caps = {"score_cap": "attn_logit_softcapping", "logit_cap": "final_logit_softcapping"}
+    more = {name: _cap(path, config, key) for name, key in caps.items()} if model.family == "gemma2" else {}
+    if model.family == "gemma2":
+        more["score_size"] = float(_number(path, config, "query_pre_attn_scalar"))
     rope = config.get("rope_parameters")  # newer files keep all of it here
     config = {**config, **rope, "rope_scaling": rope} if isinstance(rope, dict) else config
     scaling, linear = _rope(path, config)
@@ -104,6 +111,7 @@ def read_spec(folder: Path) -> Spec:
         rotary_size=turning,
         embedding_scale=math.sqrt(model.hidden) if gemma else 1.0,
         norm_offset=1.0 if gemma else 0.0,
+        **more,
         stop_tokens=stops,
     )
 
@@ -116,6 +124,13 @@ def _number(path: Path, config: dict[str, Any], key: str, default: float | None 
         found = "is missing" if value is None else f"is {value!r}"
         raise TileProbeError(f"{path}: `{key}` {found}; expected a positive number")
     return value
+
+
+def _cap(path: Path, config: dict[str, Any], key: str) -> float:
+    """Null is no cap; a cap that is not named is one that Transformers would choose."""
+    if key not in config:
+        raise TileProbeError(f"{path}: the field `{key}` is missing, which gemma2 models need (null: none)")
+    return 0.0 if config[key] is None else float(_number(path, config, key))
 
 
 def _context(path: Path, config: dict[str, Any], windows: tuple[int, ...]) -> int:

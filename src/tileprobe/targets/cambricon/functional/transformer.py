@@ -90,12 +90,19 @@ def _erf(x: np.ndarray) -> np.ndarray:
     return np.sign(x) * (1.0 - poly * np.exp(-x * x))
 
 
-def attend(q: np.ndarray, keys: np.ndarray, values: np.ndarray) -> np.ndarray:
+def capped(x: np.ndarray, cap: float) -> np.ndarray:
+    """Magnitudes approach the cap; 0: there is none."""
+    return np.float32(cap) * np.tanh(x / np.float32(cap)) if cap else x
+
+
+def attend(
+    q: np.ndarray, keys: np.ndarray, values: np.ndarray, score_size: float = 0.0, cap: float = 0.0
+) -> np.ndarray:
     """Causal attention of the newest tokens, q [tokens, heads, size], over all; grouped heads share keys."""
     tokens, heads, size = q.shape
     length, groups = keys.shape[0], keys.shape[1]
     rows = q.reshape(tokens, groups, heads // groups, size).transpose(1, 2, 0, 3).reshape(groups, -1, size)
-    scores = rows @ keys.transpose(1, 2, 0) / np.float32(np.sqrt(size))
+    scores = capped(rows @ keys.transpose(1, 2, 0) / np.float32(np.sqrt(score_size or size)), cap)
     if tokens > 1:
         hidden = np.arange(length)[None] > np.arange(length - tokens, length)[:, None]
         scores = np.where(np.tile(hidden, (heads // groups, 1))[None], np.float32(-np.inf), scores)
@@ -112,12 +119,13 @@ class Transformer:
     norms: Norms
     linear: Linear
     head_norms: dict[str, np.ndarray] = field(default_factory=dict)
+    post_norms: dict[str, np.ndarray] = field(default_factory=dict)
 
     @classmethod
     def of(cls, checkpoint: Checkpoint, linear: Linear, norms: Norms | None = None) -> Transformer:
         return cls(
             checkpoint.spec, checkpoint.embedding, checkpoint.positions, norms or checkpoint.norms, linear,
-            checkpoint.head_norms,
+            checkpoint.head_norms, checkpoint.post_norms,
         )  # fmt: skip
 
     def __post_init__(self) -> None:
@@ -135,10 +143,12 @@ class Transformer:
         if self.positions is not None:
             x = x + self.positions[places]
         for layer in range(self.spec.layers):
-            x = x + self._attention(layer, self.norm(f"{layer}.attention_norm", x), cache, places)
-            x = x + self._mlp(layer, self.norm(f"{layer}.mlp_norm", x))
+            y = self._attention(layer, self.norm(f"{layer}.attention_norm", x), cache, places)
+            x = x + self._behind(f"{layer}.attention", y)
+            x = x + self._behind(f"{layer}.mlp", self._mlp(layer, self.norm(f"{layer}.mlp_norm", x)))
         cache.length += len(tokens)
-        return self.linear("lm_head", self.norm("last_norm", x[-1:] if last_only else x))
+        logits = self.linear("lm_head", self.norm("last_norm", x[-1:] if last_only else x))
+        return capped(logits, self.spec.logit_cap)
 
     def _check(self, tokens: np.ndarray, cache: Cache) -> None:
         if tokens.size == 0:
@@ -160,25 +170,25 @@ class Transformer:
         x = x / np.sqrt((x * x).mean(axis=-1, keepdims=True) + np.float32(self.spec.eps)) * weight
         return x if bias is None else x + bias
 
-    def _head_norm(self, name: str, x: np.ndarray) -> np.ndarray:
-        return (
-            x
-            / np.sqrt((x * x).mean(axis=-1, keepdims=True) + np.float32(self.spec.eps))
-            * self.head_norms[name]
-        )
+    def _rms(self, gain: np.ndarray, x: np.ndarray) -> np.ndarray:
+        return x / np.sqrt((x * x).mean(axis=-1, keepdims=True) + np.float32(self.spec.eps)) * gain
+
+    def _behind(self, name: str, x: np.ndarray) -> np.ndarray:
+        return self._rms(self.post_norms[name], x) if self.post_norms else x
 
     def _attention(self, layer: int, x: np.ndarray, cache: Cache, places: np.ndarray) -> np.ndarray:
         size = self.spec.head_size
         q, k, v = (self.linear(f"{layer}.{name}", x).reshape(len(x), -1, size) for name in "qkv")
         if self.head_norms:
-            q, k = (self._head_norm(f"{layer}.{name}", x) for name, x in (("q", q), ("k", k)))
+            q, k = (self._rms(self.head_norms[f"{layer}.{name}"], x) for name, x in (("q", q), ("k", k)))
         if self._angle is not None:
             angle = np.outer(places, self._angle)
             angle = np.concatenate((angle, angle), axis=1)
             cos, sin = np.cos(angle).astype(np.float32), np.sin(angle).astype(np.float32)
             q, k = _rotate(q, cos, sin), _rotate(k, cos, sin)
         keys, values = cache.extend(layer, k, v)
-        return self.linear(f"{layer}.o", attend(q, keys, values))
+        out = attend(q, keys, values, self.spec.score_size, self.spec.score_cap)
+        return self.linear(f"{layer}.o", out)
 
     def _mlp(self, layer: int, x: np.ndarray) -> np.ndarray:
         if self.spec.model.is_mixture(layer):
