@@ -134,9 +134,8 @@ class Trying:
             gain, error = 1 - took / self.took_ns, 0.0
             if not self.exact:
                 gain, error = self._in_turns(experiment, seconds / 2)
-                if (
-                    verdict(gain, error) == HELPS
-                ):  # it stands out among all that were tried: what it brings is seen anew
+                # what stands out among all that were tried is seen anew
+                if verdict(gain, error) == HELPS:
                     gain, error = self._in_turns(experiment, seconds / 2)
         except (KeyboardInterrupt, SystemExit):
             raise
