@@ -44,8 +44,8 @@ def page(found: dict[str, Any]) -> str:
         "its neighbour, exchanges operands, moves a constant by one or turns a condition. One that is called *no",
         "change* was judged by reading, or (handlers over lanes) by 600 further inputs none of which shows it; the",
         "others are gaps. Families: every instruction alone on some 2,000 cases, whose memory is compared byte for",
-        "byte with a reference; their figures are sums of several days. What changes drawn anew say, which is less,",
-        "stands in [simgpu.md](simgpu.md#instructions).",
+        "byte with a reference. A change that crashes is noticed. What changes drawn anew say stands in",
+        "[simgpu.md](simgpu.md#instructions).",
         "",
         *(f"- {line}" for line in summary(found).splitlines()),
     ]
