@@ -8,7 +8,7 @@ A row is right where the two differ by no more than both of their errors; on the
 none, by two points. One that `whatif` said it cannot tell is neither. The exit status is 1 if one is wrong, or none is
 right.
 
-Usage: python -m benchmarks whatif [--on sim | barrier | cpu] [--seconds S]
+Usage: python -m benchmarks.whatif [--on sim | barrier | cpu] [--seconds S]
 """
 
 from __future__ import annotations
