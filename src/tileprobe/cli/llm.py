@@ -1,14 +1,15 @@
-"""Decode an LLM on a simulated Cambricon-LLM device: tokens/s, where the time goes, bytes and joules.
+"""Decode an LLM on a simulated Cambricon-LLM device: speed, time, bytes, joules.
 
 examples:
   tileprobe llm --model opt-6.7b --device cambricon:l
   tileprobe llm --model opt-6.7b --device cambricon:s --html token.html
-  tileprobe llm --model path/to/config.json --device my-device.toml --context 4000 --json result.json
+  tileprobe llm --model my/config.json --device my-device.toml --json out.json
   tileprobe llm --model llama2-70b --mha --device cambricon:s --no-slicing
   tileprobe llm --model opt-6.7b --device cambricon:l --what-if --scale 1.5
-  tileprobe llm --model opt-6.7b --ir > step.mlir && tileprobe llm --from-ir step.mlir
-  tileprobe llm sweep --model opt-6.7b --device cambricon:s --vary chips_per_channel=1,2,4,8 --out chips
-  tileprobe llm search --model llama3-8b --space channels=4..32..4 --space chips_per_channel=1,2,4,8 --area die=66
+  tileprobe llm --model opt-6.7b --ir > step.mlir
+  tileprobe llm --from-ir step.mlir
+  tileprobe llm sweep --model opt-6.7b --vary chips_per_channel=1,2,4,8
+  tileprobe llm search --model llama3-8b --space channels=4..32 --area die=66
 """
 
 from __future__ import annotations
@@ -83,8 +84,8 @@ def _add_run_arguments(parser: argparse.ArgumentParser) -> None:
         help="tokens of a sequence verified in one pass over the pages (default %(default)s: plain decoding)",
     )  # fmt: skip
     what.add_argument(
-        "--acceptance", type=float, default=0.8, metavar="A",
-        help="chance that a drafted token is accepted (default %(default)s)",
+        "--acceptance", type=float, metavar="A",
+        help="of --verify: chance that a drafted token is accepted (default: 0.8)",
     )  # fmt: skip
     what.add_argument(
         "--kv", default="dram", choices=("dram", "spill", "flash"),
@@ -96,8 +97,8 @@ def _add_run_arguments(parser: argparse.ArgumentParser) -> None:
         help="packages that share the model over a link, [packages] of the device (default %(default)s)",
     )  # fmt: skip
     what.add_argument(
-        "--split", default="tensor", choices=("tensor", "pipeline"),
-        help="a part of every matrix in each package, or some of the layers (default %(default)s)",
+        "--split", choices=("tensor", "pipeline"),
+        help="of --packages: a part of every matrix in each, or some of the layers (default: tensor)",
     )  # fmt: skip
     what.add_argument(
         "--age", default="", metavar="NAME=NUMBER,...",
@@ -163,11 +164,7 @@ def _add_output_arguments(parser: argparse.ArgumentParser) -> None:
         "this in their name",
     )  # fmt: skip
     out.add_argument(
-        "--scale",
-        type=float,
-        default=2.0,
-        metavar="K",
-        help="of --what-if: how many times faster (default: 2)",
+        "--scale", type=float, metavar="K", help="of --what-if: how many times faster (default: 2)"
     )
     out.add_argument("--baselines", action="store_true", help="also offloading to a host, and the NPU alone")
 
@@ -240,7 +237,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _run_one(args: argparse.Namespace) -> int:
     from tileprobe.errors import TileProbeError
-    from tileprobe.targets.cambricon.command import settings_of
+    from tileprobe.targets.cambricon.command import check_say, settings_of
 
     traced = [name for name in ("trace", "html", "chrome", "view") if getattr(args, name)]
     if args.from_ir and traced:
@@ -257,6 +254,9 @@ def _run_one(args: argparse.Namespace) -> int:
         raise TileProbeError(
             "say which model: --model opt-6.7b, another built-in name, or the path of a config.json"
         )
+    check_say(vars(args))
+    if args.scale is not None and args.what_if is None:
+        raise TileProbeError("--scale says how many times faster what is tried by --what-if: give that, too")
     model, machine, options = settings_of(vars(args))
     if args.ir:
         from tileprobe.targets.cambricon.compile import build, compile_step
@@ -276,16 +276,14 @@ def _run_one(args: argparse.Namespace) -> int:
         failed = outputs.write_files(session, args)
     else:
         result = simulate(model, machine, options)
-    changes = None
+    changes, scale = None, 2.0 if args.scale is None else args.scale
     if args.what_if is not None:
         from tileprobe.targets.cambricon.what_if import what_if
 
-        changes = what_if(model, machine, options, args.scale, args.what_if)
+        changes = what_if(model, machine, options, scale, args.what_if)
     if args.json:
         told = (
-            {}
-            if changes is None
-            else {"what_if": {"scale": args.scale, "rows": [asdict(row) for row in changes]}}
+            {} if changes is None else {"what_if": {"scale": scale, "rows": [asdict(row) for row in changes]}}
         )
         _write_json(args.json, result.to_json() | told)
     if args.json != "-":

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from tileprobe.errors import TileProbeError
@@ -20,6 +21,18 @@ def settings_of(given: Mapping[str, Any]) -> tuple[Model, Machine, Options]:
     if changes:
         machine = machine.replace(**changes)
     return load_model(given["model"], mha=bool(given.get("mha"))), machine, options_of(given)
+
+
+def check_say(fixed: Mapping[str, Any], varied: Mapping[str, Iterable[Any]] = MappingProxyType({})) -> None:
+    """Refuses what was given and has no say in any of the points, which share `fixed` and differ in `varied`."""
+    for name, of in (("acceptance", "verify"), ("split", "packages")):
+        if name not in varied and fixed.get(name) is None:
+            continue
+        given = varied.get(of, (fixed.get(of),))
+        if all(value is None or value == 1 for value in given):
+            raise TileProbeError(
+                f"--{name} has no say without --{of} of 2 or more: give that, or leave it out"
+            )
 
 
 def options_of(given: Mapping[str, Any]) -> Options:

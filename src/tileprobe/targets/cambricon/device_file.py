@@ -51,6 +51,11 @@ def _is_overlay(name: str) -> bool:
 def tables_of(name: str) -> tuple[Tables, str]:
     """The constants of a device, with those that it inherits and those laid over it, and its name."""
     if Path(name).is_file() or "+" not in name:
+        if name == f"{PREFIX}{BASE}":
+            raise TileProbeError(
+                f"{name} is what devices share and none itself: use {', '.join(device_names())}, or a TOML file with "
+                f'`inherits = "{name}"`'
+            )
         tables, own = _own_tables(name)
         if _read(name).get("overlay"):
             raise TileProbeError(f"{name} is laid over a device: write {PREFIX}s+{name.removeprefix(PREFIX)}")

@@ -17,7 +17,7 @@ from tileprobe.sweeps.pareto import Goal, front, parse_goals, values_of
 from tileprobe.sweeps.run import running
 from tileprobe.sweeps.search import Search, parse_space
 from tileprobe.sweeps.table import frame_of, print_table, say_failed, write_table
-from tileprobe.targets.cambricon.command import settings_of
+from tileprobe.targets.cambricon.command import check_say, settings_of
 from tileprobe.targets.cambricon.points import RESULTS, columns, fixed_of, given, value_of, work
 from tileprobe.targets.cambricon.prices import Prices, parse_prices
 from tileprobe.targets.cambricon.sweep import KIND, LABELS
@@ -50,6 +50,7 @@ def run_search_command(args: argparse.Namespace) -> int:
     names = [one.name for one in space]
     if "model" not in fixed and "model" not in names:
         raise TileProbeError("say which model: --model opt-6.7b, or --space model=opt-6.7b,opt-13b")
+    check_say(fixed, {one.name: one.values or (one.low, one.high) for one in space})
     search = Search(space, goals, args.search_seed, args.population)
     with running("search", args, work(), KIND, settled=(DONE, REFUSED)) as found:
         why = search.run(found, fixed, args.points, lambda entry: figures_of(entry, prices))

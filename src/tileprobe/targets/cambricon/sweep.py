@@ -17,6 +17,7 @@ from tileprobe.sweeps.plot import plot_sweep
 from tileprobe.sweeps.points import grid, parse_axes
 from tileprobe.sweeps.run import running
 from tileprobe.sweeps.table import frame_of, print_table, say_failed, write_table
+from tileprobe.targets.cambricon.command import check_say
 from tileprobe.targets.cambricon.points import FIGURES, columns, fixed_of, value_of, work
 
 KIND = "tileprobe llm"  # a sweep and a search may share a file: their points are the same
@@ -40,6 +41,7 @@ def run_sweep_command(args: argparse.Namespace) -> int:
     fixed = fixed_of(args)
     if "model" not in fixed and "model" not in axes:
         raise TileProbeError("say which model: --model opt-6.7b, or --vary model=opt-6.7b,opt-13b")
+    check_say(fixed, axes)
     if args.plot not in FIGURES:  # before an hour of work, not after
         raise TileProbeError(f"--plot {args.plot}: a point has no such figure; it has {', '.join(FIGURES)}")
     count = math.prod(map(len, axes.values()))
