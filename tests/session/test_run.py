@@ -131,7 +131,7 @@ def test_an_unknown_kernel(script):
 
 def test_a_script_for_cuda(tmp_path):
     pytest.importorskip("torch")
-    path = tmp_path / "cuda.py"
+    path = tmp_path / "for_cuda.py"
     path.write_text(CUDA)
     done = tileprobe("run", "--device-map", "cuda=cpu", "--chrome", tmp_path / "out.json", path)
     assert done.returncode == 0, done.stderr
