@@ -10,9 +10,10 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any
 
-from tileprobe.targets.cambricon.compile import Options
+from tileprobe.targets.cambricon.compile import Options, cache_of, mode_of
 from tileprobe.targets.cambricon.dialect import AttentionOp, StepOp
 from tileprobe.targets.cambricon.machine import SECTIONS, Machine
+from tileprobe.targets.cambricon.model import Model
 from tileprobe.targets.cambricon.pagemap import FLASH_ONLY
 
 CHOICE, SECOND_HAND = "[D]", "second hand"
@@ -20,7 +21,17 @@ CHOICE, SECOND_HAND = "[D]", "second hand"
 
 def assumptions(machine: Machine, options: Options, step: StepOp) -> dict[str, dict[str, Any]]:
     """section.constant -> value and source, of those that this run uses."""
-    idle = _idle(options, step)
+    paged = any(isinstance(op, AttentionOp) and op.flash.data for op in step.walk())
+    return _assumed(machine, options, step.mode.data, paged)
+
+
+def assumptions_before(model: Model, machine: Machine, options: Options) -> dict[str, dict[str, Any]]:
+    """The same of a run that need not have been: nothing is compiled."""
+    return _assumed(machine, options, mode_of(options), cache_of(model, machine, options).spilled > 0)
+
+
+def _assumed(machine: Machine, options: Options, mode: str, paged: bool) -> dict[str, dict[str, Any]]:
+    idle = _idle(options, mode, paged)
     return {
         name: {"value": _value(machine, name), "source": source}
         for name, source in machine.sources.items()
@@ -42,17 +53,16 @@ def _value(machine: Machine, name: str) -> Any:
     return getattr(getattr(machine, section), constant)
 
 
-def _idle(options: Options, step: StepOp) -> set[str]:
+def _idle(options: Options, mode: str, paged: bool) -> set[str]:
     """Sections and constants that this run has no use for."""
     other = "w8a8" if options.weights == "w4a16" else "w4a16"
     idle = {f"core.partial_sum_bytes_{other}", "area"}
-    paged = any(isinstance(op, AttentionOp) and op.flash.data for op in step.walk())
     if not options.age:
         idle |= {"aging", "flash.erase_us", "flash.pages_per_block"}
     if not options.age and not paged:  # nothing is written
         idle |= {"flash.program_us", "flash.endurance_cycles", "flash.pages_per_plane"}
     if options.packages == 1:
         idle |= {"packages", "energy.pcie_pj_per_bit"}
-    if not options.slicing or step.mode.data == FLASH_ONLY:
+    if not options.slicing or mode == FLASH_ONLY:
         idle |= {"flash.slice_bytes", "flash.slice_command_us"}
     return idle

@@ -104,13 +104,17 @@ def build(model: Model, machine: Machine, options: Options) -> ModuleOp:
         raise TileProbeError(
             "a batch is decoded, with keys and values in DRAM; no --prefill and no --kv spill"
         )
-    mode = NPU_ONLY if options.prefill and not options.prefill_split else options.mode
     precision = precision_of(options.weights)
     routes, plan = routing_of(model, options), cache_of(model, machine, options)
     return build_step(
-        model, machine, precision, options.context, mode, options.lm_head, options.prefill,
+        model, machine, precision, options.context, mode_of(options), options.lm_head, options.prefill,
         routes.routes if routes else None, plan.in_flash, options.batch, options.verify,
     )  # fmt: skip
+
+
+def mode_of(options: Options) -> str:
+    """Who computes: a prefill is the NPU's, unless it was said that the flash has a share."""
+    return NPU_ONLY if options.prefill and not options.prefill_split else options.mode
 
 
 def cache_of(model: Model, machine: Machine, options: Options) -> CachePlan:

@@ -19,7 +19,9 @@ from tileprobe.sweeps.search import Search, parse_space
 from tileprobe.sweeps.table import frame_of, print_table, say_failed, write_table
 from tileprobe.targets.cambricon.command import check_say, settings_of
 from tileprobe.targets.cambricon.points import RESULTS, columns, fixed_of, given, value_of, work
+from tileprobe.targets.cambricon.points_told import told_of
 from tileprobe.targets.cambricon.prices import Prices, parse_prices
+from tileprobe.targets.cambricon.report import print_assumed
 from tileprobe.targets.cambricon.sweep import KIND, LABELS
 
 NAMES = {"tokens_per_s": "tokens/s", "joules_per_token": "J a token", "mm2": "mm2", "cost": "cost"}
@@ -54,6 +56,7 @@ def run_search_command(args: argparse.Namespace) -> int:
     search = Search(space, goals, args.search_seed, args.population)
     with running("search", args, work(), KIND, settled=(DONE, REFUSED)) as found:
         why = search.run(found, fixed, args.points, lambda entry: figures_of(entry, prices))
+        told = told_of(entry["settings"] for entry in found.entries() if entry["outcome"] == DONE)
         entries = [_with_figures(entry, prices) for entry in found.entries()]
     frame = marked(frame_of(entries, columns), goals)
     table = write_table(frame, Path(f"{args.out}.parquet"))
@@ -62,10 +65,11 @@ def run_search_command(args: argparse.Namespace) -> int:
     if not best.height:
         print(f"no point has a result; {table} has the reasons")
         return 1
-    write_json(f"{args.out}.json", document(frame, names, goals, prices, args.search_seed))
+    write_json(f"{args.out}.json", document(frame, names, goals, prices, args.search_seed) | told.to_json())
     shown = [goal.column for goal in goals]
     first = goals[0].column, goals[0].more
     print_table(best.sort(first[0], descending=first[1]), names, shown, NAMES, first)
+    print_assumed(told.assumed, told.notes)
     print(f"\n{best.height} of {frame.height - failed:,} points are on the front; {prices.told()}")
     if why:
         print(f"ended before {args.points:,} points: {why}")

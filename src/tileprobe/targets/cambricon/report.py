@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
 from rich.console import Console
 from rich.table import Table
 
@@ -213,14 +216,24 @@ def _findings(console: Console, r: Result, machine: Machine) -> None:
 
 def _assumed(console: Console, r: Result) -> None:
     """Constants without a source of their own, and what of the model's configuration is not counted."""
-    second = {name for name, entry in r.assumed.items() if SECOND_HAND in entry["source"]}
-    for label, names in (("Assumed", r.assumed.keys() - second), ("2nd hand", second)):
+    print_assumed({name: [entry] for name, entry in r.assumed.items()}, r.notes, console)
+
+
+def print_assumed(
+    assumed: Mapping[str, Sequence[Mapping[str, Any]]], notes: Iterable[str], console: Console | None = None
+) -> None:
+    """Of one run or of several, whose devices may have several values of a constant."""
+    console = console or Console()
+    second = {name for name, entries in assumed.items() if any(SECOND_HAND in e["source"] for e in entries)}
+    for label, names in (("Assumed", assumed.keys() - second), ("2nd hand", second)):
         found = [
-            f"{spelled(name)} {_number(r.assumed[name]['value'])}" for name in r.assumed if name in names
+            f"{spelled(name)} {' or '.join(dict.fromkeys(_number(e['value']) for e in entries))}"
+            for name, entries in assumed.items()
+            if name in names
         ]
         if found:
             console.print(f"[bold]{label:<9}[/] [dim]{', '.join(found)}[/]", highlight=False)
-    for note in r.notes:
+    for note in notes:
         console.print(f"[bold]Note     [/] [dim]{note}[/]", highlight=False)
 
 

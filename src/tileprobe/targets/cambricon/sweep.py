@@ -13,12 +13,16 @@ from typing import Any
 import polars as pl
 
 from tileprobe.errors import TileProbeError
+from tileprobe.files import write_json
+from tileprobe.sweeps.outcome import DONE
 from tileprobe.sweeps.plot import plot_sweep
 from tileprobe.sweeps.points import grid, parse_axes
 from tileprobe.sweeps.run import running
 from tileprobe.sweeps.table import frame_of, print_table, say_failed, write_table
 from tileprobe.targets.cambricon.command import check_say
 from tileprobe.targets.cambricon.points import FIGURES, columns, fixed_of, value_of, work
+from tileprobe.targets.cambricon.points_told import told_of
+from tileprobe.targets.cambricon.report import print_assumed
 
 KIND = "tileprobe llm"  # a sweep and a search may share a file: their points are the same
 LABELS = {
@@ -48,12 +52,16 @@ def run_sweep_command(args: argparse.Namespace) -> int:
     with running("sweep", args, work(), KIND) as sweep:
         sweep.run(grid(fixed, axes), count)
         frame = frame_of(sweep.entries(), columns)
+        told = told_of(entry["settings"] for entry in sweep.entries() if entry["outcome"] == DONE)
     path = write_table(frame, Path(f"{args.out}.parquet"))
     if "tokens_per_s" in frame.columns:
         print_table(frame, list(axes), list(SHOWN), SHOWN, ("tokens_per_s", True))
+        print_assumed(told.assumed, told.notes)
     failed = say_failed(frame, list(axes))
+    summary = {"schema": 1, "points": frame.height, "failed": failed, **told.to_json()}
+    write_json(f"{args.out}.json", summary)
     picture = _picture(frame, args, axes)
-    print(f"\n{path}: {frame.height:,} points{picture}")
+    print(f"\n{path}: {frame.height:,} points; what they assume in {args.out}.json{picture}")
     return 1 if failed == frame.height else 0
 
 
