@@ -7,6 +7,7 @@ import pytest
 from tileprobe.cli import main
 from tileprobe.errors import TileProbeError
 from tileprobe.targets.cambricon.compile import Options
+from tileprobe.targets.cambricon.limits import bottleneck
 from tileprobe.targets.cambricon.machine import load_machine
 from tileprobe.targets.cambricon.model import load_model
 from tileprobe.targets.cambricon.simulate import simulate
@@ -81,3 +82,28 @@ def test_the_command_has_it_as_json_and_in_the_report(capsys):
     assert "DRAM bandwidth 4 times faster" in capsys.readouterr().out
     assert main([*words[:-3], "luck"]) == 2
     assert "nothing called 'luck' can be made faster" in capsys.readouterr().err
+
+
+def test_channels_that_meet_at_a_link_are_as_fast_as_it():
+    """Faster channels bring nothing, nor does a faster link, where both are alike: the report does not say so."""
+    stack, npu = load_machine("cambricon:hbf"), Options(context=100, mode="npu-only")
+    gains = {row.what: row.gain for row in what_if(MODEL, stack, npu, 2.0, "bandwidth")}
+    for alone in ("channel bandwidth", "link bandwidth"):
+        assert abs(gains[named(alone, 2.0)]) < 0.01
+    assert gains[named("channel and link bandwidth", 2.0)] > 0.1
+    said, helps = bottleneck(simulate(MODEL, stack, npu), stack)
+    assert (
+        said.startswith("the channels and the link to the NPU")
+        and helps == "faster channels with a faster link"
+    )
+    narrow = MACHINE.replace(link_gb_per_s=4.0)
+    assert bottleneck(simulate(MODEL, narrow, npu), narrow)[0].startswith("the link to the NPU, busy")
+    assert bottleneck(simulate(MODEL, MACHINE, npu), MACHINE)[1] == "faster or more channels"
+    assert not any("channel and link" in row.what for row in what_if(MODEL, MACHINE, SHORT, 2.0, "link"))
+
+
+def test_planes_that_read_for_the_channels_limit_beside_them():
+    stack = load_machine("cambricon:hbf")
+    said, helps = bottleneck(simulate(load_model("llama3-8b"), stack, Options()), stack)
+    assert "and the planes that read for them, busy 83%, alike" in said
+    assert helps == "faster channels with a faster link, and a shorter tR or more chips: neither side alone"

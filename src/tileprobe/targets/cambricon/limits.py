@@ -4,12 +4,14 @@ here. What would help is tried in `what_if.py`.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
-from tileprobe.ir.machine import ALWAYS, limiting
-from tileprobe.targets.cambricon.compile import SPLIT
+from tileprobe.ir.machine import ALIKE, ALWAYS, limiting
+from tileprobe.targets.cambricon.compile import mode_of
 from tileprobe.targets.cambricon.machine import Machine
 from tileprobe.targets.cambricon.packages import PIPELINE, TENSOR
+from tileprobe.targets.cambricon.pagemap import SPLIT, geometry_of
 from tileprobe.targets.cambricon.precision import precision_of
 from tileprobe.targets.cambricon.result import Result
 
@@ -42,9 +44,7 @@ def roofline(result: Result, machine: Machine) -> Roofline:
         if mode != "npu-only" and not result.options.prefill
         else 0.0
     )
-    wire = (
-        min(flash.channel_gb_per_s * flash.channels, machine.link.gb_per_s) if mode != "flash-only" else 0.0
-    )
+    wire = min(machine.wire_gb_per_s, machine.link.gb_per_s) if mode != "flash-only" else 0.0
     in_flash, wire = in_flash * together, wire * together
     values_per_byte = 8 / precision_of(result.options.weights).weight_bits
     intensity = 2.0 * values_per_byte * result.tokens
@@ -87,13 +87,36 @@ def bottleneck(result: Result, machine: Machine) -> tuple[str, str]:
     """(what limits the run, what would help), said for a person. The rule is that of the tool `units`."""
     busy = busy_kinds(result)
     kinds = limiting(busy)
-    said = " and ".join(f"{KINDS[kind][1]}, busy {busy[kind]:.0%}" for kind in kinds)
+    told = {kind: words[1:] for kind, words in KINDS.items()} | {"channel": _wire(machine)}
+    said = " and ".join(f"{told[kind][0]}, busy {busy[kind]:.0%}" for kind in kinds)
+    reading = _reading(result, machine, busy["plane"])
+    if kinds == ["channel"] and busy["channel"] >= ALWAYS and reading >= ALIKE * busy["channel"]:
+        return (
+            f"{said} and the planes that read for them, busy {reading:.0%}, alike",
+            f"{told['channel'][1]}, and a shorter tR or more chips: neither side alone",
+        )
     if busy[kinds[0]] >= ALWAYS:
         if len(kinds) > 1:
             balanced = ": the split is balanced" if set(kinds) == {"core", "channel"} else ""
             return f"{said}, alike{balanced}", "more of both; neither side alone"
-        return said, KINDS[kinds[0]][2]
+        return said, told[kinds[0]][1]
     return _in_part(result, busy, kinds, said)
+
+
+def _wire(machine: Machine) -> tuple[str, str]:
+    """What is busy when channels are, and what would help: all of them meet at the link to the NPU."""
+    if math.isclose(machine.link.gb_per_s, machine.wire_gb_per_s):
+        return "the channels and the link to the NPU", "faster channels with a faster link"
+    if machine.link.gb_per_s < machine.wire_gb_per_s:
+        return "the link to the NPU", "a faster link"
+    return KINDS["channel"][1:]
+
+
+def _reading(result: Result, machine: Machine, busy: float) -> float:
+    """The busy share of planes that serve reads, which are some of all."""
+    planes = geometry_of(machine, mode_of(result.options)).stream_planes
+    share = result.page_reads / max(result.page_commands, 1)
+    return busy * share * machine.flash.planes_per_die / planes if planes else 0.0
 
 
 def _in_part(result: Result, busy: dict[str, float], kinds: list[str], said: str) -> tuple[str, str]:

@@ -199,6 +199,11 @@ class Machine:
         return self.flash.channels * self.dies_per_channel
 
     @property
+    def wire_gb_per_s(self) -> float:
+        """Of all channels together, which meet at the link to the NPU."""
+        return self.flash.channels * self.flash.channel_gb_per_s
+
+    @property
     def core_area_mm2(self) -> float:
         """Area of all compute cores."""
         area = self.area.core_ecc_um2 + self.area.core_pe_um2 + self.area.core_buffer_um2

@@ -19,6 +19,7 @@ _MORE: dict[str, tuple[str, ...]] = {
     "channel bandwidth": ("flash.channel_gb_per_s",),
     "DRAM bandwidth": ("dram.gb_per_s",),
     "link bandwidth": ("link.gb_per_s",),
+    "channel and link bandwidth": ("flash.channel_gb_per_s", "link.gb_per_s"),
     "NPU array": ("npu.macs_per_pe",),
     "special functions": ("npu.sfu_lanes",),
     "channels": ("flash.channels",),
@@ -89,6 +90,8 @@ def what_if(
         return Faster(name, result.latency_ms, result.tokens_per_s, 1 - result.latency_ms / before)
 
     parts = [*_MORE, *_LESS, *(_BETWEEN if options.packages > 1 else ())]
+    if machine.link.gb_per_s >= machine.wire_gb_per_s * max(times, 1.0):  # the link is in nobody's way
+        parts.remove("channel and link bandwidth")
     rows = [
         tried(named(what, times), lambda what=what: faster(machine, what, times))
         for what in parts
