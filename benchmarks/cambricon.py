@@ -208,9 +208,9 @@ def run_sensitivity(console: Console, out: list[dict]) -> None:
 
 
 def _declared(name: str) -> str:
-    from tileprobe.targets.cambricon.machine import _find_constant
+    from tileprobe.targets.cambricon.machine import find_constant
 
-    section, constant = _find_constant(name)
+    section, constant = find_constant(name)
     return str(getattr(getattr(load_machine("cambricon:s"), section), constant))
 
 

@@ -8,7 +8,7 @@ from tileprobe.cli import main
 from tileprobe.targets.cambricon.assumptions import assumptions_before, spelled
 from tileprobe.targets.cambricon.compile import Options, compile_step
 from tileprobe.targets.cambricon.families import from_config
-from tileprobe.targets.cambricon.machine import _find_constant, load_machine
+from tileprobe.targets.cambricon.machine import find_constant, load_machine
 from tileprobe.targets.cambricon.points_told import told_of
 from tileprobe.targets.cambricon.simulate import simulate, simulate_module
 
@@ -75,7 +75,7 @@ def test_the_same_from_the_ir_and_from_packages():
 
 def test_constants_are_spelled_as_set_takes_them():
     for name in S.sources:
-        assert ".".join(_find_constant(spelled(name))) == name
+        assert ".".join(find_constant(spelled(name))) == name
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_constants_are_spelled_as_set_takes_them():
         {},
         {"weights": "w4a16", "slicing": False},
         {"mode": "flash-only"},
-        {"prefill": True, "mode": "flash-only"},
+        {"prefill": True, "mode": "npu-only"},
         {"prefill": True, "prefill_split": True, "mode": "flash-only"},
         {"age": "cycles=10"},
         {"kv": "spill"},

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import sys
 from collections.abc import Callable
 from dataclasses import asdict
@@ -257,6 +258,10 @@ def _run_one(args: argparse.Namespace) -> int:
     check_say(vars(args))
     if args.scale is not None and args.what_if is None:
         raise TileProbeError("--scale says how many times faster what is tried by --what-if: give that, too")
+    if args.scale is not None and not 0 < args.scale < math.inf:
+        raise TileProbeError(
+            f"--scale: something can be 2 times faster, or 0.5 times, not {args.scale:g} times"
+        )
     model, machine, options = settings_of(vars(args))
     if args.ir:
         from tileprobe.targets.cambricon.compile import build, compile_step

@@ -8,15 +8,17 @@ from typing import Any
 
 from tileprobe.errors import TileProbeError
 from tileprobe.targets.cambricon.compile import Options
-from tileprobe.targets.cambricon.machine import Machine, load_machine
+from tileprobe.targets.cambricon.machine import Machine, find_constant, load_machine
 from tileprobe.targets.cambricon.model import Model, load_model
 from tileprobe.targets.cambricon.pagemap import FLASH_ONLY, NPU_ONLY, SPLIT
 
 
 def settings_of(given: Mapping[str, Any]) -> tuple[Model, Machine, Options]:
     """The three things a run needs, from the names of the command line's options."""
-    changes = {name: given[name] for name in ("channels", "chips_per_channel") if given.get(name) is not None}
-    changes.update(parse_changes(given.get("set") or []))
+    counts = [
+        f"{name}={given[name]}" for name in ("channels", "chips_per_channel") if given.get(name) is not None
+    ]
+    changes = parse_changes([*counts, *(given.get("set") or [])])
     machine = load_machine(given["device"])
     if changes:
         machine = machine.replace(**changes)
@@ -70,11 +72,16 @@ def options_of(given: Mapping[str, Any]) -> Options:
 
 def parse_changes(pairs: list[str]) -> dict[str, Any]:
     """`["read_us=25", "prefetch=false"]` as constants of a machine."""
-    changes = {}
+    changes: dict[str, Any] = {}
+    found: set[tuple[str, str]] = set()
     for pair in pairs:
         name, equals, text = pair.partition("=")
         if not equals or not name:
             raise TileProbeError(f"{pair!r} is no change: write CONSTANT=VALUE, such as read_us=25")
+        constant = find_constant(name.strip())
+        if constant in found:
+            raise TileProbeError(f"{constant[1]} of the device is given twice")
+        found.add(constant)
         changes[name.strip()] = parse_value(text)
     return changes
 

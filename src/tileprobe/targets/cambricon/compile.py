@@ -98,6 +98,8 @@ def build(model: Model, machine: Machine, options: Options) -> ModuleOp:
         raise TileProbeError("a prefill takes all tokens of a prompt in one pass: no --verify with --prefill")
     if options.prefill_split and not options.prefill:
         raise TileProbeError("--prefill-split says who computes a prefill: give --prefill, too")
+    if options.mode == FLASH_ONLY and mode_of(options) != FLASH_ONLY:
+        raise TileProbeError("the NPU computes a prefill: --flash-only needs --prefill-split, too")
     if options.batch * options.verify > 1 and model.experts:
         raise TileProbeError(f"{model.name}: a mixture of experts is decoded one token at a time here")
     if options.batch > 1 and (options.prefill or options.kv != "dram"):
@@ -138,6 +140,8 @@ def routing_of(model: Model, options: Options) -> Routing | None:
             raise TileProbeError(f"{model.name} has no experts to cache")
         if options.routing != UNIFORM:
             raise TileProbeError(f"{model.name} has no experts that tokens are routed to: no --routing")
+        if options.seed:
+            raise TileProbeError(f"{model.name} has no experts that tokens are routed to: no --seed")
         return None
     each = expert_bytes(model, precision_of(options.weights).weight_bits)
     cached = int(options.expert_cache_gb * 1e9) // each

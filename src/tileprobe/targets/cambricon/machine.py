@@ -220,7 +220,7 @@ class Machine:
         sections = {name: getattr(self, name) for name in SECTIONS}
         sources = dict(self.sources)
         for key, value in changes.items():
-            section, constant = _find_constant(key)
+            section, constant = find_constant(key)
             sections[section] = dataclasses.replace(
                 sections[section], **{constant: _coerce(section, constant, value, self.name)}
             )
@@ -252,7 +252,7 @@ def load_machine(name_or_path: str | Path) -> Machine:
     return Machine(name=name, sources=sources, origin=str(name_or_path), **sections)
 
 
-def _find_constant(key: str) -> tuple[str, str]:
+def find_constant(key: str) -> tuple[str, str]:
     hits = [
         (section, f.name)
         for section, cls in SECTIONS.items()

@@ -17,7 +17,7 @@ from tileprobe.errors import TileProbeError
 from tileprobe.sweeps.points import Work
 from tileprobe.targets.cambricon.command import parse_changes, parse_value, settings_of
 from tileprobe.targets.cambricon.device_file import files_of
-from tileprobe.targets.cambricon.machine import _find_constant
+from tileprobe.targets.cambricon.machine import find_constant
 
 # settings of a run that can be varied beside the constants of the device, with the type they have in a table
 OPTIONS = {
@@ -36,7 +36,7 @@ HERE = Path(__file__).parent
 def value_of(name: str, text: str) -> Any:
     """A value as the user writes it; a name that no device has is an error, as is a word where a number belongs."""
     if name not in OPTIONS:
-        _find_constant(name)
+        find_constant(name)
     if OPTIONS.get(name) is str:
         return text
     value = parse_value(text)

@@ -6,6 +6,7 @@ that brings most first. Nothing is estimated; a device on which the model cannot
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -57,7 +58,7 @@ def named(what: str, times: float) -> str:
 
 def faster(machine: Machine, what: str, times: float) -> Machine:
     """The device with one thing so many times faster, or so many times as many of it."""
-    if not times > 0:
+    if not 0 < times < math.inf:
         raise TileProbeError(f"something can be 2 times faster, or 0.5 times, not {times:g} times")
     factors = dict.fromkeys(_MORE.get(what, ()), times) | dict.fromkeys(_LESS.get(what, ()), 1 / times)
     if what in _BETWEEN:
