@@ -6,7 +6,7 @@ know of targets; the CPU target is imported by its own package and its entry poi
 
 import ast
 import tomllib
-from collections import defaultdict
+from collections import Counter, defaultdict
 from pathlib import Path
 
 import pytest
@@ -122,3 +122,9 @@ def test_every_target_of_ours_has_an_entry_point():
     points = tomllib.loads(PYPROJECT.read_text())["project"]["entry-points"]["tileprobe.targets"]
     packages = {place.split(".")[2] for place in points.values()}
     assert packages == {p.parent.name for p in (ROOT / "targets").glob("*/target.py")}
+
+
+def test_no_two_test_files_have_one_name():
+    """Tests are imported by their names alone: of two of one name, pytest collects the first."""
+    names = Counter(path.name for path in Path(__file__).parent.rglob("test_*.py"))
+    assert [name for name, count in names.items() if count > 1] == []
