@@ -12,6 +12,7 @@ from tileprobe.errors import TileProbeError
 from tileprobe.targets.cambricon.compile import Options, compile_step
 from tileprobe.targets.cambricon.encode import page_tables
 from tileprobe.targets.cambricon.families import from_config
+from tileprobe.targets.cambricon.limits import roofline
 from tileprobe.targets.cambricon.machine import load_machine
 from tileprobe.targets.cambricon.model import load_model
 from tileprobe.targets.cambricon.pagemap import FLASH_ONLY, NPU_ONLY, SPLIT
@@ -198,3 +199,15 @@ def test_the_command_says_what_tokens_meet(tmp_path, capsys):
     assert found["met_per_step"] == 6
     assert 0 < found["hit_rate"] < 1
     assert "were in DRAM" in capsys.readouterr().out.replace("\n", " ")
+
+
+@pytest.mark.parametrize("cache", [0.0, 0.5])
+def test_a_prefill_multiplies_each_token_by_the_experts_that_it_meets(cache):
+    model, machine = load_model("mixtral-8x7b"), load_machine("cambricon:s")
+    result = simulate(model, machine, Options(context=256, prefill=True, expert_cache_gb=cache))
+    each = 3 * model.hidden * model.expert_ffn  # gate, up and down
+    rest = model.weights - model.layers * model.experts * each
+    tokens = 256 * (rest + model.layers * 2 * each)
+    assert result.macs == pytest.approx(tokens, rel=0.01)
+    assert 0.5 < roofline(result, machine).reached <= 1.0
+    assert result.energy_j["npu"] == pytest.approx(tokens * 0.5e-12, rel=0.05)  # and attention

@@ -90,6 +90,7 @@ class _Encoder:
         self.uses: list[float] = []
         # start or stop, region, the operator after it, products of that operator before it, layer
         self.probes: list[tuple[str, int, int, int, int | None]] = []
+        self.macs = 0.0  # of all weights that are met, by the tokens that meet them
         self.npu_macs = 0.0  # on the array: streamed weights and attention
         self.sent_bytes = 0.0  # by each package to the next
         self.dram_weights = 0.0  # of experts that are kept there
@@ -111,6 +112,7 @@ class _Encoder:
             sliced=self.step.sliced is not None,
             meta={
                 "probes": self.probes,
+                "macs": self.macs,
                 "npu_macs": self.npu_macs,
                 "dram_weights": self.dram_weights,
                 "sent_bytes": self.sent_bytes,
@@ -270,8 +272,10 @@ class _Encoder:
 
     def _products(self, group: list[GemvOp], layer: int | None) -> None:
         first = len(self.matrices)
-        streamed = cached = 0.0
+        streamed = cached = cached_macs = 0.0
         for gemv in group:
+            weights, tokens = gemv.rows.data * gemv.cols.data, self._tokens(gemv, layer)
+            self.macs += weights * tokens * (1 if gemv.experts is None else len(self._met(gemv, layer)))
             if gemv.experts is None:
                 streamed += self._matrix(gemv, layer)
                 continue
@@ -279,7 +283,8 @@ class _Encoder:
                 if expert >= 0:
                     streamed += self._matrix(gemv, layer, expert)
                 else:
-                    cached += gemv.rows.data * gemv.cols.data
+                    cached += weights
+                    cached_macs += weights * tokens
         label = " ".join(gemv.label.data for gemv in group)
         cost = self._add(p.WEIGHTS, label, layer, group[0], FIRST_MATRIX=first, END_MATRIX=len(self.matrices))
         for gemv in group:
@@ -288,9 +293,9 @@ class _Encoder:
         cost[p.TAIL_US] = self._sfu_us(self.tokens * max(gemv.ends[1] for gemv in group))
         # experts that are kept in DRAM are streamed from there beside the others
         cost[p.DRAM_US] = cached * self.precision.weight_bits / 8 / (self.machine.dram.gb_per_s * 1e3)
-        cost[p.ARRAY_US] = streamed + cached / self.machine.npu.macs_per_us * self.tokens
+        cost[p.ARRAY_US] = streamed + cached_macs / self.machine.npu.macs_per_us
         self.dram_weights += cached
-        self.npu_macs += cached * self.tokens
+        self.npu_macs += cached_macs
 
     def _commands(self, gemv: GemvOp) -> tuple[int, Expanded]:
         """What the matrix's loops command: expanded once for all layers."""
@@ -306,6 +311,12 @@ class _Encoder:
         if self.layers is None or layer is None or gemv.experts.active.data == gemv.experts.of.data:
             return list(range(gemv.experts.active.data))
         return self.layers.experts(layer - self.before, gemv.experts.active.data)
+
+    def _tokens(self, gemv: GemvOp, layer: int | None) -> float:
+        """By how many tokens a matrix is multiplied: each of them meets some of the experts that the step meets."""
+        if gemv.experts is None:
+            return float(self.tokens)
+        return self.tokens * gemv.experts.active.data / len(self._met(gemv, layer))
 
     def _matrix(self, gemv: GemvOp, layer: int | None, expert: int = 0) -> float:
         if gemv.buffers is None:
@@ -323,9 +334,7 @@ class _Encoder:
         # a streamed page on the array: loaded once, multiplied by every token; channels share the array
         # evenly
         npu = self.machine.npu
-        tokens = float(self.tokens)
-        if gemv.experts is not None:  # each token meets some of the experts that the step meets
-            tokens *= gemv.experts.active.data / len(self._met(gemv, layer))
+        tokens = self._tokens(gemv, layer)
         page_us = max(
             self.machine.flash.page_bytes / (npu.edge_gb_per_s * 1e3), values * tokens / npu.macs_per_us
         )

@@ -12,7 +12,6 @@ from tileprobe.targets.cambricon.compile import mode_of
 from tileprobe.targets.cambricon.machine import Machine
 from tileprobe.targets.cambricon.packages import PIPELINE, TENSOR
 from tileprobe.targets.cambricon.pagemap import SPLIT, geometry_of
-from tileprobe.targets.cambricon.precision import precision_of
 from tileprobe.targets.cambricon.result import Result
 
 
@@ -46,8 +45,7 @@ def roofline(result: Result, machine: Machine) -> Roofline:
     )
     wire = min(machine.wire_gb_per_s, machine.link.gb_per_s) if mode != "flash-only" else 0.0
     in_flash, wire = in_flash * together, wire * together
-    values_per_byte = 8 / precision_of(result.options.weights).weight_bits
-    intensity = 2.0 * values_per_byte * result.tokens
+    intensity = 2.0 * result.macs / result.weight_bytes
     roof = (in_flash + wire) * intensity
     npu = 2 * machine.npu.macs_per_us / 1e3 * together
     return Roofline(

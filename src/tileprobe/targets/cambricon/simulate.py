@@ -223,7 +223,7 @@ def account(
         units=units,
         operators=_operators(program, run),
         weight_bytes=_weights(program) * precision_of(options.weights).weight_bits // 8,
-        macs=_weights(program) * tokens,
+        macs=round(program.meta["macs"]),
         kv_gb=0.0 if options.prefill else _cached_bytes(step) / 1e9,
         closed_form_ms=closed_form_us(step, program, machine) / 1e3,
         core_area_mm2=machine.core_area_mm2,
