@@ -9,7 +9,8 @@ from tileprobe.targets.cambricon.compile import Options, compile_step
 from tileprobe.targets.cambricon.families import from_config
 from tileprobe.targets.cambricon.machine import load_machine
 from tileprobe.targets.cambricon.model import load_model
-from tileprobe.targets.cambricon.pagemap import FLASH_ONLY, NPU_ONLY
+from tileprobe.targets.cambricon.pagemap import FLASH_ONLY, NPU_ONLY, SPLIT
+from tileprobe.targets.cambricon.report import print_report
 from tileprobe.targets.cambricon.simulate import accepted, simulate, simulate_module
 
 S = load_machine("cambricon:s")
@@ -92,18 +93,21 @@ def test_sequences_have_a_cache_each_and_drafts_share_one():
     assert batch.tokens_per_s == pytest.approx(3e3 / batch.latency_ms)
 
 
-def test_a_prompt_on_both_sides():
-    """Few tokens gain from the cores; many do not, and lose a little: half of the planes serve no reads."""
-    gains = []
-    for tokens in (2, 4, 8, 64):
+def test_a_prompt_on_both_sides(capsys):
+    """Few tokens gain from the cores; many do not, and are the NPU's alone then: half of the planes serve no reads."""
+    gains, modes = [], []
+    for tokens in (2, 4, 8, 64, 1000):
         alone, both = (
-            simulate(SMALL, S, Options(context=tokens, prefill=True, prefill_split=s)).latency_ms
-            for s in (False, True)
+            simulate(SMALL, S, Options(context=tokens, prefill=True, prefill_split=s)) for s in (False, True)
         )
-        gains.append(alone / both)
+        gains.append(alone.latency_ms / both.latency_ms)
+        modes.append(both.options.mode)
     assert gains[0] > 1.5
     assert gains == sorted(gains, reverse=True)
-    assert 0.9 < gains[-1] < 1.1
+    assert gains[-2:] == [1.0, 1.0]
+    assert (modes[0], modes[-1]) == (SPLIT, NPU_ONLY)
+    print_report(both, S)
+    assert "npu-only: cores would make this prompt slower" in " ".join(capsys.readouterr().out.split())
 
 
 def test_a_batch_goes_through_text(tmp_path, capsys):

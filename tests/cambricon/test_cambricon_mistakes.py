@@ -26,6 +26,7 @@ MIXTURE = ["llm", "--model", "mixtral-8x7b"]
         ([*MODEL, "--routing", "zipf:1"], "opt-6.7b has no experts that tokens are routed to"),
         ([*MODEL, "--prefill", "--verify", "4"], "no --verify with --prefill"),
         ([*MODEL, "--prefill-split"], "give --prefill, too"),
+    ([*MODEL, "--prefill", "--prefill-split", "--npu-only"], "give one of the two"),
         ([*MODEL, "--acceptance", "0.8"], "--acceptance has no say without --verify of 2 or more"),
         ([*MODEL, "--verify", "1", "--acceptance", "0.5"], "--acceptance has no say without --verify"),
         ([*MODEL, "--split", "tensor"], "--split has no say without --packages of 2 or more"),

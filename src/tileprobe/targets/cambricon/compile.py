@@ -153,13 +153,23 @@ def routing_of(model: Model, options: Options) -> Routing | None:
 def compile_step(model: Model, machine: Machine, options: Options, package: int | None = None) -> ModuleOp:
     """The mapped module of one step; in a pipeline, of one package of it. The best tiling is found for one group of
     products at a time, and reading ahead joins them: so the paper's is taken where the whole step is faster with it.
+    Cores that help with a prompt take planes and wide tiles from its reads: the NPU alone where that is faster.
     """
-    if options.tiling != "best":
-        return _compiled(model, machine, options, package)
-    both = [
-        _compiled(model, machine, replace(options, tiling=tiling), package) for tiling in ("best", "paper")
+    if options.prefill_split and options.mode == NPU_ONLY:
+        raise TileProbeError("--prefill-split gives the flash a share, --npu-only none: give one of the two")
+    tilings = ("best", "paper") if options.tiling == "best" else (options.tiling,)
+    shared = options.prefill_split and options.mode == SPLIT
+    tried = [
+        _compiled(model, machine, replace(options, tiling=tiling, mode=mode), package)
+        for tiling in tilings
+        for mode in ((SPLIT, NPU_ONLY) if shared else (options.mode,))
     ]
-    return min(both, key=lambda module: _step_us(module, machine))
+    return tried[0] if len(tried) == 1 else min(tried, key=lambda module: _step_us(module, machine))
+
+
+def as_compiled(options: Options, mode: str) -> Options:
+    """What runs, where the module that came of these options has another mode: see `compile_step`."""
+    return replace(options, mode=mode) if options.prefill_split else options
 
 
 def _step_us(module: ModuleOp, machine: Machine) -> float:

@@ -10,8 +10,10 @@ from rich.table import Table
 
 from tileprobe.targets.cambricon.assumptions import SECOND_HAND, spelled
 from tileprobe.targets.cambricon.baselines import Baseline
+from tileprobe.targets.cambricon.compile import Options, mode_of
 from tileprobe.targets.cambricon.limits import bottleneck, roofline
 from tileprobe.targets.cambricon.machine import Machine
+from tileprobe.targets.cambricon.pagemap import NPU_ONLY
 from tileprobe.targets.cambricon.result import Result
 from tileprobe.targets.cambricon.what_if import Faster
 
@@ -49,6 +51,11 @@ def _table(*columns: str, title: str = "") -> Table:
     return table
 
 
+def _mode(options: Options) -> str:
+    none = options.prefill_split and options.mode == NPU_ONLY
+    return mode_of(options) + (": cores would make this prompt slower, not faster" if none else "")
+
+
 def _head(console: Console, r: Result, machine: Machine) -> None:
     o, flash = r.options, machine.flash
     step = f"prefill of {r.tokens} tokens" if o.prefill else f"decode at a context of {o.context}"
@@ -57,7 +64,7 @@ def _head(console: Console, r: Result, machine: Machine) -> None:
     if o.verify > 1:
         step += f", {o.verify} tokens verified a pass, {o.acceptance:.0%} accepted"
     console.print(
-        f"\n[bold]{r.model}[/] on [bold]{r.device}[/]: {step}, {o.weights}, {o.mode}", highlight=False
+        f"\n[bold]{r.model}[/] on [bold]{r.device}[/]: {step}, {o.weights}, {_mode(o)}", highlight=False
     )
     console.print(
         f"[dim]{flash.channels} channels x {flash.chips_per_channel} chips x {flash.dies_per_chip} dies, "

@@ -14,7 +14,7 @@ from tileprobe.errors import TileProbeError
 from tileprobe.targets.base import Watch, launches
 from tileprobe.targets.cambricon.assumptions import assumptions
 from tileprobe.targets.cambricon.closed_form import closed_form_us
-from tileprobe.targets.cambricon.compile import Options, cache_of, compile_step, routing_of
+from tileprobe.targets.cambricon.compile import Options, as_compiled, cache_of, compile_step, routing_of
 from tileprobe.targets.cambricon.dialect import AttentionOp, GemvOp, LayersOp, StepOp, find_machine
 from tileprobe.targets.cambricon.encode import encode, the_step
 from tileprobe.targets.cambricon.energy import energy_of
@@ -132,7 +132,7 @@ def _plain(model: Model, machine: Machine, options: Options) -> Result:
 
 def _run(machine: Machine, options: Options, module: ModuleOp) -> Result:
     program, step = encode(module), the_step(module)
-    geometry = geometry_of(machine, step.mode.data)
+    options, geometry = as_compiled(options, step.mode.data), geometry_of(machine, step.mode.data)
     upkeep = upkeep_of(machine, options, step, program, geometry, produced_by(options, step.tokens.data))
     worn = (upkeep.wear, upkeep.rewrites) if upkeep is not None else (None, 0.0)
     run = launch(program, machine, geometry, None, 0, *worn)
@@ -155,7 +155,7 @@ def _traced(watch: Watch, machine: Machine, options: Options) -> Result:
     assert watch.variant is not None
     module = watch.variant.code
     program, step = encode(module), the_step(module)
-    geometry = geometry_of(machine, step.mode.data)
+    options, geometry = as_compiled(options, step.mode.data), geometry_of(machine, step.mode.data)
     upkeep = upkeep_of(machine, options, step, program, geometry, produced_by(options, step.tokens.data))
     worn = (upkeep.wear, upkeep.rewrites) if upkeep is not None else (None, 0.0)
     run = launch(program, machine, geometry, sampled(program, watch.room), watch.room, *worn)
