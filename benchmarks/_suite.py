@@ -118,7 +118,8 @@ def _exec(target: str, *options: str) -> list[str]:
 
 def _environment(**more: str) -> dict[str, str]:
     """A folder of the suite may be called like an installed package: nothing is imported from where it runs."""
-    path = os.pathsep.join([str(_PLUGIN.parent), os.environ.get("PYTHONPATH", "")])
+    given = os.environ.get("PYTHONPATH")  # an empty entry would be where it runs
+    path = os.pathsep.join([str(_PLUGIN.parent), *([given] if given else [])])
     return {**os.environ, "PYTHONSAFEPATH": "1", "PYTHONPATH": path, **more}
 
 
