@@ -3,23 +3,11 @@
 import numpy as np
 import pytest
 import triton
+from benchmarks._memory_kernels import turned
 from gpu_cases import TARGETS, code, plain
-from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 
 from tileprobe.targets.gpu.bank_conflicts import MATRICES, bank_conflicts, matrix_rows, vectorised
-
-
-@gluon.jit
-def turned(x, out, SHARED: gl.constexpr, IN: gl.constexpr, OUT: gl.constexpr):
-    rows = gl.arange(0, 32, layout=gl.SliceLayout(1, IN))
-    columns = gl.arange(0, 32, layout=gl.SliceLayout(0, IN))
-    buffer = gl.allocate_shared_memory(gl.float32, [32, 32], SHARED)
-    buffer.store(gl.load(x + rows[:, None] * 32 + columns[None, :]))
-    down = gl.arange(0, 32, layout=gl.SliceLayout(1, OUT))
-    along = gl.arange(0, 32, layout=gl.SliceLayout(0, OUT))
-    gl.store(out + down[:, None] * 32 + along[None, :], buffer.load(OUT))
-
 
 BY_ROW = gl.BlockedLayout([1, 1], [1, 32], [4, 1], [1, 0])
 BY_COLUMN = gl.BlockedLayout([1, 1], [32, 1], [1, 4], [0, 1])
@@ -46,7 +34,7 @@ def test_columns_of_a_plain_tile_lie_in_one_bank():
     )  # eight rows a warp, 128 bytes each
     assert (load["wavefronts"], load["least"]) == (8 * 32, 8)  # eight columns, 32 rows in the same bank
     assert load["instruction"] == "4 bytes a thread"
-    with open(__file__, encoding="utf-8") as file:
+    with open(turned.fn.__code__.co_filename, encoding="utf-8") as file:
         assert "buffer.load(OUT)" in file.readlines()[load["line"] - 1]
 
 
