@@ -61,6 +61,19 @@ def add_timed(parser: Any) -> None:
         " time, for scopes, values and asynchronous pairs; or the time that they would take on a GPU",
     )
     parser.add_argument(
+        "--waves",
+        type=int,
+        metavar="N",
+        help="with --timed: so many waves of programs take time, the others are executed for their values; figures are"
+        " estimates then",
+    )
+    parser.add_argument(
+        "--sms",
+        type=int,
+        metavar="N",
+        help="with --timed: so many multiprocessors are simulated, with their share of L2 and DRAM; likewise estimates",
+    )
+    parser.add_argument(
         "--clock",
         choices=("nominal", "sustained"),
         help="with --timed: the nominal clock (the default), or the one that power leaves it with tensor cores"
@@ -92,8 +105,8 @@ def settings(args: argparse.Namespace) -> dict[str, Any]:
             raise TileProbeError("--timed is for the simulated GPUs: --target sim:a100 or sim:h100")
         found["timed"] = True
     found |= _caches(args)
-    for name in ("probes", "clock", "verify"):
-        if not getattr(args, name, None):
+    for name in ("probes", "clock", "verify", "waves", "sms"):
+        if getattr(args, name, None) in (None, False):
             continue
         if args.target.partition(":")[0] != "sim" or not (args.verify or args.timed):
             raise TileProbeError(

@@ -31,6 +31,7 @@ class Result:
     races: tuple[str, ...]  # each pair of accesses that nothing orders, in sentences
     model: str  # a key of the model: figures may differ where it does
     clock_mhz: int
+    estimate: str = ""  # where a part of the launch was timed (`waves`, `sms`): what that was
     _cycles: int | None = None
     _counters: Mapping[str, int] = field(default_factory=dict)
     _stalls: Mapping[str, int] = field(default_factory=dict)
@@ -56,6 +57,7 @@ class Result:
             races=launch.races,
             model=fingerprint(launch.machine_name),
             clock_mhz=launch.machine.clock_mhz,
+            estimate="" if took is None or took.part is None else took.part.said(),
             _cycles=None if took is None else took.cycles,
             _counters={} if took is None else dict(took.counters),
             _stalls={} if took is None else took.reasons(),

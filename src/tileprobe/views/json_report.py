@@ -43,6 +43,7 @@ def trace_to_json(trace: Trace, results: Iterable[Result] = ()) -> dict[str, Any
         "target": targets[0] if len(targets) == 1 else targets,
         "unit": "instructions" if text.counts(trace) else "ns",
         "remarks": [text.NO_TIME] if not all(kernel.clock.is_time for kernel in trace.kernels) else [],
+        "notes": list(trace.meta.get("notes") or []),
         "budget": {"spent": bool(budget.get("spent")), "not_recorded": budget.get("not_recorded", [])},
         "problems": list((trace.meta.get("problems") or {}).values()),
         "kernels": [

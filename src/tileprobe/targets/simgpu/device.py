@@ -5,9 +5,8 @@ the same time whenever it is measured."""
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from tileprobe.targets.immediate import interface
 
@@ -45,11 +44,3 @@ Counter = _Counter()
 
 
 Interface = interface(lambda: Counter.passed_ns, _NS_PER_MS)
-
-
-def benchmark(call: Callable[[], Any], *_: Any, quantiles: Sequence[float] | None = None, **__: Any) -> Any:
-    """One run is enough: the next would take exactly as long."""
-    before = Counter.passed_ns
-    call()
-    took = max(Counter.passed_ns - before, 1) / _NS_PER_MS
-    return [took] * len(quantiles) if quantiles else took

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 
@@ -52,6 +52,14 @@ def execute(
         return _Dealt(made, grid, step_limit, checks).run(max(1, min(threads, programs)))
 
 
+def others(
+    made: Image, grid: tuple[int, int, int], pieces: Iterable[tuple[int, int]], threads: int, step_limit: int,
+    checks: int,
+) -> int:  # fmt: skip
+    """Runs some programs of a launch that others of were timed of: first and end of each row. How many instructions."""
+    return _Dealt(made, grid, step_limit, checks).run(max(1, threads), pieces)
+
+
 class _Dealt:
     """Programs in pieces of the grid, each taken by the thread that is free: one that the system keeps waiting does not
     hold up the others. Threads beside the caller's are started only if there is work for some time."""
@@ -61,11 +69,12 @@ class _Dealt:
         self._pieces: deque[tuple[int, int]] = deque()
         self._working = 0
 
-    def run(self, threads: int) -> int:
-        """How many instructions it took."""
+    def run(self, threads: int, rows: Iterable[tuple[int, int]] | None = None) -> int:
+        """How many instructions it took. `rows`: first and end of those programs that are run, if not all."""
         programs = self.grid[0] * self.grid[1] * self.grid[2]
         size = max(1, programs // (_PIECES * threads)) if threads > 1 else programs
-        self._pieces.extend((n, min(n + size, programs)) for n in range(0, programs, size))
+        for first, end in [(0, programs)] if rows is None else rows:
+            self._pieces.extend((n, min(n + size, end)) for n in range(first, end, size))
         if threads == 1:
             return self._work()
         with ThreadPoolExecutor(threads - 1) as pool:

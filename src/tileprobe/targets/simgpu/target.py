@@ -121,11 +121,13 @@ class SimTarget(GpuTarget):
         probes: str | None = None,
         clock: str | None = None,
         verify: bool | None = None,
+        waves: int | None = None,
+        sms: int | None = None,
     ) -> Any:
         from tileprobe.targets.simgpu import lines
         from tileprobe.targets.simgpu.driver import SimDriver
         from tileprobe.targets.simgpu.machine import machine as load
-        from tileprobe.targets.simgpu.settings import Settings, settings
+        from tileprobe.targets.simgpu.settings import Settings, check_part, settings
         from tileprobe.targets.triton_driver import Chosen
 
         before = vars(settings).copy()
@@ -136,6 +138,8 @@ class SimTarget(GpuTarget):
             raise TileProbeError(f"the clock of a simulated GPU is nominal or sustained, not {clock!r}")
         given |= {"clock": clock}
         given |= {"timed": timed, "cold": cold, "probes": probes, "verify": verify}
+        given |= {"waves": waves, "sms": sms}
+        check_part(given)
         if verify:
             given["timed"] = True  # there is nothing to verify where nothing takes time
         asked = {name: value for name, value in given.items() if value is not None}

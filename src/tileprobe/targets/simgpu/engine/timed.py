@@ -65,8 +65,11 @@ def _begin(chip, sm, slot, now):
     worker = raw.i64(raw.i64(sm + tl.S_WORKERS) + 8 * slot)
     cluster = raw.i64(worker + at.WORKER_CLUSTER)
     cta = raw.i64(cluster + at.CLUSTER_MEMBERS)
-    following = raw.i64(chip + tl.C_NEXT)
-    raw.put64(worker + at.WORKER_NEXT, following)
+    following, take = raw.i64(chip + tl.C_NEXT), raw.i64(chip + tl.C_TAKE)
+    raw.put64(worker + at.WORKER_NEXT, following // take * raw.i64(chip + tl.C_OF) + following % take)
+    noted = raw.i64(chip + tl.C_PROGRAMS) + tl.PROGRAM * following
+    raw.put64(noted + tl.BEGUN, now)
+    raw.put64(noted + tl.WHERE, raw.i64(sm + tl.S_NUMBER) * raw.i64(sm + tl.S_SLOTS) + slot)
     raw.put64(chip + tl.C_NEXT, following + 1)
     raw.put64(cluster + at.CLUSTER_ARRIVED, 0)
     start(worker, cluster, cta, 0)
@@ -95,6 +98,9 @@ def _end(chip, sm, slot, now):
     raw.put64(worker + at.WORKER_BUSY, 0)
     raw.put64(sm + tl.S_LIVE, raw.i64(sm + tl.S_LIVE) - 1)
     raw.put64(sm + tl.S_ENDED, now)
+    warp = raw.i64(sm + tl.S_WARPS) + tl.T_BYTES * slot * raw.i64(sm + tl.S_PER_SLOT)
+    noted = raw.i64(chip + tl.C_PROGRAMS) + tl.PROGRAM * (raw.i64(warp + tl.T_AGE) // 64)
+    raw.put64(noted + tl.ENDED, now)
     main = raw.i64(chip + tl.C_MAIN)
     return tl.STOP_PROGRAM if raw.i64(main + tl.C_NEXT) < raw.i64(main + tl.C_END) else at.OK
 

@@ -95,8 +95,12 @@ STOP_PROGRAM, STOP_ROOM, STOP_STUCK = 201, 202, 203
 (
     C_COUNT, C_SMS, C_NEXT, C_END, C_ROWS, C_LIMIT, C_L2, C_L2_SETS, C_CHANNELS, C_CHANNEL_COUNT, C_RANGES_AT,
     C_STATISTICS, C_MACHINE, C_FAULT_SM, C_DRAM_READ, C_DRAM_WRITTEN, C_L2_HITS, C_L2_MISSES, C_QUANTUM,
-    C_MAIN, C_ORDER, C_BUCKETS, C_ANSWERED, C_TOUCHED,
-) = (8 * n for n in range(24))  # fmt: skip
+    C_MAIN, C_ORDER, C_BUCKETS, C_ANSWERED, C_TOUCHED, C_TAKE, C_OF, C_PROGRAMS,
+) = (8 * n for n in range(27))  # fmt: skip
+# C_NEXT and C_END count the programs that have time: C_TAKE of each C_OF programs of the grid. At C_PROGRAMS, of each
+# of them: when it began, when it ended, in which slot of which multiprocessor.
+BEGUN, ENDED, WHERE = 0, 8, 16
+PROGRAM = 24
 # Words that threads meet by, each on a line of its own: multiprocessors that were taken in a turn, and that have had
 # it; whether there are no more turns
 C_TAKEN, C_DONE, C_OVER = 256, 320, 384

@@ -23,6 +23,7 @@ from tileprobe.targets.simgpu.program import Program
 from tileprobe.targets.simgpu.settings import settings
 from tileprobe.targets.simgpu.timing.instructions import rows
 from tileprobe.targets.simgpu.timing.log import Log, Logged
+from tileprobe.targets.simgpu.timing.part import ENDS, Part
 from tileprobe.targets.simgpu.timing.touched import Touched, Touching
 
 _QUANTUM = 128  # cycles of a turn: less than the way to L2 and back
@@ -63,6 +64,8 @@ class Timed:
     log: Logged | None = None  # what was issued when, where somebody asked
     rows: np.ndarray | None = None  # how each instruction is timed (`timing/instructions.py`)
     touched: Touched | None = None  # what each instruction did to memory, likewise
+    part: Part | None = None  # which programs were timed
+    ends: np.ndarray | None = None  # of these, begin, end and slot (`timing/part.py`)
 
     def reasons(self) -> dict[str, int]:
         return dict(zip(tl.REASONS, self.statistics[:, 1:].sum(0).tolist()))
@@ -133,25 +136,37 @@ class Chip:
         self, made: Image, grid: tuple[int, int, int], checks: int, resident: int, step_limit: int
     ) -> Timed:
         """Runs all programs of a grid, of which so many are on a multiprocessor at a time."""
+        # where the order of programs can be seen in what they compute one thread runs them, and all with time
+        ordered = made.program.atomic
+        parts = (0, 0) if ordered else (settings.waves, settings.sms)
+        programs = grid[0] * grid[1] * grid[2]
+        part = Part.of_launch(programs, self.machine.multiprocessors, resident, *parts)
+        threads = 1 if ordered else settings.wanted_threads()
         with self._lock:
             if settings.cold:
                 self.cold()
-            launch = _Launch(self, made, grid, checks, resident)
-            # where the order of programs can be seen in what they compute one thread runs them
-            launch.run(step_limit, 1 if made.program.atomic else settings.wanted_threads())
-            return launch.took()
+            launch = _Launch(self, made, grid, checks, part)
+            launch.run(step_limit, threads)
+        if not part.whole:
+            launch.others = execute.others(made, grid, part.others(), threads, step_limit, checks)
+        return launch.took()
+
+
+def _shared_out(channels: int, numbers: np.ndarray, part: Part) -> tuple[int, np.ndarray]:
+    """Channels of DRAM that a part of the multiprocessors has, and the machine's numbers, so that they have their share
+    of its bandwidth also where that is no whole channel."""
+    if part.share == 1:
+        return channels, numbers
+    count, numbers, place = max(1, round(channels * part.share)), numbers.copy(), tl.M_DRAM_SECTOR // 8
+    numbers[place] = round(int(numbers[place]) * count / (channels * part.share))
+    return count, numbers
 
 
 class _Launch:
-    def __init__(
-        self, chip: Chip, made: Image, grid: tuple[int, int, int], checks: int, resident: int
-    ) -> None:
+    def __init__(self, chip: Chip, made: Image, grid: tuple[int, int, int], checks: int, part: Part) -> None:
         machine = chip.machine
-        programs = grid[0] * grid[1] * grid[2]
-        self.chip, self.made, self.grid = chip, made, grid
-        count = min(machine.multiprocessors, programs)
-        slots = min(resident, -(-programs // count))
-        self.resident = slots
+        self.chip, self.made, self.grid, self.part = chip, made, grid, part
+        count, slots = part.multiprocessors, part.slots
         without = [n for line in made.without for n in all_of(made.program, line).tolist()]
         self.rows = rows(made.program, machine.timing, [*made.free, *without])
         self.rows[without, tl.STALL] = np.minimum(self.rows[without, tl.STALL], 1)  # of those that are issued
@@ -170,13 +185,18 @@ class _Launch:
         self.order = aligned(tl.ORDERED * (_ROOM + tl.REQUEST_SLACK) * count)
         self.buckets = aligned(8 * tl.BUCKETS)
         self.helpers: list[tuple[np.ndarray, np.ndarray]] = []  # their copies of the block, and statistics
+        self.ends = np.zeros(part.timed, ENDS)
+        self.others = 0  # instructions of programs that are executed without time
+        channels, numbers = _shared_out(machine.timing.dram_channels, chip.numbers, part)
+        self.numbers = numbers
         chip.channels[:] = 0
         fill(self.block, {
-            tl.C_COUNT: count, tl.C_SMS: address(self.addresses), tl.C_END: programs, tl.C_ROWS: address(self.rows),
-            tl.C_L2: address(chip.l2), tl.C_L2_SETS: chip.l2_sets, tl.C_CHANNELS: address(chip.channels),
-            tl.C_CHANNEL_COUNT: machine.timing.dram_channels, tl.C_RANGES_AT: address(self.places),
-            tl.C_STATISTICS: address(self.statistics), tl.C_MACHINE: address(chip.numbers), tl.C_QUANTUM: _QUANTUM,
+            tl.C_COUNT: count, tl.C_SMS: address(self.addresses), tl.C_END: part.timed, tl.C_ROWS: address(self.rows),
+            tl.C_L2: address(chip.l2), tl.C_L2_SETS: max(1, round(chip.l2_sets * part.share)),
+            tl.C_CHANNELS: address(chip.channels), tl.C_CHANNEL_COUNT: channels, tl.C_RANGES_AT: address(self.places),
+            tl.C_STATISTICS: address(self.statistics), tl.C_MACHINE: address(numbers), tl.C_QUANTUM: _QUANTUM,
             tl.C_MAIN: address(self.block), tl.C_ORDER: address(self.order), tl.C_BUCKETS: address(self.buckets),
+            tl.C_TAKE: part.stride[0], tl.C_OF: part.stride[1], tl.C_PROGRAMS: address(self.ends.view(np.int64)),
             tl.C_TAKEN: count, tl.C_TOUCHED: 0 if self.touched is None else self.touched.rows(),
         })  # fmt: skip
 
@@ -261,7 +281,7 @@ class _Launch:
         return copy, statistics
 
     def took(self) -> Timed:
-        ended = max(int(sm.view(np.int64)[tl.S_ENDED // 8]) for sm, _ in self.sms)
+        ended, part = self.part.cycles(self.ends), self.part
         counters = {
             "dram_bytes_read": self._field(tl.C_DRAM_READ), "dram_bytes_written": self._field(tl.C_DRAM_WRITTEN),
             "l2_sectors_hit": self._field(tl.C_L2_HITS), "l2_sectors_missed": self._field(tl.C_L2_MISSES),
@@ -269,10 +289,13 @@ class _Launch:
             "bank_conflicts": self._sum(tl.S_CONFLICTS),
         }  # fmt: skip
         statistics = sum((each for _, each in self.helpers), self.statistics)
+        if not part.whole:
+            counters = {name: round(value * part.factor) for name, value in counters.items()}
+            statistics = np.rint(statistics * part.factor).astype(np.int64)
         return Timed(
-            ended + self.chip.machine.timing.launch_cycles, self._sum(tl.S_ISSUED), self.resident, counters,
+            ended + self.chip.machine.timing.launch_cycles, self._sum(tl.S_ISSUED) + self.others, part.slots, counters,
             statistics[:-1], None if self.log is None else self.log.whole(), self.rows,
-            None if self.touched is None else self.touched.whole(),
+            None if self.touched is None else self.touched.whole(), part, self.ends,
         )  # fmt: skip
 
     def _endless(self, step_limit: int) -> None:

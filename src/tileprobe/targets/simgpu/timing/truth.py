@@ -94,18 +94,21 @@ def exact(
         took.rows, tree.of, {sm: logs[sm] for sm in (int(piece["unit"][0]) for piece in kept)}, base
     )
     share = len(kept) / max(took.log.multiprocessors, 1)
-    columns["weight"] = np.full(len(columns["region"]), 1.0 / share)
+    factor = 1.0 if took.part is None else took.part.factor
+    columns["weight"] = np.full(len(columns["region"]), factor / share)
     units = [Unit(int(n), f"SM {n}", "sm") for n in np.unique(columns["unit"])]
-    notes = ()
+    said = "" if took.part is None else took.part.said()
+    notes = (f"{name}: {said}",) if said else ()
     if share < 1:
-        notes = (
+        notes += (
             f"{name}: intervals of {len(kept)} of {took.log.multiprocessors} multiprocessors were kept; counters are "
             "of all",
         )  # fmt: skip
     estimated = round(total / max(len(pieces), 1) * took.log.multiprocessors)
+    left_out = round(estimated * factor) - len(columns["region"]) if share < 1 or factor > 1 else 0
     return Exact(
         columns, tree.regions, units, ns, grid=grid, counters=_counters(program, took, units[0].id), edges=edges,
-        kept=len(columns["region"]), sampled_out=max(0, estimated - len(columns["region"])) if share < 1 else 0,
+        kept=len(columns["region"]), sampled_out=max(0, left_out),
         notes=notes, streams=tuple(f"warp {n}" for n in range(int(columns["stream"].max(initial=0)) + 1)),
     )  # fmt: skip
 
