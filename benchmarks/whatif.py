@@ -1,8 +1,9 @@
 """What was predicted to be won against what was, by doing it: ten kernels on the CPU, on a simulated A100 and an H100.
 
 `whatif` says what half of a region would bring: on the CPU by delaying it, on simulated machines by letting it take no
-time. Then the kernel runs with half of the region's rounds, on the CPU by turns with all of them. Of a kernel with a
-barrier that is released late, the critical path says what moving it would bring; then it is moved.
+time. Then the kernel runs with half of the region's rounds, on the CPU by turns with all of them: its memory is put
+back as `whatif` does, and launches count that as many cores worked at. Of a kernel with a barrier that is released
+late, the critical path says what moving it would bring; then it is moved.
 
 A row is right where the two differ by no more than both of their errors; on the simulated machine, whose figures have
 none, by two points. One that `whatif` said it cannot tell is neither. The exit status is 1 if one is wrong, or none is
@@ -24,13 +25,16 @@ import tileprobe
 from benchmarks._common import save
 from benchmarks._whatif_kernels import KERNELS, Halved
 from tileprobe.session.delaying import ask
-from tileprobe.session.relaunching import Relaunch, relaunching, taken_ns
+from tileprobe.session.relaunching import Relaunch, relaunching, timed
 from tileprobe.session.scaling import simulate
 from tileprobe.targets.catalog import find
 from tileprobe.tools import load_tool
-from tileprobe.tools.slopes import median_of
+from tileprobe.tools.slopes import alike, median_of
 
 SIM_ROUNDS = (10, 20, 40, 60, 80, 100, 120, 140, 160, 200)
+PAIRS = (
+    100  # of whole and half on the CPU, of which those count that as many cores worked at as were asked about
+)
 POINTS = 0.02  # of the launch: what stands around the rounds, and a barrier that moves off the path itself
 
 
@@ -44,12 +48,14 @@ def _on_cpu(case: Halved, target: Any, seconds: float) -> list[dict]:
     rounds = case.on_cpu
 
     def question(one: Relaunch) -> None:
-        found = ask(one, target, f"loop @ {case.lines[0]}", seconds, lambda _: None).regions
-        gains = []
-        for n in range(40):
+        asked = ask(one, target, f"loop @ {case.lines[0]}", seconds, lambda _: None)
+        found, gains = asked.regions, []
+        for n in range(PAIRS):
             pair = [rounds, rounds // 2] if n % 2 else [rounds // 2, rounds]
-            times = {r: taken_ns(lambda r=r: one.run(ROUNDS=r), target) or 1.0 for r in pair}
-            gains.append(1 - times[rounds // 2] / times[rounds])
+            took = {r: timed(one, target, ROUNDS=r) for r in pair}
+            cores = [each.cores for each in took.values()]
+            if alike(np.array([[*cores, asked.at_work]]))[0]:  # what was said is of such launches
+                gains.append(1 - took[rounds // 2].ns / took[rounds].ns)
         done, error = median_of(np.array(gains))
         low, value, high = (
             sum(getattr(row.saved, name) for row in found) / 2 for name in ("low", "value", "high")
@@ -59,6 +65,7 @@ def _on_cpu(case: Halved, target: Any, seconds: float) -> list[dict]:
                 "on": "cpu", "case": f"{case.name}, {rounds} rounds", "predicted": value,
                 "predicted_error": max(high - value, value - low), "done": done, "done_error": error or 0.0,
                 "told": all(row.saved.told for row in found) and error is not None,
+                "cores": asked.at_work, "pairs": len(gains),
                 "regions": {row.name: [row.slope.value, row.slope.error] for row in found},
             }
         )  # fmt: skip
@@ -160,7 +167,8 @@ def show(rows: list[dict]) -> None:
         for name in ("predicted", "done"):
             error = row.get(f"{name}_error")
             said += f"{100 * row[name]:>7.1f} %" + ("" if error is None else f" ±{100 * error:.1f}").ljust(7)
-        print(f"{row['on']:<10}{row['case']:<26}{said}{100 * row['off']:>7.1f} %  {row['verdict']}")
+        on = f" on {row['cores']:.1f} cores, {row['pairs']} pairs" if "cores" in row else ""
+        print(f"{row['on']:<10}{row['case']:<26}{said}{100 * row['off']:>7.1f} %  {row['verdict']}{on}")
 
 
 if __name__ == "__main__":

@@ -15,10 +15,11 @@ from tileprobe.cli import main
 from tileprobe.cli.advise import _show as show_advice
 from tileprobe.ir.mode import with_pipeline
 from tileprobe.session.advising import Advice, Outcome, advise
-from tileprobe.session.delaying import PLAN
+from tileprobe.session.looks import PLAN
 from tileprobe.session.relaunching import relaunching, taken_ns
 from tileprobe.targets.catalog import find
 from tileprobe.targets.cpu.codegen import clock
+from tileprobe.tools.plan import Plan
 
 SCRIPT = """
 import numpy as np, tileprobe, triton, triton.language as tl
@@ -49,6 +50,12 @@ def whole(x, y, BLOCK: tl.constexpr):
     tl.store(y + i, tl.load(x + i) * 2)
 
 
+@triton.jit
+def one_page(x, PAGE: tl.constexpr):
+    i = PAGE * 1024 + tl.arange(0, 1024)
+    tl.store(x + i, tl.load(x + i) + 1)
+
+
 def launched(question):
     x, y = (tileprobe.array(np.ones(1024, np.float32)) for _ in range(2))
     with tileprobe.use("cpu", threads=1), relaunching(question):
@@ -73,6 +80,51 @@ def test_the_program_does_not_notice_that_its_launches_are_run_again():
 
     launched(question)
     assert len(seen) == 1  # the others do the same work
+
+
+def test_only_what_runs_write_is_put_back_and_what_a_new_way_writes_too():
+    values = np.arange(3 * 1024, dtype=np.float32)  # three pages
+    looked = []
+
+    def question(one):
+        piece, held = one._memory[0], one._held[0].copy()
+        one.run()
+        one.restore()
+        assert (piece == held).all()
+        looked.append(one._touched[0].tolist())
+        piece[4096] += 1  # no launch does that: nobody looks at a page that none writes
+        one.run()
+        one.restore()
+        assert piece[4096] != held[4096] and (piece[:4096] == held[:4096]).all()
+        one.run(PAGE=2)
+        one.restore()
+        looked.append(one._touched[0].tolist())
+        assert (piece[2 * 4096 :] == held[2 * 4096 :]).all()
+
+    x = tileprobe.array(values.copy())
+    with tileprobe.use("cpu", threads=1), relaunching(question):
+        one_page[(1,)](x, PAGE=0)
+    assert looked == [[True, False, False], [True, True, True]]
+    assert (x.numpy()[:1024] == values[:1024] + 1).all()  # all that the question changed is put right
+    assert (x.numpy()[1024:] == values[1024:]).all()
+
+
+def test_regions_between_fences_are_measured_alone(monkeypatch, tmp_path):
+    """Only with them is there a fence, in front of each clock; without records the code is as it was."""
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+    texts = {}
+
+    def question(one):
+        for fenced in (False, True):
+            with tileprobe.profile(plan=Plan(loops=True, fenced=fenced), programs="all") as session:
+                one.run()
+            texts[fenced] = session.trace.kernels[0].ir
+            one.restore()
+
+    launched(question)
+    assert "record.fence" in texts[True]["record"] and "record.fence" not in texts[False]["record"]
+    if clock.is_x86():
+        assert texts[True]["llir"].count("lfence") >= 2 and "lfence" not in texts[False]["llir"]
 
 
 def test_a_delay_delays_and_none_leaves_the_code_as_it_is(monkeypatch, tmp_path):

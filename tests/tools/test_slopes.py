@@ -149,6 +149,11 @@ def test_no_region_wins_more_than_it_takes():
     assert not gain_of(0.5, 0.6, 0.5).told  # all that can be, and more, is within the error
     assert not gain_of(-0.55, 0.6, 0.5).told  # nor where noise was larger, and the other way
     assert gain_of(0.004, SMALL, 0.01).told  # little is little
+    both = gain_of(0.3, 0.05, 0.5, 0.4)  # found twice: the interval has both, with the error beyond either
+    assert (both.value, both.low, both.high) == (0.3, pytest.approx(0.25), pytest.approx(0.45))
+    both = gain_of(0.3, 0.05, 0.5, 0.2)
+    assert (both.value, both.low, both.high) == (0.3, pytest.approx(0.15), pytest.approx(0.35))
+    assert gain_of(0.6, 0.05, 0.5, 0.5).told  # what can be is one of both
     unknown = gain_of(0.2, None, 0.5)
     assert (unknown.value, unknown.low, unknown.high, unknown.told) == (0.2, 0.0, 0.5, False)
     nothing = gain_of(math.nan, 0.1, 0.5)

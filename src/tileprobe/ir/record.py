@@ -241,6 +241,15 @@ class DelayOp(IRDLOperation):
 
 
 @irdl_op_definition
+class FenceOp(IRDLOperation):
+    """Nothing behind it begins before all in front of it is done: `record.fence`. It records nothing."""
+
+    name = "record.fence"
+    traits = traits_def(*EFFECTS)
+    assembly_format = "attr-dict"
+
+
+@irdl_op_definition
 class StoreOp(IRDLOperation):
     """Writes a record, and its payload into the word after it."""
 
@@ -337,7 +346,7 @@ def next_value(op: Operation) -> OpResult | None:
 Record = Dialect(
     "record",
     [
-        *(OpenOp, SlotOp, ClockOp, DelayOp, StoreOp, CursorOp, PushOp, FlushOp),
+        *(OpenOp, SlotOp, ClockOp, DelayOp, FenceOp, StoreOp, CursorOp, PushOp, FlushOp),
         *(AgainOp, TripOp, IndexOp, EnterOp, NextOp, RanOp, TotalOp),
     ],
     [BufferType, SlotType],

@@ -16,10 +16,13 @@ from typing import Any
 
 import numpy as np
 
+from tileprobe.errors import TileProbeError
 from tileprobe.session.arguments import Telling
 from tileprobe.session.same_results import Tensor
 from tileprobe.targets.base import launches
 from tileprobe.targets.edited import edited
+
+PAGE = 4096  # bytes, as much as is put back at once
 
 
 class Relaunch:
@@ -29,6 +32,9 @@ class Relaunch:
         self.function, self.args, self.grid, self.options = function, args, grid, options
         self._memory = [_bytes(span) for span in _spans([*args, *options.values()])]
         self._held = [piece.copy() for piece in self._memory]
+        self._touched = [np.zeros(-(-len(piece) // PAGE), bool) for piece in self._memory]
+        self._ran: set[str] = set()  # ways to run it whose writes are known
+        self._unknown = False
 
     @property
     def name(self) -> str:
@@ -61,10 +67,15 @@ class Relaunch:
         from triton import knobs
 
         args, options = self._with(changes)
+        way, known = f"{mode} {edit} {level} {changes}", self._unknown
+        self._unknown = True  # where it fails, what it wrote is not what it writes
         with knobs.compilation.scope(), edited(edit, level):
             if mode is not None:
                 knobs.compilation.instrumentation_mode = mode
-            return _original(self.function)(self.function, *args, grid=self.grid, warmup=False, **options)
+            kernel = _original(self.function)(self.function, *args, grid=self.grid, warmup=False, **options)
+        self._unknown = known or way not in self._ran
+        self._ran.add(way)
+        return kernel
 
     def _with(self, changes: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Constants that were given by place are changed there."""
@@ -75,10 +86,19 @@ class Relaunch:
         rest = {name: value for name, value in changes.items() if name not in places}
         return tuple(args), {**self.options, **rest}
 
-    def restore(self) -> None:
-        """The memory is as it was before."""
-        for piece, held in zip(self._memory, self._held):
-            piece[:] = held
+    def restore(self, whole: bool = False) -> None:
+        """The memory is as it was before. Only pages that runs write are put back: what is only read stays in caches
+        as the last launch left it, as it does where a program launches again and again. What a new way to run it
+        writes is looked for once."""
+        for piece, held, touched in zip(self._memory, self._held, self._touched):
+            if self._unknown and not whole:
+                full = len(piece) // PAGE * PAGE
+                differ = (piece[:full] != held[:full]).reshape(-1, PAGE).any(axis=1)
+                touched[: len(differ)] |= differ
+                touched[len(differ) :] |= not np.array_equal(piece[full:], held[full:])
+            for first, end in [(0, len(touched))] if whole else _rows(touched):
+                piece[first * PAGE : end * PAGE] = held[first * PAGE : end * PAGE]
+        self._unknown = False
 
     def results(self) -> list[np.ndarray]:
         """What the memory holds now."""
@@ -115,7 +135,7 @@ def relaunching(seen: Callable[[Relaunch], None]) -> Iterator[None]:
                 try:
                     seen(launch)
                 finally:
-                    launch.restore()
+                    launch.restore(whole=True)
             finally:
                 within = False
                 _running.pop()
@@ -174,6 +194,15 @@ def taken(run: Callable[[], Any], target: Any) -> Took | None:
     return Took(watches[-1].duration_ns, watches[-1].busy_ns)
 
 
+def timed(launch: Relaunch, target: Any, mode: str | None = None, **changes: Any) -> Took:
+    """Of the launch with its memory as it was, without probes: all that are held against each other are timed so."""
+    launch.restore()
+    took = taken(lambda: launch.run(mode, **changes), target)
+    if took is None:
+        raise TileProbeError(f"{launch.name}: this target does not say how long launches take")
+    return took
+
+
 def taken_ns(run: Callable[[], Any], target: Any) -> float | None:
     """How long it took, alone."""
     found = taken(run, target)
@@ -223,6 +252,12 @@ def _spans(values: list[Any]) -> list[tuple[int, int]]:
         elif hasattr(value, "data_ptr") and hasattr(value, "ptr_range"):
             found.add((value.data_ptr(), value.data_ptr() + value.ptr_range()))
     return sorted(span for span in found if span[1] > span[0])
+
+
+def _rows(chosen: np.ndarray) -> list[tuple[int, int]]:
+    """First and end of each row of those that are chosen."""
+    steps = np.flatnonzero(np.diff(chosen.astype(np.int8), prepend=0, append=0))
+    return list(zip(steps[::2].tolist(), steps[1::2].tolist()))
 
 
 def _bytes(span: tuple[int, int]) -> np.ndarray:

@@ -22,6 +22,7 @@ class Plan:
     scopes: tuple[str, ...] = ()
     min_cost: float = 0.0  # leave out stages with a smaller estimate of their work
     flows: bool = False  # how the operations of stages depend on each other, and what they cost: likewise
+    fenced: bool = False  # nothing of what is in front of a clock is still under way behind it
     accesses: bool = False  # what loads and stores do to memory: no probe is needed for it
 
     def __or__(self, other: Plan) -> Plan:
@@ -36,6 +37,7 @@ class Plan:
             _union(self.scopes, other.scopes),
             min(self.min_cost, other.min_cost),
             self.flows or other.flows,
+            self.fenced or other.fenced,
             self.accesses or other.accesses,
         )
 
@@ -63,6 +65,7 @@ class Plan:
         select = " ".join([how, *flags, *lists, f"min_cost={float(self.min_cost)}"])
         flows = " flows=true" if self.flows else ""
         probes = [f"select{{{select}}}", f"instrument{{{how}{flows}}}", f"user-probes{{{how}}}"]
+        probes += [f"fence-probes{{{how}}}"] if self.fenced else []
         if level == "probe":
             return ",".join(probes)
         return ",".join(

@@ -64,15 +64,16 @@ class Gain:
     told: bool
 
 
-def gain_of(raw: float, error: float | None, most: float) -> Gain:
-    """What is won by a region of which no unit has more than `most` of its time, and so no launch can win more. It is
-    told where the interval is small beside that, the error no larger than it, and where something of what was found can
-    be."""
+def gain_of(raw: float, error: float | None, most: float, other: float | None = None) -> Gain:
+    """What is won by a region of which no unit has more than `most` of its time, and so no launch can win more. The
+    interval reaches from `raw` to what was found another way, and the error beyond. It is told where it is small beside
+    the most, the error no larger than it, and where something of what was found can be."""
     value = min(max(raw, 0.0), most) if math.isfinite(raw) else 0.0
     if error is None or not math.isfinite(raw):
         return Gain(value, 0.0, most, False)
-    low, high = (min(max(end, 0.0), most) for end in (raw - error, raw + error))
-    possible = -error <= raw <= most + error and error <= max(most, SMALL)
+    ends = (raw, raw if other is None else other)
+    low, high = (min(max(end, 0.0), most) for end in (min(ends) - error, max(ends) + error))
+    possible = -error <= max(ends) and min(ends) <= most + error and error <= max(most, SMALL)
     return Gain(value, low, high, possible and (high - low) / 2 <= max(TELLS * most, SMALL))
 
 
@@ -98,6 +99,11 @@ def alike(units: np.ndarray) -> np.ndarray:
     that had another unit beside it, which the others had not, is shorter for that and for no delay."""
     units = np.asarray(units, float)
     return units.max(axis=1) <= ALIKE * units.min(axis=1)
+
+
+def beside(units: np.ndarray, usual: float) -> np.ndarray:
+    """A row for each launch or round: how many units were at work, and how many usually are."""
+    return np.column_stack([units, np.full(len(units), usual)])
 
 
 def sharing(units: float, unit: np.ndarray, count: np.ndarray, last: int) -> float:

@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import DenseIntOrFPElementsAttr
 from xdsl.ir import Block, Operation, SSAValue
 
 from tileprobe.ir.accessors import attr, int_attr, op_name
-from tileprobe.ir.record import DelayOp
+from tileprobe.ir.record import DelayOp, FenceOp
 from tileprobe.targets.cpu.codegen import control, elementwise, memory, records, scalar_effects, stages
 from tileprobe.targets.cpu.codegen.origins import Origins, origin
 from tileprobe.targets.cpu.codegen.types import (
@@ -155,6 +155,8 @@ class FunctionEmitter:
             return  # a hint of tl.assume, the name of a region: nothing to run
         elif isinstance(op, DelayOp):
             records.delay(self, op)
+        elif isinstance(op, FenceOp):
+            records.fence(self)
         elif name.startswith("record."):
             if self.recorder is not None:
                 self.recorder.emit(op)

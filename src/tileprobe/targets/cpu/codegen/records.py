@@ -318,15 +318,20 @@ def _wide(b: Value, value: Value) -> Value:
     return value if value.type == I64 else b.sext(value, I64)
 
 
+def fence(f: FunctionEmitter) -> None:
+    clock.barrier(f.builder)
+    if clock.is_x86():
+        kind = ir.FunctionType(ir.VoidType(), [])
+        f.builder.call(ir.InlineAsm(kind, "lfence", "~{memory}", True), [])
+
+
 def delay(f: FunctionEmitter, op: DelayOp) -> None:
     """Reads the clock until so many ticks have passed; memory accesses stay before or behind. The clock may be read
     before earlier instructions are done, so that a short delay could pass beside long ones (roots, divisions) that are
     still under way. On x86 `lfence` rules that out: nothing behind it begins before all in front of it is done, except
     that stores may still be on their way to memory. On other processors nothing does, and slopes may be too small."""
     b = f.builder
-    clock.barrier(b)
-    if clock.is_x86():
-        b.call(ir.InlineAsm(ir.FunctionType(ir.VoidType(), []), "lfence", "~{memory}", True), [])
+    fence(f)
     begun = clock.read(b)
     again, after = (f.builder.function.append_basic_block(name) for name in ("delay", "delayed"))
     b.branch(again)
