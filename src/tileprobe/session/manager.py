@@ -205,6 +205,7 @@ class Manager:
         flight.led_by(leader)
         sharing = flight.sharing()
         watch.accesses = any(own.plan.accesses and mine.asks for own, mine in sharing)
+        watch.units = any(own.plan.units for own, _ in sharing)
         for _, mine in sharing if watch.accesses else ():
             mine.asks = False
         return watch

@@ -170,7 +170,7 @@ class Watch:
 
     __slots__ = (
         *("_buffer", "_done", "_ended", "_parameters", "_ready", "_timed"),
-        *("accesses", "parameters", "recorded", "room", "sampling", "variant"),
+        *("accesses", "parameters", "recorded", "room", "sampling", "units", "variant"),
     )
 
     def __init__(
@@ -196,7 +196,7 @@ class Watch:
             memory, programs = kernel.target.memory, math.prod(grid)
             ready = Ready(memory, Places(layout), sampling, programs, plain)
         self.variant, self.sampling, self.parameters, self.room = variant, sampling, 0, room
-        self.accesses = False
+        self.accesses = self.units = False
         self.recorded = recorded = Recorded(grid, layout=layout, sampling=sampling, dose=dose, light=light)
         self._done, self._ready, self._ended, self._timed = done, ready, False, bool(began_ns)
         if ready is not None:

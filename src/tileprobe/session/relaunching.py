@@ -214,7 +214,7 @@ class _Watch:
 
     variant = sampling = None
     parameters = room = 0
-    accesses = False
+    accesses = units = False
     duration_ns: float | None = None
     busy_ns: float | None = None  # with what the operating system took from its threads
 

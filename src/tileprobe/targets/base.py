@@ -285,6 +285,7 @@ class Watch(Protocol):
     parameters: int
     room: int  # how many exact intervals are wanted at most
     accesses: bool  # whether what its loads and stores do to memory is wanted
+    units: bool  # whether what each unit of a simulated machine did is wanted, beside what its programs did
 
     def start(self) -> None: ...
 

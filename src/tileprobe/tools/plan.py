@@ -23,6 +23,7 @@ class Plan:
     min_cost: float = 0.0  # leave out stages with a smaller estimate of their work
     flows: bool = False  # how the operations of stages depend on each other, and what they cost: likewise
     fenced: bool = False  # nothing of what is in front of a clock is still under way behind it
+    units: bool = False  # what each unit of a simulated machine did: likewise without a probe
     accesses: bool = False  # what loads and stores do to memory: no probe is needed for it
 
     def __or__(self, other: Plan) -> Plan:
@@ -38,6 +39,7 @@ class Plan:
             min(self.min_cost, other.min_cost),
             self.flows or other.flows,
             self.fenced or other.fenced,
+            self.units or other.units,
             self.accesses or other.accesses,
         )
 

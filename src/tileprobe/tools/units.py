@@ -42,7 +42,7 @@ class Units:
     name = "units"
 
     def plan(self) -> Plan:
-        return Plan()
+        return Plan(units=True)
 
     def read(self, trace: Trace) -> Result:
         result = Result(self.name)

@@ -63,6 +63,7 @@ class Image:
     given: Sequence[tuple[int, int]] = ()  # memory of the tensors that it was given
     log: int = 0  # so many issued instructions are noted
     free: Sequence[int] = ()  # instructions that take no time
+    busy: int = 0  # so many intervals of units are noted
     touched: bool = False  # whether what each access does to memory is counted
     delays: Mapping[int, int] = field(
         default_factory=dict

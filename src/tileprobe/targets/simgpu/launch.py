@@ -40,6 +40,7 @@ class Listening(threading.local):
         self.delays: Mapping[int, int] = {}  # source lines whose instructions are followed by so many cycles
         self.without: Sequence[int] = ()  # source lines whose instructions take no time
         self.log = 0
+        self.busy = 0  # how many intervals of units are noted
         self.counting: list[Image] | None = None  # launches are timed, and what they do to memory is counted
 
 
@@ -150,7 +151,7 @@ class Launcher:
             return 0, 0.0
         machine: Machine = active.machine
         resident = _resident(made) // machine.multiprocessors
-        made.free, made.log = listening.free, listening.log
+        made.free, made.log, made.busy = listening.free, listening.log, listening.busy
         made.delays, made.without = listening.delays, listening.without
         if listening.counting is not None:
             made.touched = True

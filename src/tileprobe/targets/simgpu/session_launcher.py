@@ -30,6 +30,7 @@ from tileprobe.targets.simgpu.launch import listening
 from tileprobe.targets.simgpu.machine_text import machine_text
 from tileprobe.targets.simgpu.program import decode
 from tileprobe.targets.simgpu.settings import settings
+from tileprobe.targets.simgpu.timing.busy import groups_of, part_of
 from tileprobe.targets.simgpu.timing.touched import touched_by
 from tileprobe.targets.simgpu.timing.truth import exact
 
@@ -90,19 +91,24 @@ class SimLauncher(GpuLauncher):
             super()._timed(watch, taken, plain)
             return
         images: list[Image] = []
-        began, before = Counter.passed_ns, (listening.before, listening.log)
+        began, before = Counter.passed_ns, (listening.before, listening.log, listening.busy)
         listening.before, listening.log = images.append, _EVENTS * watch.room
+        listening.busy = watch.room if watch.units else 0
         try:
             end = self._events(watch, plain[3])
             self.run(*plain)
             end()
         finally:
-            listening.before, listening.log = before
+            listening.before, listening.log, listening.busy = before
         took, hz = images[0].took, self.target.clock.hz()
         assert took is not None
         base = round(began * hz / 1e9)
         ns = Counter.passed_ns - began
-        watch.exact([exact(images[0].program, self.shown.name, took, watch.room, base, ns, tuple(plain[:3]))])
+        program, name = images[0].program, self.shown.name
+        parts = [exact(program, name, took, watch.room, base, ns, tuple(plain[:3]))]
+        if took.busy is not None:
+            parts.append(part_of(took.busy, groups_of(program)[1], base, ns, hz, name))
+        watch.exact(parts)
 
     def _count(self, watch: Watch, plain: tuple[Any, ...]) -> None:
         """Runs the launch without probes and with time, counts what it does to memory, and leaves all as it was."""

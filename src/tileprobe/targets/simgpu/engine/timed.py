@@ -268,7 +268,10 @@ def _between(chip):
         living += raw.i64(sm + tl.S_LIVE)
         room = raw.i64(sm + tl.S_LOG_ROOM)
         full = full or (room > 0 and raw.i64(sm + tl.S_LOG_COUNT) >= room)
-    return living, full
+        room = raw.i64(sm + tl.S_BUSY_ROOM)
+        full = full or (room > 0 and raw.i64(sm + tl.S_BUSY_COUNT) >= room)
+    room = raw.i64(chip + tl.C_BUSY_ROOM)
+    return living, full or (room > 0 and raw.i64(chip + tl.C_BUSY_COUNT) >= room)
 
 
 @part

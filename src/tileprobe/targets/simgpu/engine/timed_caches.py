@@ -1,4 +1,4 @@
-"""What caches have in common, and numbers of the machine."""
+"""What caches have in common, numbers of the machine, and where units note when they were busy."""
 
 from __future__ import annotations
 
@@ -42,3 +42,23 @@ def used(when, hint):
 def sectors_in(sectors):
     """How many sectors a mask names."""
     return (sectors & 1) + ((sectors >> 1) & 1) + ((sectors >> 2) & 1) + ((sectors >> 3) & 1)
+
+
+@part
+def note_busy(block, busy, unit, what, begin, end):
+    """A unit of a multiprocessor, or a channel, was busy from one part of a cycle to another. `busy`: where the fields
+    stand in the block."""
+    count = raw.i64(block + busy + 8)
+    place = raw.i64(block + busy) + tl.BUSY * count
+    raw.put64(place, begin)
+    raw.put64(place + 8, end)
+    raw.put32(place + 16, unit)
+    raw.put32(place + 20, what)
+    raw.put64(block + busy + 8, count + 1)
+
+
+@part
+def busy_unit(sm, unit, begin, end):
+    """Likewise one of a multiprocessor, with the instruction that was issued last."""
+    if raw.i64(sm + tl.S_BUSY_ROOM) and end > begin:
+        note_busy(sm, tl.S_BUSY, unit, raw.i64(sm + tl.S_PC), begin, end)

@@ -15,7 +15,7 @@ from tileprobe.targets.simgpu.engine.calls import call, execute
 from tileprobe.targets.simgpu.engine.control import rotate
 from tileprobe.targets.simgpu.engine.loop import guard_of
 from tileprobe.targets.simgpu.engine.numbers import FIRST, LEAVE, STAY, SYSTEM
-from tileprobe.targets.simgpu.engine.timed_caches import number
+from tileprobe.targets.simgpu.engine.timed_caches import busy_unit, number
 from tileprobe.targets.simgpu.engine.timed_requests import bar_done, end_access, end_group
 from tileprobe.targets.simgpu.engine.timed_units import cost, how, queue_open
 from tileprobe.targets.simgpu.engine.timed_warps import set_ready, wake
@@ -158,6 +158,8 @@ def issue(chip, sm, sub, n, now):
     row = raw.i64(chip + tl.C_ROWS) + tl.ROW * pc
     raw.put64(program + at.W_CYCLE, now)
     raw.put64(sm + tl.S_CURRENT, raw.i64(warp + tl.T_SLOT))
+    raw.put64(sm + tl.S_PC, pc)
+    busy_unit(sm, tl.UNITS * sub + tl.ISSUE, now * tl.PARTS, (now + 1) * tl.PARTS)
     why, before = at.OK, raw.i64(cta + at.CTA_PROGRESS)
     if op < FIRST:
         if mask:

@@ -70,6 +70,13 @@ S_QUEUE_COUNT = S_QUEUE + 4 * 64  # 4: how many there were
 # S_TOUCHED_ROOM; the count goes on.
 S_TOUCHED, S_TOUCHED_COUNT, S_TOUCHED_ROOM = (S_QUEUE_COUNT + 32 + 8 * n for n in range(3))
 TOUCH = 24
+# When units were busy, one behind the other: first and last part of a cycle, which unit, with which instruction (32
+# bits each). There is room for a turn more than S_BUSY_ROOM says; 0: nothing is noted.
+S_BUSY, S_BUSY_COUNT, S_BUSY_ROOM, S_PC = (S_TOUCHED_ROOM + 8 + 8 * n for n in range(4))
+BUSY = 24
+# Units by number: those of a sub-partition, UNITS for each; behind them those of the multiprocessor
+ISSUE = 9
+SHARED_DATA, L2_READ, L2_WRITE, BULK = (4 * UNITS + n for n in range(4))
 S_BYTES = 2048
 # What was issued, one behind the other: cycle, instruction and warp (32 bits each), program; what it waited for: who
 # let it go on (T_BY), for how long (32 bits), reason and barrier (T_WHY + 16 * T_BAR). There is room for a turn more
@@ -96,9 +103,12 @@ STOP_PROGRAM, STOP_ROOM, STOP_STUCK = 201, 202, 203
     C_COUNT, C_SMS, C_NEXT, C_END, C_ROWS, C_LIMIT, C_L2, C_L2_SETS, C_CHANNELS, C_CHANNEL_COUNT, C_RANGES_AT,
     C_STATISTICS, C_MACHINE, C_FAULT_SM, C_DRAM_READ, C_DRAM_WRITTEN, C_L2_HITS, C_L2_MISSES, C_QUANTUM,
     C_MAIN, C_ORDER, C_BUCKETS, C_ANSWERED, C_TOUCHED, C_TAKE, C_OF, C_PROGRAMS,
-) = (8 * n for n in range(27))  # fmt: skip
+    C_BUSY, C_BUSY_COUNT, C_BUSY_ROOM,
+) = (8 * n for n in range(30))  # fmt: skip
 # C_NEXT and C_END count the programs that have time: C_TAKE of each C_OF programs of the grid. At C_PROGRAMS, of each
 # of them: when it began, when it ended, in which slot of which multiprocessor.
+# At C_BUSY channels of DRAM as units of a multiprocessor are noted, with FOR_READ or FOR_CHANGED for an instruction.
+FOR_READ, FOR_CHANGED = range(2)
 BEGUN, ENDED, WHERE = 0, 8, 16
 PROGRAM = 24
 # Words that threads meet by, each on a line of its own: multiprocessors that were taken in a turn, and that have had

@@ -12,7 +12,7 @@ from tileprobe.targets.jit import part
 from tileprobe.targets.simgpu.engine import layout as at
 from tileprobe.targets.simgpu.engine import raw
 from tileprobe.targets.simgpu.engine import timed_layout as tl
-from tileprobe.targets.simgpu.engine.timed_caches import found, number, sectors_in, used
+from tileprobe.targets.simgpu.engine.timed_caches import busy_unit, found, number, sectors_in, used
 
 _PARTS = tl.PARTS
 _LEVELS = 8192  # in the scratch memory, behind the addresses
@@ -111,6 +111,7 @@ def read_lines(chip, sm, count, when, cached, hint):
     """The lines in the list, read; the cycle in which the last of those that L1 has is there. Others are asked for.
     `cached`: L1 is asked, and keeps them."""
     lines, done = raw.i64(sm + tl.S_LINES), when
+    begin = max(raw.i64(sm + tl.S_PORT_FREE), when * _PARTS)
     for n in range(count):
         line, sectors = raw.i64(lines + tl.LINE * n), raw.i64(lines + tl.LINE * n + 8)
         place, old = 0, -1
@@ -137,17 +138,19 @@ def read_lines(chip, sm, count, when, cached, hint):
         raw.put64(sm + tl.S_L1_MISSES, raw.i64(sm + tl.S_L1_MISSES) + sectors_in(sectors))
         asked = _port(chip, sm, tl.S_PORT_FREE, tl.M_L2_SECTOR, sectors, when)
         _ask(sm, tl.READ, line, sectors, asked, place, old, hint)
+    busy_unit(sm, tl.L2_READ, begin, raw.i64(sm + tl.S_PORT_FREE))
     return done
 
 
 @part
 def write_lines(chip, sm, count, when, hint):
     """The lines in the list, written through to L2. L1 keeps what it has of them, which is as new."""
-    lines = raw.i64(sm + tl.S_LINES)
+    lines, begin = raw.i64(sm + tl.S_LINES), max(raw.i64(sm + tl.S_STORE_FREE), when * _PARTS)
     for n in range(count):
         line, sectors = raw.i64(lines + tl.LINE * n), raw.i64(lines + tl.LINE * n + 8)
         sent = _port(chip, sm, tl.S_STORE_FREE, tl.M_STORE_SECTOR, sectors, when)
         _ask(sm, tl.WRITE, line, sectors, sent, 0, -1, hint)
+    busy_unit(sm, tl.L2_WRITE, begin, raw.i64(sm + tl.S_STORE_FREE))
     return when
 
 

@@ -9,19 +9,22 @@ from __future__ import annotations
 from tileprobe.targets.jit import part
 from tileprobe.targets.simgpu.engine import raw
 from tileprobe.targets.simgpu.engine import timed_layout as tl
-from tileprobe.targets.simgpu.engine.timed_caches import found, number, sectors_in, used
+from tileprobe.targets.simgpu.engine.timed_caches import found, note_busy, number, sectors_in, used
 
 _PARTS = tl.PARTS
 
 
 @part
-def _channel(chip, line, sectors, when):
+def _channel(chip, line, sectors, when, what):
     """Sectors through the channel of DRAM that a line belongs to, not before `when`; the cycle in which they are."""
     channels = raw.i64(chip + tl.C_CHANNEL_COUNT)
     spread = (line >> 1) ^ (line >> 5) ^ (line >> 10) ^ (line >> 16)
     place = raw.i64(chip + tl.C_CHANNELS) + 8 * (spread % channels)
     begin = max(raw.i64(place), when * _PARTS)
-    raw.put64(place, begin + sectors_in(sectors) * number(chip, tl.M_DRAM_SECTOR))
+    end = begin + sectors_in(sectors) * number(chip, tl.M_DRAM_SECTOR)
+    raw.put64(place, end)
+    if raw.i64(chip + tl.C_BUSY_ROOM):
+        note_busy(chip, tl.C_BUSY, spread % channels, what, begin, end)
     return begin // _PARTS
 
 
@@ -30,7 +33,7 @@ def _make_room(chip, place, when):
     """Before a line of L2 goes: what was changed in it is written to DRAM."""
     changed = (raw.i64(place + tl.SECTORS) >> 4) & 15
     if changed:
-        _channel(chip, raw.i64(place + tl.TAG) - 1, changed, when)
+        _channel(chip, raw.i64(place + tl.TAG) - 1, changed, when, tl.FOR_CHANGED)
         raw.put64(chip + tl.C_DRAM_WRITTEN, raw.i64(chip + tl.C_DRAM_WRITTEN) + 32 * sectors_in(changed))
 
 
@@ -57,7 +60,7 @@ def _through_l2(chip, partition, line, sectors, when, write, hint):
         raw.put64(chip + tl.C_L2_MISSES, raw.i64(chip + tl.C_L2_MISSES) + sectors_in(missing))
         raw.put64(chip + tl.C_DRAM_READ, raw.i64(chip + tl.C_DRAM_READ) + 32 * sectors_in(missing))
         way = number(chip, tl.M_LAT_DRAM)
-        done = _channel(chip, line, missing, when + latency // 2) + way - latency // 2
+        done = _channel(chip, line, missing, when + latency // 2, tl.FOR_READ) + way - latency // 2
         raw.put64(place + tl.SECTORS, raw.i64(place + tl.SECTORS) | missing)
         raw.put64(place + tl.FILLED, max(raw.i64(place + tl.FILLED), done - latency // 2))
     elif raw.i64(place + tl.FILLED) > when + latency // 2:  # another one's miss is under way

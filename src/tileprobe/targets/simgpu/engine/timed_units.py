@@ -13,7 +13,7 @@ from tileprobe.targets.simgpu.engine import raw
 from tileprobe.targets.simgpu.engine import timed_layout as tl
 from tileprobe.targets.simgpu.engine.bulk import stride, tile_bytes
 from tileprobe.targets.simgpu.engine.copies import loaded_last
-from tileprobe.targets.simgpu.engine.timed_caches import number
+from tileprobe.targets.simgpu.engine.timed_caches import busy_unit, number
 from tileprobe.targets.simgpu.engine.timed_memory import (
     add_bytes,
     bank_passes,
@@ -38,8 +38,10 @@ def how(row, field):
 def enter_queue(chip, sm, sub, now):
     """An access comes to the address unit of its sub-partition; when it leaves it."""
     free = sm + tl.S_UNITS + 8 * (tl.UNITS * sub + tl.MEMORY)
-    leaves = max(raw.i64(free), now * _PARTS) + number(chip, tl.M_ADDRESS)
+    begin = max(raw.i64(free), now * _PARTS)
+    leaves = begin + number(chip, tl.M_ADDRESS)
     raw.put64(free, leaves)
+    busy_unit(sm, tl.UNITS * sub + tl.MEMORY, begin, leaves)
     count = raw.i64(sm + tl.S_QUEUE_COUNT + 8 * sub)
     raw.put64(sm + tl.S_QUEUE + 64 * sub + 8 * (count & 7), leaves // _PARTS)
     raw.put64(sm + tl.S_QUEUE_COUNT + 8 * sub, count + 1)
@@ -59,7 +61,9 @@ def queue_open(chip, sm, sub):
 def _shared_passes(chip, sm, when, passes):
     """So many passes through the data of shared memory and L1; when the first of them begins."""
     begin = max(raw.i64(sm + tl.S_SHARED_FREE), when * _PARTS)
-    raw.put64(sm + tl.S_SHARED_FREE, begin + max(passes * _PARTS, number(chip, tl.M_SHARED)))
+    end = begin + max(passes * _PARTS, number(chip, tl.M_SHARED))
+    raw.put64(sm + tl.S_SHARED_FREE, end)
+    busy_unit(sm, tl.SHARED_DATA, begin, end)
     return begin // _PARTS
 
 
@@ -159,6 +163,7 @@ def _bulk(chip, sm, warp, cta, row, now, load):
     entry = raw.i64(cta + at.CTA_ASYNC) + at.ASYNC * number_of
     begin = max(raw.i64(sm + tl.S_TMA_FREE), now)
     raw.put64(sm + tl.S_TMA_FREE, begin + number(chip, tl.M_TMA_GAP))
+    busy_unit(sm, tl.BULK, begin * _PARTS, (begin + number(chip, tl.M_TMA_GAP)) * _PARTS)
     count = _tile_lines(chip, sm, cta, entry)
     touched_tile(chip, sm, warp, row, tile_bytes(raw.i64(entry + at.ASYNC_DESCRIPTOR)), count)
     begin += number(chip, tl.M_LAT_TMA)
@@ -180,7 +185,10 @@ def cost(chip, sm, sub, row, warp, cta, mask, now):
     raw.put64(sm + tl.S_OPEN, 0)
     raw.put64(sm + tl.S_EXTRA, 0)
     if how(row, tl.UNIT) != tl.MEMORY:
-        raw.put64(unit, max(raw.i64(unit), now * _PARTS) + how(row, tl.INTERVAL))
+        begin = max(raw.i64(unit), now * _PARTS)
+        raw.put64(unit, begin + how(row, tl.INTERVAL))
+        if how(row, tl.UNIT) != tl.CONTROL:
+            busy_unit(sm, tl.UNITS * sub + how(row, tl.UNIT), begin, begin + how(row, tl.INTERVAL))
         if kind == tl.PRODUCT:
             return max(raw.i64(unit) // _PARTS, now) + number(chip, tl.M_LAT_PRODUCT)
         return now + how(row, tl.LATENCY)

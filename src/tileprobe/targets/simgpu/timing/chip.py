@@ -21,6 +21,7 @@ from tileprobe.targets.simgpu.engine.timed import help_timed, run_timed
 from tileprobe.targets.simgpu.machine import Machine
 from tileprobe.targets.simgpu.program import Program
 from tileprobe.targets.simgpu.settings import settings
+from tileprobe.targets.simgpu.timing.busy import Busy, groups_of
 from tileprobe.targets.simgpu.timing.instructions import rows
 from tileprobe.targets.simgpu.timing.log import Log, Logged
 from tileprobe.targets.simgpu.timing.part import ENDS, Part
@@ -65,6 +66,7 @@ class Timed:
     rows: np.ndarray | None = None  # how each instruction is timed (`timing/instructions.py`)
     touched: Touched | None = None  # what each instruction did to memory, likewise
     part: Part | None = None  # which programs were timed
+    busy: Busy | None = None  # when units were, where somebody asked
     ends: np.ndarray | None = None  # of these, begin, end and slot (`timing/part.py`)
 
     def reasons(self) -> dict[str, int]:
@@ -199,6 +201,14 @@ class _Launch:
             tl.C_TAKE: part.stride[0], tl.C_OF: part.stride[1], tl.C_PROGRAMS: address(self.ends.view(np.int64)),
             tl.C_TAKEN: count, tl.C_TOUCHED: 0 if self.touched is None else self.touched.rows(),
         })  # fmt: skip
+        self.busy = self._busy()
+
+    def _busy(self) -> Busy | None:
+        if not self.made.busy:
+            return None
+        sms = [sm for sm, _ in self.sms]
+        requests = (_ROOM + tl.REQUEST_SLACK) * len(sms)
+        return Busy(self.made.busy, sms, self.block, groups_of(self.made.program)[0], _QUANTUM, requests)
 
     def _stop_lines(self) -> None:
         """What L2 keeps was used, and filled, before this launch began."""
@@ -247,8 +257,9 @@ class _Launch:
                 quanta = _QUANTA
                 if how == at.QUANTUM:
                     self._endless(step_limit)
-                    if self.log is not None:
-                        self.log.empty()
+                    for noted in (self.log, self.busy):
+                        if noted is not None:
+                            noted.empty()
                 elif how == at.SYSTEM_CALL:
                     system.call(self._worker())
                 elif how == at.DEADLOCK:
@@ -281,6 +292,8 @@ class _Launch:
         return copy, statistics
 
     def took(self) -> Timed:
+        if self.busy is not None:
+            self.busy.empty()
         ended, part = self.part.cycles(self.ends), self.part
         counters = {
             "dram_bytes_read": self._field(tl.C_DRAM_READ), "dram_bytes_written": self._field(tl.C_DRAM_WRITTEN),
@@ -295,7 +308,7 @@ class _Launch:
         return Timed(
             ended + self.chip.machine.timing.launch_cycles, self._sum(tl.S_ISSUED) + self.others, part.slots, counters,
             statistics[:-1], None if self.log is None else self.log.whole(), self.rows,
-            None if self.touched is None else self.touched.whole(), part, self.ends,
+            None if self.touched is None else self.touched.whole(), part, self.busy, self.ends,
         )  # fmt: skip
 
     def _endless(self, step_limit: int) -> None:
