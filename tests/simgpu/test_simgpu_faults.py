@@ -219,7 +219,17 @@ def test_instructions_of_probes_are_placed_by_the_line_they_stand_before():
     files = ["kernel.py", PROBES]
     empty = np.zeros(0)
     made = Program(
-        "k", 80, None, empty, empty, 0, ["A"] * 5, np.array([3, 1, 1, 4, 1]), np.array([0, 1, 1, 0, 1]), files
+        "k",
+        80,
+        None,
+        empty,
+        empty,
+        0,
+        0,
+        ["A"] * 5,
+        np.array([3, 1, 1, 4, 1]),
+        np.array([0, 1, 1, 0, 1]),
+        files,
     )  # type: ignore[arg-type]
     assert PROBES == OTHER_FILE
     assert [made.place(n) for n in range(5)] == [

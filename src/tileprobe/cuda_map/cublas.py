@@ -2,7 +2,8 @@
 GPU: here torch makes them, on the memory of the mapped device.
 
 Sums are single precision, rounded once to the result's type. A library on a GPU adds in another order, so the last
-bits may differ; products of narrow floats are exact in single precision either way.
+bits may differ; products of narrow floats are exact in single precision either way. Products of fp8 are the simulated
+GPU's own (`narrow_products.py`), whose sums have fewer bits, where one is in use.
 """
 
 from __future__ import annotations
@@ -47,6 +48,11 @@ def _product(a: Any, b: Any, out: Any) -> Any:
     if a.ndim != 2 or b.shape != (columns, depth) or out.shape != (rows, columns):
         shapes = ", ".join(str(tuple(one.shape)) for one in (a, b, out))
         raise RuntimeError(f"cublasLt takes matrices M x K, N x K and M x N, not {shapes}")
+    if kind.startswith("float8"):
+        from tileprobe.cuda_map import narrow_products
+
+        if narrow_products.on_tensor_cores():
+            return narrow_products.product(a, b, out)
     return a.float() @ b.float().T
 
 

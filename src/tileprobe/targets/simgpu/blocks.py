@@ -201,6 +201,7 @@ class Block:
         self.scratch = aligned(at.CTA_SCRATCH_BYTES)
         self.cta = aligned(at.CTA_BYTES)
         self.template = self._template()
+        self.warps[:] = self.template
         fill(self.cta, {
             at.CTA_UOPS: address(made.uops), at.CTA_UOP_COUNT: len(made.uops),
             at.CTA_CONSTANTS: address(made.constants), at.CTA_WARPS: address(self.warps),
@@ -268,7 +269,7 @@ class Worker:
         fill(self.block, {
             at.WORKER_CLUSTER: address(self.cluster), at.WORKER_NEXT: first, at.WORKER_END: grid[0] * grid[1] * grid[2],
             at.WORKER_STRIDE: stride, at.WORKER_X: grid[0], at.WORKER_Y: grid[1],
-            at.WORKER_TEMPLATE_BYTES: len(self.blocks[0].template),
+            at.WORKER_UNIFORM_BYTES: at.ROW * made.program.uniforms,
         })  # fmt: skip
 
     def take(self, number: int, stop: int) -> None:

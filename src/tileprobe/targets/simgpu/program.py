@@ -35,6 +35,7 @@ class Program:
     uops: np.ndarray  # instructions x 16
     specs: np.ndarray  # rows of constants: (-1, number) or (bank, offset)
     registers: int  # rows of registers a warp needs
+    uniforms: int  # of uniform ones
     texts: list[str]
     lines: np.ndarray
     files: np.ndarray  # numbers of file names
@@ -96,6 +97,7 @@ def _decode(data: bytes, found: Cubin) -> Program:
         uops,
         np.array(kernel.rows.specs, np.int64).reshape(-1, 2),
         kernel.registers,
+        kernel.uniforms,
         [op.text for op in listing.instructions],
         np.array([op.line for op in listing.instructions], np.int32),
         np.array([numbers[op.file] for op in listing.instructions], np.int32),
@@ -128,6 +130,7 @@ def _kept(data: bytes, name: str) -> Path:
 def _save(path: Path, made: Program) -> None:
     meta = {
         "registers": made.registers,
+        "uniforms": made.uniforms,
         "texts": made.texts,
         "file_names": made.file_names,
         "atomic": made.atomic,

@@ -113,7 +113,7 @@ FINISHED, QUANTUM, DEADLOCK, FAULT, SYSTEM_CALL = range(5)
 # -- a worker: 64-bit fields. It runs the programs NEXT, NEXT + STRIDE, ... below END, one after another -------------
 (
     WORKER_CLUSTER, WORKER_NEXT, WORKER_END, WORKER_STRIDE, WORKER_X, WORKER_Y, WORKER_BUSY, WORKER_SPARE,
-    WORKER_TEMPLATE_BYTES, WORKER_POISON, WORKER_STEPS, WORKER_CURRENT,
+    WORKER_UNIFORM_BYTES, WORKER_POISON, WORKER_STEPS, WORKER_CURRENT,
 ) = (8 * n for n in range(12))  # fmt: skip
 WORKER_BYTES = 128
 POISON = 0xFF  # what shared memory is full of before a program: NaN in every floating-point format

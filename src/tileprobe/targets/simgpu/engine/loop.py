@@ -169,9 +169,12 @@ def start(worker, cluster, cta, rank):
     raw.put64(cta + at.CTA_Z, z)
     warps, each = raw.i64(cta + at.CTA_WARPS), raw.i64(cta + at.CTA_WARP_BYTES)
     count = raw.i64(cta + at.CTA_WARP_COUNT)
-    raw.copy(warps, raw.i64(cta + at.CTA_TEMPLATE), raw.i64(worker + at.WORKER_TEMPLATE_BYTES))
+    template, uniform = raw.i64(cta + at.CTA_TEMPLATE), raw.i64(worker + at.WORKER_UNIFORM_BYTES)
     for n in range(count):
-        warp = warps + n * each
+        warp, clean = warps + n * each, template + n * each
+        raw.copy(warp, clean, at.W_SPECIAL)  # what a kernel writes, and no more: special registers stay
+        raw.copy(warp + at.W_UNIFORM, clean + at.W_UNIFORM, uniform)
+        raw.copy(warp + at.W_REGISTERS, clean + at.W_REGISTERS, each - at.W_REGISTERS)
         splat(warp + _CTAID, x)
         splat(warp + _CTAID + at.ROW, y)
         splat(warp + _CTAID + 2 * at.ROW, z)

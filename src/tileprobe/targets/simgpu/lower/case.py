@@ -57,6 +57,7 @@ class Kernel:
     labels: dict[str, int]
     rows: Rows = field(default_factory=Rows)
     registers: int = 0  # the highest that is used, and one
+    uniforms: int = 0  # of the uniform ones
 
 
 class Case:
@@ -140,6 +141,7 @@ class Case:
         if kind == "UR":
             if n + rows > URZ:
                 raise self.refuse("no such uniform registers")
+            self.kernel.uniforms = max(self.kernel.uniforms, n + rows)
             return at.W_UNIFORM + at.ROW * n
         if n + rows > RZ:
             raise self.refuse("no such registers")
