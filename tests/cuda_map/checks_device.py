@@ -253,10 +253,13 @@ def default_generators():
 
 def products_of_nvidias_library():
     """As Triton's own package calls them, and a tutorial of it: B is transposed, sums are single precision."""
+    from triton import runtime
     from triton._C.libtriton import nvidia
 
     library = nvidia.cublas.CublasLt(torch.empty(1024, device="cuda", dtype=torch.uint8))
     for kind in (torch.float16, torch.bfloat16, torch.float32, torch.float8_e4m3fn):
+        if kind == torch.float8_e4m3fn and runtime.driver.active.get_current_target().arch == 80:
+            continue  # `test_sim_cublas.py`
         a, b = (torch.randint(-3, 4, shape, device="cuda").float() for shape in ((8, 64), (16, 64)))
         c, d = torch.empty(8, 16, device="cuda"), torch.zeros(8, 16, device="cuda")
         library.matmul(a.to(kind), b.to(kind), c)
