@@ -38,11 +38,16 @@ def check(name: str, ours: torch.Tensor, theirs: torch.Tensor) -> None:
 def matmul_call(
     m: int, n: int, k: int, tile: tuple[int, int, int], dtype: torch.dtype = torch.float32
 ) -> tuple[Callable[[], Any], Callable[[], Any]]:
-    a, b = torch.randn(m, k).to(dtype), torch.randn(k, n).to(dtype)
-    c, d = torch.empty(m, n, dtype=dtype), torch.empty(m, n, dtype=dtype)
+    whole = dtype == torch.int8
+    a, b = (
+        torch.randint(-128, 128, size, dtype=dtype) if whole else torch.randn(size).to(dtype)
+        for size in ((m, k), (k, n))
+    )
+    c, d = (torch.empty(m, n, dtype=torch.int32 if whole else dtype) for _ in range(2))
     matmul.matmul(a, b, c, tile)
     check(f"matmul {m}x{n}x{k}", c, a.double() @ b.double())
-    return lambda: matmul.matmul(a, b, c, tile), lambda: torch.mm(a, b, out=d)
+    multiply = torch._int_mm if whole else torch.mm
+    return lambda: matmul.matmul(a, b, c, tile), lambda: multiply(a, b, out=d)
 
 
 def matmul_rows() -> list[Row]:
@@ -56,10 +61,12 @@ def matmul_rows() -> list[Row]:
         name = f"f32 matmul {'x'.join(map(str, size))}, tiles {'x'.join(map(str, tile))}"
         rows.append(compare(name, ours, theirs, "torch", floor, gflops(2.0 * size[0] * size[1] * size[2])))
     single, _ = matmul_call(1024, 1024, 1024, (128, 128, 32))
-    for dtype in (torch.float16, torch.bfloat16):
-        half, _ = matmul_call(1024, 1024, 1024, (128, 128, 32), dtype)
+    for dtype in (torch.float16, torch.bfloat16, torch.int8):
+        half, theirs = matmul_call(1024, 1024, 1024, (128, 128, 64), dtype)
         name = f"{str(dtype)[6:]} matmul 1024^3"
         rows.append(compare(name, half, single, "our f32", 0.9, gflops(2.0 * 1024**3)))
+        if dtype != torch.float16:  # torch's takes seconds, one number at a time
+            rows.append(compare(name, half, theirs, "torch", 0.9, gflops(2.0 * 1024**3)))
     return rows
 
 

@@ -57,12 +57,14 @@ def matmul_kernel(
     ks = tl.arange(0, BLOCK_K)
     a_ptrs = a_ptr + rows[:, None] * stride_am + ks[None, :] * stride_ak
     b_ptrs = b_ptr + ks[:, None] * stride_bk + cols[None, :] * stride_bn
-    kind: tl.constexpr = tl.float64 if c_ptr.dtype.element_ty == tl.float64 else tl.float32
+    kind: tl.constexpr = (
+        c_ptr.dtype.element_ty if c_ptr.dtype.element_ty.primitive_bitwidth >= 32 else tl.float32
+    )
     total = tl.zeros((BLOCK_M, BLOCK_N), dtype=kind)
     for step in range(tl.cdiv(K, BLOCK_K)):
         left = K - step * BLOCK_K
-        a = tl.load(a_ptrs, mask=ks[None, :] < left, other=0.0)
-        b = tl.load(b_ptrs, mask=ks[:, None] < left, other=0.0)
+        a = tl.load(a_ptrs, mask=ks[None, :] < left, other=0)
+        b = tl.load(b_ptrs, mask=ks[:, None] < left, other=0)
         total = tl.dot(a, b, total, input_precision="ieee", out_dtype=kind)
         a_ptrs += BLOCK_K * stride_ak
         b_ptrs += BLOCK_K * stride_bk

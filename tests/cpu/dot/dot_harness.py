@@ -14,7 +14,11 @@ from tileprobe.targets.cpu.codegen import dot
 llvm.initialize_native_target()
 llvm.initialize_native_asmprinter()
 
-NUMPY = {"f32": np.float32, "f64": np.float64, "i32": np.int32, "i64": np.int64}
+NUMPY = {
+    "f32": np.float32, "f64": np.float64, "i32": np.int32, "i64": np.int64, "bf16": np.uint16, "i8": np.int8,
+}  # fmt: skip
+# What scratch holds where nothing was written: no number, or one that spoils a sum.
+POISON = {np.uint16: 0x7FC0, np.int8: 77, np.int32: 77777, np.int64: 77777}
 
 
 def build(emit: Callable[[ir.IRBuilder, list[ir.Value]], None], params: list[ir.Type]) -> ir.Module:
@@ -66,7 +70,7 @@ def dot_module(plan: dot.DotPlan, init: str = "accumulate") -> ir.Module:
 def pack(layout: dot.Panel, matrix: np.ndarray, dtype: type) -> np.ndarray:
     """The matrix in its scratch layout; what the layout leaves unused is poison."""
     out = aligned(layout.elems, dtype)
-    out[:] = np.nan if np.issubdtype(dtype, np.floating) else 77777
+    out[:] = POISON.get(dtype, np.nan)
     rows, cols = np.indices(matrix.shape)
     along, across = (rows, cols) if layout.axis == 0 else (cols, rows)
     place = (along // layout.width * layout.other + across) * layout.width + along % layout.width

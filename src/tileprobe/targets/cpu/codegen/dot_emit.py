@@ -6,7 +6,7 @@ conversion of finished sums into the accumulator's type. All functions append to
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -91,6 +91,51 @@ def multiply_add(builder: ir.IRBuilder, a: Value, b: Value, c: Value) -> Value:
     # llvm.fma would turn into a library call a lane on a machine without the instruction.
     function = intrinsic(builder, f"llvm.fmuladd.{_suffix(typ)}", typ, [typ, typ, typ])
     return builder.call(function, [a, b, c])
+
+
+def add_products(builder: ir.IRBuilder, a: Value, b: Value, sums: Value) -> Value:
+    """Each sum plus the products of the pair of bf16, or of the four bytes, that lie in its lane of `a` and `b`.
+
+    Bytes of `a` are unsigned and those of `b` signed.
+    """
+    if is_integer(sums.type):
+        names = {4: "avx512.vpdpbusd.128", 8: "avx512.vpdpbusd.256", 16: "avx512.vpdpbusd.512"}
+        operands = ir.VectorType(ir.IntType(8), 4 * sums.type.count)
+    else:
+        names = {4: "avx512bf16.dpbf16ps.128", 8: "avx512bf16.dpbf16ps.256", 16: "avx512bf16.dpbf16ps.512"}
+        operands = ir.VectorType(_BFloat(), 2 * sums.type.count)
+    name = f"llvm.x86.{names[sums.type.count]}"
+    function = intrinsic(builder, name, sums.type, [sums.type, operands, operands])
+    return builder.call(function, [sums, *(builder.bitcast(value, operands) for value in (a, b))])
+
+
+def interleave(builder: ir.IRBuilder, rows: list[Value]) -> Value:
+    """Two or four vectors as one: the first elements of all, then the second ones."""
+    count, lanes = len(rows), rows[0].type.count
+    while len(rows) > 2:
+        rows = [
+            _shuffle(builder, left, right, range(2 * lanes)) for left, right in zip(rows[::2], rows[1::2])
+        ]
+    order = [row * lanes + lane for lane in range(lanes) for row in range(count)]
+    return _shuffle(builder, rows[0], rows[1], order)
+
+
+def _shuffle(builder: ir.IRBuilder, left: Value, right: Value, order: Sequence[int]) -> Value:
+    places = ir.Constant(ir.VectorType(ir.IntType(32), len(order)), list(order))
+    return builder.shuffle_vector(left, right, places)
+
+
+class _BFloat(ir.Type):
+    """LLVM's type for bf16, for which llvmlite has none; only the operands of an intrinsic have it."""
+
+    def _to_string(self) -> str:
+        return "bfloat"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _BFloat)
+
+    def __hash__(self) -> int:
+        return hash(_BFloat)
 
 
 def intrinsic(builder: ir.IRBuilder, name: str, result: ir.Type, params: list[ir.Type]) -> ir.Function:

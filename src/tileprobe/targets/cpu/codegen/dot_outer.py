@@ -13,8 +13,10 @@ from tileprobe.targets.cpu.codegen import dot_emit as e
 from tileprobe.targets.cpu.codegen.dot_ahead import Spread
 from tileprobe.targets.cpu.codegen.dot_plan import DotPlan
 
-# Steps of K in one round of the innermost loop.
+# Steps of K in one round of the innermost loop; where an instruction takes several products, groups of steps.
 UNROLL = 8
+# vpdpbusd takes bytes without a sign on one side. A's are made so by this, which adds 128 to each.
+_UNSIGNED = ir.Constant(ir.IntType(32), 0x80808080)
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,11 @@ class _Block:
     @property
     def c_row(self) -> int:
         return self.plan.n * self.plan.acc_bytes
+
+    @property
+    def sum_rows(self) -> int:
+        """Rows of sums: with bytes one more, of 128 times each column of B, which is what A has too much."""
+        return self.rows + (self.plan.compute == "i8")
 
 
 def emit_chunk(
@@ -84,13 +91,15 @@ def _emit_panel(
 
 def _emit_block(builder: ir.IRBuilder, block: _Block, a: e.Value, b: e.Value, c: e.Value) -> None:
     plan = block.plan
-    kinds = [e.vector(plan.compute_type, lanes) for _, lanes in block.cuts]
-    sums = [[e.zero(kind) for kind in kinds] for _ in range(block.rows)]
-    rounds, rest = divmod(block.depth, UNROLL)
+    kinds = [e.vector(plan.sum_type, lanes) for _, lanes in block.cuts]
+    sums = [[e.zero(kind) for kind in kinds] for _ in range(block.sum_rows)]
+    rounds, rest = divmod(block.depth // plan.group, UNROLL)
     if rounds:
         sums, a, b = _emit_rounds(builder, block, a, b, sums, rounds)
     for step in range(rest):
         sums = _emit_step(builder, block, a, b, sums, step)
+    for excess in sums[block.rows :]:
+        sums = [[builder.sub(total, much) for total, much in zip(row, excess)] for row in sums[: block.rows]]
     for row, totals in enumerate(sums):
         for (start, lanes), total in zip(block.cuts, totals):
             place = e.at(builder, c, row * block.c_row + start * plan.acc_bytes)
@@ -111,7 +120,8 @@ def _emit_rounds(
 ) -> tuple[list[list[e.Value]], e.Value, e.Value]:
     """The loop over K, with the sums carried from round to round; returns them and the moved pointers."""
     entry = builder.block
-    steps = {a: UNROLL * block.plan.compute_bytes, b: UNROLL * block.b_row}
+    group = UNROLL * block.plan.group
+    steps = {a: group * block.plan.compute_bytes, b: group * block.b_row}
     carried = []
     with e.repeat(builder, rounds, steps) as (a_now, b_now):
         inside = sums
@@ -132,6 +142,8 @@ def _emit_step(
 ) -> list[list[e.Value]]:
     """One step of K: a row of B times the broadcast elements of A."""
     plan = block.plan
+    if plan.group > 1:
+        return _emit_group(builder, block, a, b, sums, step)
     size = plan.compute_bytes
     row_of_b = [
         e.load(builder, b, e.vector(plan.compute_type, lanes), step * block.b_row + start * size, size)
@@ -147,4 +159,36 @@ def _emit_step(
                 wide[lanes] = e.splat(builder, scalar, lanes)
             moved.append(e.multiply_add(builder, wide[lanes], right, total))
         after.append(moved)
+    return after
+
+
+def _emit_group(
+    builder: ir.IRBuilder, block: _Block, a: e.Value, b: e.Value, sums: list[list[e.Value]], step: int
+) -> list[list[e.Value]]:
+    """As many steps of K as one instruction takes.
+
+    B lies in rows as ever: its elements of one column are brought together here, once for all rows of A, which have
+    theirs side by side.
+    """
+    plan, size = block.plan, block.plan.compute_bytes
+    first = step * plan.group
+    columns = []
+    for start, lanes in block.cuts:
+        kind = e.vector(plan.compute_type, lanes)
+        places = [(first + k) * block.b_row + start * size for k in range(plan.group)]
+        columns.append(e.interleave(builder, [e.load(builder, b, kind, place, size) for place in places]))
+    after = []
+    for row, totals in enumerate(sums):
+        held: e.Value = _UNSIGNED
+        if row < block.rows:
+            held = e.load(builder, a, ir.IntType(32), row * block.a_row + first * size, size)
+            if plan.compute == "i8":
+                held = builder.xor(held, _UNSIGNED)
+        wide = {lanes: e.splat(builder, held, lanes) for _, lanes in block.cuts}
+        after.append(
+            [
+                e.add_products(builder, wide[lanes], right, total)
+                for (_, lanes), right, total in zip(block.cuts, columns, totals)
+            ]
+        )
     return after

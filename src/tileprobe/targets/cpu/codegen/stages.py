@@ -15,7 +15,7 @@ from tileprobe.targets.cpu.codegen.loops import counted_loop
 from tileprobe.targets.cpu.codegen.nest import NestEmitter
 from tileprobe.targets.cpu.codegen.types import I32, I64, PTR, Value, bytes_of, elem_type, memory_type
 from tileprobe.targets.cpu.dialect import BufferType, DotOp, HistogramOp, NestOp
-from tileprobe.targets.cpu.schedule.products import registers
+from tileprobe.targets.cpu.schedule.products import grouped_products, registers
 from tileprobe.targets.cpu.schedule.scratch import buffer_elements
 from tileprobe.targets.cpu.schedule.ttir import numel
 
@@ -35,9 +35,9 @@ def _dot(f: FunctionEmitter, op: Operation) -> None:
     a, b, c = (k for k in kinds if isinstance(k, BufferType))
     (m, k), n = a.dims[-2:], b.dims[-1]
     names = [elem_type(kind.element) for kind in (a, b, c)]
-    # operands were widened when they were packed: for 8-bit integers, to floats
+    # operands were widened when they were packed: 8-bit integers to floats, where nothing multiplies bytes
     inputs = ["i8", "i8"] if names[2][0] == "i" and names[0] == "f32" else names[:2]
-    chosen = plan(m, n, k, inputs[0], inputs[1], names[2], f.vector_bytes, registers())
+    chosen = plan(m, n, k, inputs[0], inputs[1], names[2], f.vector_bytes, registers(), grouped_products())
     builder = f.builder
     sizes = [
         buffer_elements(kind) // numel(kind.dims[:-2]) * bytes_of(name)

@@ -39,7 +39,15 @@ def registers() -> int:
 
 
 def plan_for(m: int, n: int, k: int, a: str, b: str, acc: str) -> DotPlan:
-    return plan(m, n, k, a, b, acc, host().vector_bytes, registers())
+    return plan(m, n, k, a, b, acc, host().vector_bytes, registers(), grouped_products())
+
+
+def grouped_products() -> frozenset[str]:
+    """The types of which the host adds up several products in one instruction."""
+    features = {"bf16": "avx512bf16", "i8": "avx512vnni"}
+    return frozenset(
+        kind for kind, feature in features.items() if host().has(feature) and host().has("avx512vl")
+    )
 
 
 def dot_plan(op: Operation) -> DotPlan:
