@@ -15,8 +15,9 @@ from tileprobe.targets.cpu.codegen.dot_plan import DotPlan
 
 # Steps of K in one round of the innermost loop; where an instruction takes several products, groups of steps.
 UNROLL = 8
-# vpdpbusd takes bytes without a sign on one side. A's are made so by this, which adds 128 to each.
-_UNSIGNED = ir.Constant(ir.IntType(32), 0x80808080)
+# vpdpbusd takes bytes without a sign on one side. A's are made so by turning their first bit, which adds 128 to each;
+# the sums then have 128 times each column of B too much.
+_TURNED = 0x80
 
 
 @dataclass(frozen=True)
@@ -42,9 +43,8 @@ class _Block:
         return self.plan.n * self.plan.acc_bytes
 
     @property
-    def sum_rows(self) -> int:
-        """Rows of sums: with bytes one more, of 128 times each column of B, which is what A has too much."""
-        return self.rows + (self.plan.compute == "i8")
+    def kinds(self) -> list[ir.Type]:
+        return [e.vector(self.plan.sum_type, lanes) for _, lanes in self.cuts]
 
 
 def emit_chunk(
@@ -61,6 +61,8 @@ def emit_chunk(
 
     A panel of B is outermost: it stays in the first-level cache while the rows of A pass by.
     """
+    if plan.compute == "i8":
+        a = _emit_unsigned(builder, plan, a)
     full, rest = divmod(plan.n, plan.nr)
     panel_bytes = plan.k * plan.nr * plan.compute_bytes
     width = plan.nr * plan.acc_bytes
@@ -80,26 +82,77 @@ def _emit_panel(
 ) -> None:
     """All rows of A by one panel of B; `first` is the number of the panel's first block."""
     full, rest = divmod(block.plan.m, block.rows)
+    excess = _emit_excess(builder, block, b) if block.plan.compute == "i8" else []
     a_step, c_step = block.rows * block.a_row, block.rows * block.c_row
     with e.repeat(builder, full, {a: a_step, c: c_step, first: 1}) as (a_rows, c_rows, number):
         spread.emit(builder, number)
-        _emit_block(builder, block, a_rows, b, c_rows)
+        _emit_block(builder, block, a_rows, b, c_rows, excess)
     if rest:
         a_rest, c_rest = e.at(builder, a, full * a_step), e.at(builder, c, full * c_step)
-        _emit_block(builder, replace(block, rows=rest), a_rest, b, c_rest)
+        _emit_block(builder, replace(block, rows=rest), a_rest, b, c_rest, excess)
 
 
-def _emit_block(builder: ir.IRBuilder, block: _Block, a: e.Value, b: e.Value, c: e.Value) -> None:
+def _emit_unsigned(builder: ir.IRBuilder, plan: DotPlan, a: e.Value) -> e.Value:
+    """A block of A's bytes on the stack, 128 added to each.
+
+    Once for all panels of B; turned in the loop over K, LLVM takes the bit through a general register (a third slower),
+    or does not come to an end at all.
+    """
+    size, lanes = plan.m * plan.a_layout.width, plan.group * plan.lanes
+    byte = ir.IntType(8)
+    room = builder.alloca(ir.VectorType(byte, lanes), -(-size // lanes))
+    copy = builder.inttoptr(
+        builder.ptrtoint(room, e.I64), e.POINTER
+    )  # llvmlite's own pointer knows one type alone
+
+    def turn(source: e.Value, target: e.Value, count: int) -> None:
+        kind = e.vector(byte, count)
+        turned = e.splat(builder, ir.Constant(byte, _TURNED), count)
+        builder.store(builder.xor(builder.load(source, typ=kind, align=1), turned), target, align=1)
+
+    full, rest = divmod(size, lanes)
+    if full:
+        with e.repeat(builder, full, {a: lanes, copy: lanes}) as (source, target):
+            turn(source, target, lanes)
+    for start, count in e.pieces(rest, lanes):
+        place = full * lanes + start
+        turn(e.at(builder, a, place), e.at(builder, copy, place), count)
+    return copy
+
+
+def _emit_excess(builder: ir.IRBuilder, block: _Block, b: e.Value) -> list[e.Value]:
+    """128 times the sum of each column of a panel of B, once for all rows of A."""
     plan = block.plan
-    kinds = [e.vector(plan.sum_type, lanes) for _, lanes in block.cuts]
-    sums = [[e.zero(kind) for kind in kinds] for _ in range(block.sum_rows)]
+    sums: list[e.Value] = [e.zero(kind) for kind in block.kinds]
+    entry, groups = builder.block, block.depth // plan.group
+    with e.repeat(builder, groups, {b: plan.group * block.b_row}) as (b_now,):
+        carried = [builder.phi(total.type) for total in sums] if groups > 1 else []
+        inside = [
+            e.add_products(
+                builder, e.splat(builder, ir.Constant(ir.IntType(8), _TURNED), 4 * lanes), column, total
+            )
+            for (_, lanes), column, total in zip(
+                block.cuts, _columns(builder, block, b_now, 0), carried or sums
+            )
+        ]
+        for phi, start, last in zip(carried, sums, inside):
+            phi.add_incoming(start, entry)
+            phi.add_incoming(last, builder.block)
+    return inside
+
+
+def _emit_block(
+    builder: ir.IRBuilder, block: _Block, a: e.Value, b: e.Value, c: e.Value, excess: list[e.Value]
+) -> None:
+    plan = block.plan
+    sums = [[e.zero(kind) for kind in block.kinds] for _ in range(block.rows)]
     rounds, rest = divmod(block.depth // plan.group, UNROLL)
     if rounds:
         sums, a, b = _emit_rounds(builder, block, a, b, sums, rounds)
     for step in range(rest):
         sums = _emit_step(builder, block, a, b, sums, step)
-    for excess in sums[block.rows :]:
-        sums = [[builder.sub(total, much) for total, much in zip(row, excess)] for row in sums[: block.rows]]
+    if excess:
+        sums = [[builder.sub(total, much) for total, much in zip(row, excess)] for row in sums]
     for row, totals in enumerate(sums):
         for (start, lanes), total in zip(block.cuts, totals):
             place = e.at(builder, c, row * block.c_row + start * plan.acc_bytes)
@@ -172,23 +225,26 @@ def _emit_group(
     """
     plan, size = block.plan, block.plan.compute_bytes
     first = step * plan.group
-    columns = []
-    for start, lanes in block.cuts:
-        kind = e.vector(plan.compute_type, lanes)
-        places = [(first + k) * block.b_row + start * size for k in range(plan.group)]
-        columns.append(e.interleave(builder, [e.load(builder, b, kind, place, size) for place in places]))
+    columns = _columns(builder, block, b, first)
     after = []
     for row, totals in enumerate(sums):
-        held: e.Value = _UNSIGNED
-        if row < block.rows:
-            held = e.load(builder, a, ir.IntType(32), row * block.a_row + first * size, size)
-            if plan.compute == "i8":
-                held = builder.xor(held, _UNSIGNED)
+        held = e.load(builder, a, ir.IntType(32), row * block.a_row + first * size, size)
         wide = {lanes: e.splat(builder, held, lanes) for _, lanes in block.cuts}
         after.append(
             [
-                e.add_products(builder, wide[lanes], right, total)
-                for (_, lanes), right, total in zip(block.cuts, columns, totals)
+                e.add_products(builder, wide[lanes], column, total)
+                for (_, lanes), column, total in zip(block.cuts, columns, totals)
             ]
         )
     return after
+
+
+def _columns(builder: ir.IRBuilder, block: _Block, b: e.Value, first: int) -> list[e.Value]:
+    """A group of B's rows from `first` on, with the elements of each column side by side."""
+    plan, size = block.plan, block.plan.compute_bytes
+    found = []
+    for start, lanes in block.cuts:
+        kind = e.vector(plan.compute_type, lanes)
+        places = [(first + k) * block.b_row + start * size for k in range(plan.group)]
+        found.append(e.interleave(builder, [e.load(builder, b, kind, place, size) for place in places]))
+    return found
