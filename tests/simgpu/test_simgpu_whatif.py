@@ -229,6 +229,75 @@ def test_lines_that_take_no_time_bring_what_running_them_half_as_often_brings_tw
     assert found.lines == sorted(found.lines, key=lambda row: -row.gain)
 
 
+def cycles(one, target, lines=None, **changes):
+    one.restore()
+    with target.running_on(None, 1.0), target.lines_faster(lines or {}):
+        return target.measured(lambda: one.run(**changes)) * machine("a100").clock_mhz / 1e3
+
+
+def test_lines_that_are_so_many_times_faster_take_that_part_of_what_they_took():
+    first = rounds.starting_line_number + 4
+    lines = range(first, first + 3)
+
+    def question(one, target):
+        took = {n: cycles(one, target, n=n) for n in (40, 80)}
+        each = (took[80] - took[40]) / 40  # cycles of a round, without what is around them
+        found = {}
+        for times in (1.0, 1.5, 2.0, 4.0, 0.5):
+            named = dict.fromkeys(lines, times)
+            found[times] = cycles(one, target, named, n=80) - cycles(one, target, named, n=40)
+        return took[80] - took[40], found, each, simulate(one, target, f"{first}-{first + 2}", 4.0, quiet)
+
+    whole, found, each, told = asked(run_rounds, question)
+    assert found[1.0] == whole and each > 4
+    for times in (1.5, 2.0, 0.5):
+        assert found[times] == pytest.approx(whole / times, rel=0.05)
+    assert found[4.0] == pytest.approx(whole / 4, abs=40)  # a round's branch takes a cycle
+    assert 0 < told.together_faster < told.together
+    assert all(0 <= row.faster <= row.gain + 1e-9 for row in told.lines)
+    expected = run_rounds_by_hand(40)
+    np.testing.assert_array_equal(run_rounds_faster(lines), expected)  # it computes what it did
+
+
+def run_rounds_faster(lines):
+    seen = []
+
+    def question(one, target):
+        cycles(one, target, dict.fromkeys(lines, 3.0), n=40)
+        seen.append(next(tensor.values for tensor in one.tensors() if tensor.name == "out"))
+        return seen
+
+    asked(run_rounds, question)
+    return seen[0]
+
+
+def test_a_load_so_many_times_faster_is_what_a_faster_cache_makes_of_it():
+    line = chase.starting_line_number + 4
+
+    def question(one, target):
+        plain = cycles(one, target)
+        with target.running_on("L1 latency", 3.0):
+            one.restore()
+            faster = target.measured(one.run) * machine("a100").clock_mhz / 1e3
+        return plain, faster, cycles(one, target, {line: 3.0}), cycles(one, target, {line: 1.0})
+
+    plain, faster, sooner, same = asked(run_chase, question)
+    assert same == plain
+    far = 2 / 3 * machine("a100").timing.latency_dram  # the first comes from there, and that much sooner
+    others = (plain - sooner) - (
+        plain - faster + far
+    )  # instructions of the line that make addresses: a few a load
+    assert 0 < others < 59 * 2 / 3 * 10
+
+
+def test_a_line_cannot_be_no_times_faster():
+    with (
+        pytest.raises(TileProbeError, match="line 3 can be 2 times faster"),
+        find("sim:a100")[0].lines_faster({3: 0.0}),
+    ):
+        pass
+
+
 def run_rounds_by_hand(count):
     total = np.ones(32, np.int32)
     for _ in range(count):

@@ -55,10 +55,12 @@ def _outcomes(outcomes: list[Any], width: int) -> Any:
     from rich.table import Table
     from rich.text import Text
 
+    from tileprobe.tools.words import percent
+
     titles = ("tried", "", "gain", "", "why")
     rows: list[tuple[str, ...]] = []
     for row in outcomes:
-        gain = "" if row.gain is None else f"{100 * row.gain:.1f} %"
+        gain = "" if row.gain is None else percent(row.gain)
         error = f"±{100 * row.error:.1f}" if row.error else ""
         rows.append((_changes(row), row.verdict, gain, error, _line(row.why or row.because)))
     left = width - sum(2 + max(len(row[n]) for row in (titles, *rows)) for n in range(len(titles) - 1))

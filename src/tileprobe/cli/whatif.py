@@ -78,16 +78,17 @@ def _regions(console: Any, asked: Any) -> None:
 
 
 def _machines(console: Any, asked: Any) -> None:
-    from tileprobe.tools.words import duration
+    from tileprobe.tools.words import duration, percent
 
     table = _table(f"{asked.times:g} times faster", "takes", "gain")
     for row in asked.scaled:
-        table.add_row(row.what, duration(row.ns), f"{100 * row.gain:.1f} %")
-    lines = _table("line", "slope", "a warp is there for", "won without it")
+        table.add_row(row.what, duration(row.ns), percent(row.gain))
+    lines = _table("line", "slope", "a warp is there for", f"{asked.times:g} times faster", "won without it")
     for row in asked.lines:
-        lines.add_row(row.line, f"{row.slope:.2f}", duration(row.ns), f"{100 * row.gain:.1f} %")
-    if asked.together is not None:
-        lines.add_row("all of these", "", "", f"{100 * asked.together:.1f} %")
+        gains = (percent(row.faster), percent(row.gain))
+        lines.add_row(row.line, f"{row.slope:.2f}", duration(row.ns), *gains)
+    if asked.together is not None and asked.together_faster is not None:
+        lines.add_row("all of these", "", "", percent(asked.together_faster), percent(asked.together))
     for each in (table, lines):
         if each.row_count:
             console.print(each)
@@ -119,12 +120,12 @@ def _cores(asked: Any) -> str:
 
 def _slope(row: Any) -> tuple[str, ...]:
     """A slope and a gain with what they lie between; where that is too wide, what can be said."""
-    from tileprobe.tools.words import duration
+    from tileprobe.tools.words import duration, percent
 
     slope = saved = ("cannot be told", "")
     if row.slope.told:
         slope = (f"{row.slope.value:.2f}", f"{row.slope.low:.2f} to {row.slope.high:.2f}")
     if row.saved.told:
         low, high = 100 * row.saved.low, 100 * row.saved.high
-        saved = (f"{100 * row.saved.value:.1f} %", f"{low:.1f} to {high:.1f}")
+        saved = (percent(row.saved.value), f"{low:.1f} to {high:.1f}")
     return (*slope, duration(row.ns / row.cores), *saved)

@@ -1,8 +1,8 @@
 """What a launch would take on machines that differ from a simulated one in one thing: asked exactly, one run each.
 
 In comes a launch that can be run again; out goes for each thing how much of the launch's time is gone when it is so
-many times faster, and for each source line the slope of the launch's time over a delay of all that it does. Every run
-begins with empty caches and the same memory.
+many times faster, a part of the machine or a source line, and for each line what is gone without it and the slope of
+the launch's time over a delay of all that it does. Every run begins with empty caches and the same memory.
 """
 
 from __future__ import annotations
@@ -34,12 +34,13 @@ class Scaled:
 @dataclass(frozen=True)
 class Exposed:
     """A line at which each warp is for `ns`. `slope`: 1 where each delay of it shows in the launch's time, 0 where none
-    does, and beyond 1 where warps delay each other. `gain`: what of the launch is gone if its instructions take no
-    time."""
+    does, and beyond 1 where warps delay each other. What of the launch is gone, `faster`: if its instructions are so
+    many times faster; `gain`: if they take no time."""
 
     line: str
     ns: float
     slope: float
+    faster: float
     gain: float
 
 
@@ -50,9 +51,9 @@ class Simulated:
     times: float
     scaled: list[Scaled]
     lines: list[Exposed]
-    together: float | None = (
-        None  # what is gone if none of the lines takes time; None where there is one alone, or none
-    )
+    # What is gone if all of the lines are so many times faster, and if none takes time; None where there is one at most
+    together_faster: float | None = None
+    together: float | None = None
 
 
 def simulate(
@@ -82,11 +83,18 @@ def simulate(
     exposed: list[Exposed] = []
     for n, line in enumerate(lines):
         progress(f"{launch.name}: {line.text} delayed, {n + 1} of {len(lines)}")
-        gain = _without(launch, target, [line], took)
-        exposed.append(Exposed(line.text, line.ns, _slope(launch, target, line, took), gain))
+        sooner, gain = _faster(launch, target, [line], times, took), _without(launch, target, [line], took)
+        exposed.append(Exposed(line.text, line.ns, _slope(launch, target, line, took), sooner, gain))
     exposed.sort(key=lambda row: -row.gain)
-    together = _without(launch, target, lines, took) if len(lines) > 1 else None
-    return Simulated(launch.name, took, times, found, exposed, together)
+    all_of: tuple[float | None, float | None] = (None, None)
+    if len(lines) > 1:
+        all_of = _faster(launch, target, lines, times, took), _without(launch, target, lines, took)
+    return Simulated(launch.name, took, times, found, exposed, *all_of)
+
+
+def _faster(launch: Relaunch, target: Any, lines: list[Any], times: float, took: float) -> float:
+    with target.lines_faster({line.line: times for line in lines}):
+        return 1 - _took(launch, target, None, 1.0) / took
 
 
 def _without(launch: Relaunch, target: Any, lines: list[Any], took: float) -> float:

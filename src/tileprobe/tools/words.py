@@ -13,7 +13,9 @@ def duration(ns: float) -> str:
 
 def percent(share: float, error: float | None = None) -> str:
     """12.3 %, or 12.3 ±0.4 % where it is not exact."""
-    return f"{100 * share:.1f} %" if not error else f"{100 * share:.1f} ±{100 * error:.1f} %"
+    text = f"{100 * share:.1f}"
+    text = "0.0" if text == "-0.0" else text
+    return f"{text} %" if not error else f"{text} ±{100 * error:.1f} %"
 
 
 def size(count: float) -> str:

@@ -68,6 +68,7 @@ class Image:
     delays: Mapping[int, int] = field(
         default_factory=dict
     )  # source lines, after which a warp waits so many cycles
+    faster: Mapping[int, float] = field(default_factory=dict)  # source lines that take so many times less
     without: Sequence[int] = ()  # source lines whose instructions take no time
     searches: bool = False  # whether an unknown address may be one of a tensor that was not given
     took: Any = None  # `Timed`, once it has run with time

@@ -32,12 +32,13 @@ _MOST_PROGRAMS = (2**31 - 1, 65535, 65535)
 
 class Listening(threading.local):
     """Who is told before a thread's launches are timed, and which of their instructions take no time, how many of them
-    are noted, which lines are delayed, and which take no time."""
+    are noted, which lines are delayed, which are so many times faster, and which take no time."""
 
     def __init__(self) -> None:
         self.before: Callable[[Image], None] | None = None
         self.free: Sequence[int] = ()
         self.delays: Mapping[int, int] = {}  # source lines whose instructions are followed by so many cycles
+        self.faster: Mapping[int, float] = {}  # source lines whose instructions take so many times less
         self.without: Sequence[int] = ()  # source lines whose instructions take no time
         self.log = 0
         self.busy = 0  # how many intervals of units are noted
@@ -152,7 +153,7 @@ class Launcher:
         machine: Machine = active.machine
         resident = _resident(made) // machine.multiprocessors
         made.free, made.log, made.busy = listening.free, listening.log, listening.busy
-        made.delays, made.without = listening.delays, listening.without
+        made.delays, made.faster, made.without = listening.delays, listening.faster, listening.without
         if listening.counting is not None:
             made.touched = True
             listening.counting.append(made)

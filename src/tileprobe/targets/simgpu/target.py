@@ -93,6 +93,11 @@ class SimTarget(GpuTarget):
 
         return delayed(lines)
 
+    def lines_faster(self, lines: Any) -> Any:
+        from tileprobe.targets.simgpu.derived import lines_faster
+
+        return lines_faster(lines)
+
     def without(self, lines: Any) -> Any:
         from tileprobe.targets.simgpu.derived import without
 

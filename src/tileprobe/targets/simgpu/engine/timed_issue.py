@@ -138,7 +138,12 @@ def _behind(chip, sm, sub, row, warp, cta, mask, now):
             count = raw.i64(warp + tl.T_PRODUCTS)
             raw.put64(warp + tl.T_PRODUCT_RING + 8 * (count & 15), raw.i64(warp + tl.T_PRODUCT_DONE))
             raw.put64(warp + tl.T_PRODUCTS, count + 1)
-    stall = max(how(row, tl.STALL), 1)
+    stall, kept = how(row, tl.STALL), how(row, tl.KEPT)
+    if kept:
+        owed = raw.i64(warp + tl.T_OWED) + stall * kept
+        stall = owed // tl.WHOLE
+        raw.put64(warp + tl.T_OWED, owed - stall * tl.WHOLE if stall else 0)
+    stall = max(stall, 1)
     if kind == tl.SLEEP:
         stall = max(stall, how(row, tl.LATENCY))
     return now + stall

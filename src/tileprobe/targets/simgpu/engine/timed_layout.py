@@ -13,8 +13,10 @@ FAR = 1 << 60  # no time is later
 # -- how an instruction is timed: 32-bit fields ----------------------------------------------------------------------
 ROW = 64  # bytes
 (
-    UNIT, INTERVAL, LATENCY, STALL, WRITE_BAR, READ_BAR, WAITS, KIND, BYTES, COUNT, SLOW, FREE, HINT,
-) = range(13)  # fmt: skip
+    UNIT, INTERVAL, LATENCY, STALL, WRITE_BAR, READ_BAR, WAITS, KIND, BYTES, COUNT, SLOW, FREE, HINT, KEPT,
+) = range(14)  # fmt: skip
+# KEPT is what is left of an instruction's time, as so many of WHOLE and fewer than MOST_KEPT; 0: nothing is changed
+WHOLE, MOST_KEPT = 1 << 10, 1 << 16
 # What it says of caches (PTX ISA, "Cache Operators" and "Cache Eviction Priority Hints"): its lines go first, go last,
 # or it passes L1 by
 GO_FIRST, GO_LAST, PAST_L1 = 1, 2, 3
@@ -50,6 +52,7 @@ PENDING_COPIES = 1 << 6
 T_BAR = T_PENDING + 8  # which of the six it waits for longest, or one of these
 NO_ONE, A_GROUP, A_PRODUCT = 7, 8, 9  # groups of copies, of products
 T_BY = T_BAR + 8  # who let it go on from a barrier: cycle * 64 + warp of the instruction
+T_OWED = T_BY + 8  # what its instructions took of less than a cycle, in parts of WHOLE
 T_RING = 256  # 16 groups of copies: when they are over
 T_PRODUCT_RING = T_RING + 128  # 16 groups of products
 T_BYTES = 512
@@ -59,9 +62,9 @@ T_BYTES = 512
     S_NOW, S_LIVE, S_SLOTS, S_WORKERS, S_WARPS, S_WARP_COUNT, S_PER_SLOT, S_NUMBER, S_SHARED_FREE, S_PORT_FREE,
     S_L1, S_L1_SETS, S_LINES, S_DUE, S_ISSUED, S_CURRENT, S_STORE_FREE, S_TMA_FREE, S_CONFLICTS,
     S_L1_HITS, S_L1_MISSES, S_PARTITION, S_ENDED, S_LOG, S_LOG_COUNT, S_LOG_ROOM, S_REQUESTS, S_REQUEST_COUNT,
-    S_REQUEST_ROOM, S_STOP, S_EXTRA, S_OPEN,
-) = (8 * n for n in range(32))  # fmt: skip
-S_LAST = 256  # of each sub-partition: the warp that issued last, or -1
+    S_REQUEST_ROOM, S_STOP, S_EXTRA, S_OPEN, S_SOONER,
+) = (8 * n for n in range(33))  # fmt: skip
+S_LAST = 264  # of each sub-partition: the warp that issued last, or -1
 S_NEXT = S_LAST + 32  # of each sub-partition: before this nothing can be issued
 S_UNITS = S_NEXT + 32  # 4 x UNITS: when they are free, in parts
 S_QUEUE = S_UNITS + 4 * UNITS * 8  # 4 x 8: when the last eight accesses left the queue of the address unit
@@ -91,8 +94,9 @@ Q_KIND, Q_LINE, Q_SECTORS, Q_ASKED, Q_PLACE, Q_FILLED = (8 * n for n in range(6)
 Q_OLD = 48  # READ: until when L1 waited for the line before, or -1 if it had not got it
 Q_HINT = 56
 READ, WRITE, HIT, END, GROUP_END = range(5)  # HIT: a line of L1 that is asked for already
-# Those that end an access: the earliest it is over, what comes on top, the warp, its age, what it is for, and where
-Q_FLOOR, Q_EXTRA, Q_WARP, Q_AGE, Q_FOR, Q_AT = 8, 16, 24, 32, 40, 48
+# Those that end an access: the earliest it is over, what comes on top, the warp, its age, what it is for, and where;
+# and how much sooner it is over (`sooner`)
+Q_FLOOR, Q_EXTRA, Q_WARP, Q_AGE, Q_FOR, Q_AT, Q_SOONER = 8, 16, 24, 32, 40, 48, 56
 FOR_NOTHING, FOR_BAR, FOR_COPIES, FOR_BULK = range(4)
 REQUEST_SLACK = 4 * 272  # beyond S_REQUEST_ROOM, what a cycle may add: four accesses of `LINES_ROOM` lines
 # Why a multiprocessor stopped before its turn was over, beside faults of the engine

@@ -13,6 +13,7 @@ from tileprobe.targets.simgpu.engine import layout as at
 from tileprobe.targets.simgpu.engine import raw
 from tileprobe.targets.simgpu.engine import timed_layout as tl
 from tileprobe.targets.simgpu.engine.timed_caches import busy_unit, found, number, sectors_in, used
+from tileprobe.targets.simgpu.engine.timed_requests import part_of
 
 _PARTS = tl.PARTS
 _LEVELS = 8192  # in the scratch memory, behind the addresses
@@ -85,7 +86,7 @@ def lines_of(chip, sm, cta, out, mask, size):
 def _port(chip, sm, place, per_sector, sectors, when):
     """Sectors through a way of a multiprocessor; when the last one is."""
     begin = max(raw.i64(sm + place), when * _PARTS)
-    end = begin + sectors_in(sectors) * number(chip, per_sector)
+    end = begin + part_of(sm, sectors_in(sectors) * number(chip, per_sector))
     raw.put64(sm + place, end)
     return end // _PARTS
 

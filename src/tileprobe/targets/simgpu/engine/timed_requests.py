@@ -15,6 +15,23 @@ DUE = 48  # in an entry of a program's bulk loads: when it is over
 
 
 @part
+def sooner(how, done):
+    """When an access is over of which only a part of the time is left: `how` is when it was issued, times MOST_KEPT,
+    and that part of WHOLE. 0: nothing is changed."""
+    if how == 0:
+        return done
+    begun = how // (tl.MOST_KEPT)
+    return begun + (done - begun) * (how % (tl.MOST_KEPT)) // tl.WHOLE
+
+
+@part
+def part_of(sm, amount):
+    """For how long what is being issued holds a way, of the time that it would."""
+    how = raw.i64(sm + tl.S_SOONER)
+    return amount if how == 0 else amount * (how % tl.MOST_KEPT) // tl.WHOLE
+
+
+@part
 def _ending(sm, warp, kind):
     """A new entry at the end of the list."""
     count = raw.i64(sm + tl.S_REQUEST_COUNT)
@@ -34,6 +51,7 @@ def end_access(sm, warp, floor, what, where):
     raw.put64(entry + tl.Q_EXTRA, raw.i64(sm + tl.S_EXTRA))
     raw.put64(entry + tl.Q_FOR, what)
     raw.put64(entry + tl.Q_AT, where)
+    raw.put64(entry + tl.Q_SOONER, raw.i64(sm + tl.S_SOONER))
     raw.put64(sm + tl.S_OPEN, 0)
 
 
@@ -72,7 +90,9 @@ def _bulk_done(sm, cta, mark, done):
 def _ended(sm, entry, number, last):
     """An access whose last answer came in a cycle."""
     warp, what = raw.i64(entry + tl.Q_WARP), raw.i64(entry + tl.Q_FOR)
-    done = max(raw.i64(entry + tl.Q_FLOOR), last) + raw.i64(entry + tl.Q_EXTRA)
+    done = sooner(
+        raw.i64(entry + tl.Q_SOONER), max(raw.i64(entry + tl.Q_FLOOR), last) + raw.i64(entry + tl.Q_EXTRA)
+    )
     if what == tl.FOR_BULK:
         _bulk_done(sm, raw.i64(entry + tl.Q_AT), tl.FAR + number, done)
     elif raw.i64(warp + tl.T_AGE) != raw.i64(entry + tl.Q_AGE):

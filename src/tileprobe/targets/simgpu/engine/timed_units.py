@@ -22,7 +22,7 @@ from tileprobe.targets.simgpu.engine.timed_memory import (
     read_lines,
     write_lines,
 )
-from tileprobe.targets.simgpu.engine.timed_requests import DUE, end_access
+from tileprobe.targets.simgpu.engine.timed_requests import DUE, end_access, part_of, sooner
 from tileprobe.targets.simgpu.engine.timed_touched import touched_global, touched_shared, touched_tile
 
 _PARTS = tl.PARTS
@@ -39,7 +39,7 @@ def enter_queue(chip, sm, sub, now):
     """An access comes to the address unit of its sub-partition; when it leaves it."""
     free = sm + tl.S_UNITS + 8 * (tl.UNITS * sub + tl.MEMORY)
     begin = max(raw.i64(free), now * _PARTS)
-    leaves = begin + number(chip, tl.M_ADDRESS)
+    leaves = begin + part_of(sm, number(chip, tl.M_ADDRESS))
     raw.put64(free, leaves)
     busy_unit(sm, tl.UNITS * sub + tl.MEMORY, begin, leaves)
     count = raw.i64(sm + tl.S_QUEUE_COUNT + 8 * sub)
@@ -61,7 +61,7 @@ def queue_open(chip, sm, sub):
 def _shared_passes(chip, sm, when, passes):
     """So many passes through the data of shared memory and L1; when the first of them begins."""
     begin = max(raw.i64(sm + tl.S_SHARED_FREE), when * _PARTS)
-    end = begin + max(passes * _PARTS, number(chip, tl.M_SHARED))
+    end = begin + part_of(sm, max(passes * _PARTS, number(chip, tl.M_SHARED)))
     raw.put64(sm + tl.S_SHARED_FREE, end)
     busy_unit(sm, tl.SHARED_DATA, begin, end)
     return begin // _PARTS
@@ -162,12 +162,15 @@ def _bulk(chip, sm, warp, cta, row, now, load):
         return now
     entry = raw.i64(cta + at.CTA_ASYNC) + at.ASYNC * number_of
     begin = max(raw.i64(sm + tl.S_TMA_FREE), now)
-    raw.put64(sm + tl.S_TMA_FREE, begin + number(chip, tl.M_TMA_GAP))
-    busy_unit(sm, tl.BULK, begin * _PARTS, (begin + number(chip, tl.M_TMA_GAP)) * _PARTS)
+    gap = part_of(sm, number(chip, tl.M_TMA_GAP))
+    raw.put64(sm + tl.S_TMA_FREE, begin + gap)
+    busy_unit(sm, tl.BULK, begin * _PARTS, (begin + gap) * _PARTS)
     count = _tile_lines(chip, sm, cta, entry)
     touched_tile(chip, sm, warp, row, tile_bytes(raw.i64(entry + at.ASYNC_DESCRIPTOR)), count)
     begin += number(chip, tl.M_LAT_TMA)
     done = read_lines(chip, sm, count, begin, False, 0) if load else write_lines(chip, sm, count, begin, 0)
+    if raw.i64(sm + tl.S_OPEN) == 0:
+        done = sooner(raw.i64(sm + tl.S_SOONER), done)
     if load and raw.i64(sm + tl.S_OPEN):
         raw.put64(entry + DUE, tl.FAR + raw.i64(sm + tl.S_REQUEST_COUNT))
         end_access(sm, warp, done, tl.FOR_BULK, cta)
@@ -184,13 +187,16 @@ def cost(chip, sm, sub, row, warp, cta, mask, now):
     unit = sm + tl.S_UNITS + 8 * (tl.UNITS * sub + how(row, tl.UNIT))
     raw.put64(sm + tl.S_OPEN, 0)
     raw.put64(sm + tl.S_EXTRA, 0)
+    kept = how(row, tl.KEPT)
+    left_over = tl.MOST_KEPT * now + kept if kept else 0
+    raw.put64(sm + tl.S_SOONER, left_over)
     if how(row, tl.UNIT) != tl.MEMORY:
         begin = max(raw.i64(unit), now * _PARTS)
         raw.put64(unit, begin + how(row, tl.INTERVAL))
         if how(row, tl.UNIT) != tl.CONTROL:
             busy_unit(sm, tl.UNITS * sub + how(row, tl.UNIT), begin, begin + how(row, tl.INTERVAL))
         if kind == tl.PRODUCT:
-            return max(raw.i64(unit) // _PARTS, now) + number(chip, tl.M_LAT_PRODUCT)
+            return sooner(left_over, max(raw.i64(unit) // _PARTS, now) + number(chip, tl.M_LAT_PRODUCT))
         return now + how(row, tl.LATENCY)
     if kind == tl.BULK_LOAD or kind == tl.BULK_STORE:
         return _bulk(chip, sm, warp, cta, row, now, kind == tl.BULK_LOAD) if mask else now
@@ -198,7 +204,8 @@ def cost(chip, sm, sub, row, warp, cta, mask, now):
     bar = how(row, tl.READ_BAR)
     if bar < tl.NO_BAR:
         place = warp + tl.T_BARS + 8 * bar
-        raw.put64(place, max(raw.i64(place), left + number(chip, tl.M_HOLD)))
+        held = sooner(left_over, left + number(chip, tl.M_HOLD))
+        raw.put64(place, max(raw.i64(place), held))
         raw.put64(warp + tl.T_BAR_WHY + 8 * bar, tl.SHORT)
     if kind == tl.COPY:
         done = _copy(chip, sm, warp, cta, row, raw.i64(warp + tl.T_WARP), mask, left)
@@ -206,14 +213,14 @@ def cost(chip, sm, sub, row, warp, cta, mask, now):
             end_access(sm, warp, done, tl.FOR_COPIES, 0)
             raw.put64(warp + tl.T_PENDING, raw.i64(warp + tl.T_PENDING) | tl.PENDING_COPIES)
         else:
-            done += raw.i64(sm + tl.S_EXTRA)
+            done = sooner(left_over, done + raw.i64(sm + tl.S_EXTRA))
             raw.put64(warp + tl.T_COPIES_DONE, max(raw.i64(warp + tl.T_COPIES_DONE), done))
         return left + number(chip, tl.M_HOLD)
     if kind in (tl.LOAD_GLOBAL, tl.STORE_GLOBAL, tl.ATOMIC_GLOBAL):
         done = _global(chip, sm, warp, cta, row, mask, left, kind)
-        return done if raw.i64(sm + tl.S_OPEN) else done + raw.i64(sm + tl.S_EXTRA)
+        return done if raw.i64(sm + tl.S_OPEN) else sooner(left_over, done + raw.i64(sm + tl.S_EXTRA))
     if kind in (tl.LOAD_SHARED, tl.STORE_SHARED, tl.MATRIX_SHARED, tl.ATOMIC_SHARED):
-        return _shared(chip, sm, warp, cta, row, mask, left, kind)
+        return sooner(left_over, _shared(chip, sm, warp, cta, row, mask, left, kind))
     if kind == tl.MBARRIER:
-        return _shared_passes(chip, sm, left, 1) + number(chip, tl.M_LAT_ARRIVE)
-    return _shared_passes(chip, sm, left, 1) + how(row, tl.LATENCY)
+        return sooner(left_over, _shared_passes(chip, sm, left, 1) + number(chip, tl.M_LAT_ARRIVE))
+    return sooner(left_over, _shared_passes(chip, sm, left, 1) + how(row, tl.LATENCY))

@@ -47,21 +47,43 @@ def _passes(program, cta, pc, now):
 
 
 @part
+def _takes_nothing(warp, row):
+    """Whether an instruction is over at once: it takes no time, or what is left of its time is less than a cycle, with
+    what such ones before it took. Those whose end is waited for by a barrier are issued, and so are branches."""
+    if how(row, tl.FREE):
+        return True
+    kept, unit = how(row, tl.KEPT), how(row, tl.UNIT)
+    if kept == 0 or unit == tl.MEMORY or unit == tl.CONTROL:
+        return False
+    if (
+        how(row, tl.KIND) != tl.FIXED
+        or how(row, tl.WRITE_BAR) < tl.NO_BAR
+        or how(row, tl.READ_BAR) < tl.NO_BAR
+    ):
+        return False
+    return raw.i64(warp + tl.T_OWED) + how(row, tl.STALL) * kept < tl.WHOLE
+
+
+@part
 def set_ready(chip, warp, earliest, why):
     """Notes from when on a warp can issue its next instruction, and what it waits for until then. Instructions that are
-    free are executed on the way: nobody else sees when."""
+    free are executed on the way: nobody else sees when. So are those of which only a part of a cycle is left, until
+    these are a whole one."""
     program, cta = raw.i64(warp + tl.T_WARP), raw.i64(warp + tl.T_CTA)
     rows, count = raw.i64(chip + tl.C_ROWS), raw.i64(cta + at.CTA_UOP_COUNT)
     _wait_for(chip, warp, earliest, why)
     while True:
         pc = raw.i32(program + at.W_PC)
-        if pc < 0 or pc >= count or how(rows + tl.ROW * pc, tl.FREE) == 0:
+        if pc < 0 or pc >= count or not _takes_nothing(warp, rows + tl.ROW * pc):
             return
         ready = raw.i64(warp + tl.T_READY)
         if ready >= tl.FAR:
             return  # until an answer is there
         if _passes(program, cta, pc, ready) != at.OK:
             return  # it is issued like any other, and says what is wrong then
+        row = rows + tl.ROW * pc
+        if how(row, tl.FREE) == 0:
+            raw.put64(warp + tl.T_OWED, raw.i64(warp + tl.T_OWED) + how(row, tl.STALL) * how(row, tl.KEPT))
         _wait_for(chip, warp, ready, raw.i64(warp + tl.T_WHY))
 
 

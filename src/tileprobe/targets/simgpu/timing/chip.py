@@ -22,7 +22,7 @@ from tileprobe.targets.simgpu.machine import Machine
 from tileprobe.targets.simgpu.program import Program
 from tileprobe.targets.simgpu.settings import settings
 from tileprobe.targets.simgpu.timing.busy import Busy, groups_of
-from tileprobe.targets.simgpu.timing.instructions import rows
+from tileprobe.targets.simgpu.timing.instructions import rows, sooner
 from tileprobe.targets.simgpu.timing.log import Log, Logged
 from tileprobe.targets.simgpu.timing.part import ENDS, Part
 from tileprobe.targets.simgpu.timing.touched import Touched, Touching
@@ -172,6 +172,8 @@ class _Launch:
         without = [n for line in made.without for n in all_of(made.program, line).tolist()]
         self.rows = rows(made.program, machine.timing, [*made.free, *without])
         self.rows[without, tl.STALL] = np.minimum(self.rows[without, tl.STALL], 1)  # of those that are issued
+        for line, times in made.faster.items():
+            sooner(self.rows, all_of(made.program, line), times)
         for line, cycles in made.delays.items():
             self.rows[firsts_of(made.program, line), tl.STALL] += cycles
         self.statistics = np.zeros((len(self.rows), tl.STATISTIC // 8), np.int64)
