@@ -1,4 +1,4 @@
-"""Reductions and scans with a combine function of the user's, over buffers.
+"""Reductions with a combine function of the user's, over buffers, and what scans need of the same.
 
 The function is applied to vectors wherever it has no control flow: across the axis lanes are independent; along
 it each lane folds a stretch of its own, and neighbouring lanes are folded at the end: elements keep their order, as a
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 _RETURNS = ("tt.reduce.return", "tt.scan.return", "tile.yield")
 
 
-class _Combiner:
+class Combiner:
     """Applies a combine function to vectors or scalars."""
 
     def __init__(self, f: FunctionEmitter, region: Region):
@@ -82,10 +82,10 @@ def _spread(b: ir.IRBuilder, value: Value, lanes: int) -> Value:
     return value if isinstance(value.type, ir.VectorType) else splat(b, value, lanes)
 
 
-class _Strip:
+class Strip:
     """Buffers seen as outer x axis x inner."""
 
-    def __init__(self, f: FunctionEmitter, op: ReduceOp | ScanOp, combiner: _Combiner):
+    def __init__(self, f: FunctionEmitter, op: ReduceOp | ScanOp, combiner: Combiner):
         self.f = f
         self.widened = combiner.widened is not None
         self.sources = list(op.sources)
@@ -133,7 +133,7 @@ class _Strip:
             else:
                 memory.store_scalar(b, item, address, name, None, base)
 
-    def lanes(self, extent: int, combiner: _Combiner) -> int:
+    def lanes(self, extent: int, combiner: Combiner) -> int:
         if not combiner.vectorises or self.f.scalar_only:
             return 1
         lanes = max(1, 2 * self.f.vector_bytes // max(bytes_of(n) for n in self.names))
@@ -144,8 +144,8 @@ class _Strip:
 
 def emit_reduce(f: FunctionEmitter, op: Operation) -> None:
     assert isinstance(op, ReduceOp)
-    combiner = _Combiner(f, op.combine)
-    strip = _Strip(f, op, combiner)
+    combiner = Combiner(f, op.combine)
+    strip = Strip(f, op, combiner)
     b = f.builder
     into = [f.value(v) for v in op.into]
     along = strip.inner == 1
@@ -180,11 +180,11 @@ def emit_reduce(f: FunctionEmitter, op: Operation) -> None:
         else:
             totals.extend(found)
 
-    _over(b, strip, 1 if along else lanes, one)
+    over_strips(b, strip, 1 if along else lanes, one)
     f.values.update(zip(op.reduced, totals))
 
 
-def _over(b: ir.IRBuilder, strip: _Strip, lanes: int, one: object) -> None:
+def over_strips(b: ir.IRBuilder, strip: Strip, lanes: int, one: object) -> None:
     zero = ir.Constant(I64, 0)
     counted_loop(
         b, zero, ir.Constant(I64, strip.outer), 1,
@@ -194,7 +194,7 @@ def _over(b: ir.IRBuilder, strip: _Strip, lanes: int, one: object) -> None:
     )  # fmt: skip
 
 
-def _across_lanes(b: ir.IRBuilder, combiner: _Combiner, values: list[Value], lanes: int) -> list[Value]:
+def _across_lanes(b: ir.IRBuilder, combiner: Combiner, values: list[Value], lanes: int) -> list[Value]:
     if lanes == 1:
         return values
     while lanes > 2:
@@ -208,37 +208,3 @@ def _across_lanes(b: ir.IRBuilder, combiner: _Combiner, values: list[Value], lan
     # one lane is a scalar, never a vector of one: constants of the function are scalars there
     left, right = ([b.extract_element(v, ir.Constant(I32, lane)) for v in values] for lane in (0, 1))
     return combiner(left, right)
-
-
-def emit_scan(f: FunctionEmitter, op: Operation) -> None:
-    assert isinstance(op, ScanOp)
-    combiner = _Combiner(f, op.combine)
-    strip = _Strip(f, op, combiner)
-    b = f.builder
-    into = [f.value(v) for v in op.into]
-    lanes = strip.lanes(strip.inner, combiner) if strip.inner > 1 else 1
-    slots = [f.local(vector(register_type(name), lanes)) for name in strip.work]
-    last = ir.Constant(I64, strip.count - 1)
-
-    def position(at: Value) -> Value:
-        return b.sub(last, at) if op.reverse.data else at
-
-    def one(outer: Value, inner: Value) -> None:
-        first = strip.offset(outer, position(ir.Constant(I64, 0)), inner)
-        values = strip.load(first, lanes)
-        strip.store(values, into, first)
-        for slot, value in zip(slots, values):
-            b.store(value, slot)
-
-        def step(at: Value) -> None:
-            place = strip.offset(outer, position(at), inner)
-            items = strip.load(place, lanes)
-            held = [b.load(slot, typ=item.type) for slot, item in zip(slots, items)]
-            results = combiner(held, items)
-            for slot, value in zip(slots, results):
-                b.store(value, slot)
-            strip.store(results, into, place)
-
-        counted_loop(b, ir.Constant(I64, 1), ir.Constant(I64, strip.count), 1, step)
-
-    _over(b, strip, lanes, one)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from llvmlite import ir
 from xdsl.ir import Operation
 
-from tileprobe.targets.cpu.codegen import combining, dot
+from tileprobe.targets.cpu.codegen import combining, dot, scanning
 from tileprobe.targets.cpu.codegen.dot_plan import plan
 from tileprobe.targets.cpu.codegen.lookahead import tiles_ahead
 from tileprobe.targets.cpu.codegen.loops import counted_loop
@@ -91,5 +91,5 @@ EMITTERS: dict[str, Callable[[FunctionEmitter, Operation], None]] = {
     "tile.dot": _dot,
     "tile.histogram": _histogram,
     "tile.reduce": combining.emit_reduce,
-    "tile.scan": combining.emit_scan,
+    "tile.scan": scanning.emit_scan,
 }
