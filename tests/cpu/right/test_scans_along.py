@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from cpu_harness import Buffer, kernel, launch
@@ -35,7 +37,7 @@ def test_order(dtype, shape, reverse):
     launch(kernel(SOURCE), 1, Buffer(x, dtype), Buffer(y, dtype), *found, M=m, N=n, REVERSE=reverse)
     want_a, want_b = x.copy(), y.copy()
     order = list(range(n))[:: -1 if reverse else 1]
-    for before, now in zip(order, order[1:]):
+    for before, now in itertools.pairwise(order):
         want_a[:, now] = want_a[:, before] * x[:, now]
         want_b[:, now] = x[:, now] * want_b[:, before] + y[:, now]
     np.testing.assert_array_equal(found[0].values, want_a)
