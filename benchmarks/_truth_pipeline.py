@@ -105,6 +105,6 @@ def _specialised() -> list[Pair]:
 CASES = (
     Case("a loop that waits for its loads", "pipeline", "by hand", _by_hand(2, 900, 200)),
     Case("a loop whose loads are there", "pipeline", "by hand", _by_hand(3, 500, 400)),
-    Case("a product with 3 and 4 stages", "pipeline", "sim:a100", _simulated, 0.10),
-    Case("specialised warps, 4 stages", "pipeline", "sim:h100", _specialised, 0.10),
+    Case("a product with 3 and 4 stages", "pipeline", "sim:a100", _simulated),
+    Case("specialised warps, 4 stages", "pipeline", "sim:h100", _specialised),
 )

@@ -390,3 +390,31 @@ def test_what_began_behind_a_gap_is_not_known_where_not_all_was_recorded(lost):
     ns = dict(kinds.iter_rows())
     assert ns["work"] == (68 if lost == 0 else 38)
     assert ns["not recorded" if lost else "idle"] == (122 if lost else 92)
+
+
+def test_a_path_goes_past_layers_that_nobody_recorded_by_the_edge_that_says_when_they_were_over():
+    """Two recorded layers and one between; reads of the second ran ahead of it, and stand for nothing here."""
+    rows = [
+        (0, 0, 0, 2, "region", 0, 100),
+        (1, 1, 0, 4, "region", 140, 170),
+        (1, 1, 0, 4, "region", 170, 200),  # of the second layer, in the time of the one that was left out
+        (0, 0, 0, 2, "region", 200, 300),
+    ]
+    gap = edge("release-acquire", (0, 0, 0, None, 100), (0, 0, 0, None, 200))
+    trace = build(rows, [gap], units=("channel", "plane"), losses=Losses(4, 4), durations=(300.0,))
+    path = path_of(trace, trace.kernels[0])
+    assert path is not None
+    told = [(r["region"], r["kind"], r["start_ns"], r["stop_ns"]) for r in path.rows.iter_rows(named=True)]
+    assert told == [(2, "work", 200, 300), (-1, "not recorded", 100, 200), (2, "work", 0, 100)]
+    assert path.rows["stands"].to_list() == [1.0, 0.0, 1.0]
+    ahead = [(1, 1, 0, 4, "region", 150, 230), *rows[:1], (0, 0, 0, 2, "region", 230, 300)]
+    trace = build(ahead, [gap], units=("channel", "plane"), losses=Losses(3, 4), durations=(300.0,))
+    path = path_of(trace, trace.kernels[0])
+    assert path is not None
+    told = [(r["region"], r["start_ns"], r["stop_ns"]) for r in path.rows.iter_rows(named=True)]
+    assert told == [
+        (2, 230, 300),
+        (4, 200, 230),
+        (-1, 100, 200),
+        (2, 0, 100),
+    ]  # as far as it is in its layer's time

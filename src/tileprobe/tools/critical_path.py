@@ -93,14 +93,15 @@ def _tell(result: Result, trace: Trace, kernel: Kernel, path: Path) -> None:
 
 
 def _said(trace: Trace, kernel: Kernel, path: Path) -> pl.DataFrame:
-    """Rows with the name and the line of their region."""
+    """Rows with the name and the line of their region, and the time that they stand for."""
     regions = {r.id: r for r in trace.regions}
     lines = {n: _line(r.file, r.first_line, r.last_line) for n, r in regions.items() if r.first_line}
     where = pl.col("region").replace_strict(lines, default="", return_dtype=pl.String)
+    stands = pl.col("stands") if "stands" in path.rows.columns else pl.lit(1.0)
     return path.rows.with_columns(
         named(trace, kernel, "stream", "region").alias("name"),
         where.alias("line"),
-        (pl.col("stop_ns") - pl.col("start_ns")).alias("ns"),
+        ((pl.col("stop_ns") - pl.col("start_ns")) * stands).alias("ns"),
     )
 
 

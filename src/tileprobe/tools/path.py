@@ -1,13 +1,15 @@
 """The critical path of launches as a table: piece by piece where, what, and of which kind.
 
 Comes in: a trace. Goes out: rows of `launch, program, stream, unit, region, kind, start_ns, stop_ns`, latest first, and
-`handover`, the number of what was waited for. Kinds: `work`; `wait`, in which the time of an asynchronous operation
+`handover`, the number of what was waited for; `stands`, for how many such pieces it stands, where whole layers were
+left out. Kinds: `work`; `wait`, in which the time of an asynchronous operation
 from its issue on counts as that operation's; `idle`, a place on a unit between two programs; `launch ramp`, before the
 first program there; `tail`, whatever it does while half of the units or fewer still work; `not recorded`.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -54,7 +56,8 @@ def path_of(trace: Trace, kernel: Kernel) -> Path | None:
     mine = wanted.select(pl.col("unit").unique()).collect().to_series().to_list()
     lost = any(_lost(x) for x in trace.launches if x.id in launches)
     if len({units.get(unit, "unit") for unit in mine}) > 1:
-        rows = _of_units(wanted.filter(pl.col("kind") == "region").select(*SPAN).collect(), lost)
+        mine = wanted.filter(pl.col("kind") == "region").select(*SPAN, pl.col("weight").alias("stands"))
+        rows = _of_units(mine.collect(), lost, _left_out(trace, list(launches)))
         return None if rows is None else Path(rows, launches, None, None, lost)
     streams = streams_of(trace, kernel, list(launches))
     if streams is None:
@@ -145,22 +148,47 @@ def _in_tail(rows: pl.DataFrame, streams: Streams) -> pl.DataFrame:
     return rows.drop("tail").sort("launch", "step", -pl.col("start_ns"))
 
 
-def _of_units(frame: pl.DataFrame, sampled: bool) -> pl.DataFrame | None:
+def _left_out(trace: Trace, launches: list[int]) -> dict[int, list[tuple[float, float]]]:
+    """Of each launch from when to when went on what nobody recorded, by the trace's edges between no regions."""
+    said = (
+        pl.col("launch").is_in(launches)
+        & (pl.col("kind") == "release-acquire")
+        & pl.col("from_region").is_null()
+    )
+    edges = trace.scan_edges().filter(said).select("launch", "to_ns", "from_ns").sort("to_ns").collect()
+    return {launch: mine.select("to_ns", "from_ns").rows() for (launch,), mine in edges.group_by("launch")}
+
+
+def _of_units(
+    frame: pl.DataFrame, sampled: bool, gone: dict[int, list[tuple[float, float]]]
+) -> pl.DataFrame | None:
     """Units that hand work to each other, without edges: what ended last before something began let it begin; of
-    several that ended together the one on the same unit. Where layers were left out, what begins behind a gap that is
-    longer than itself waited for something that nobody recorded, or for nothing: it is not known."""
+    several that ended together the one on the same unit. Where layers were left out, the path goes back to where what
+    follows them could begin, and on at the end of what came before them: what ran ahead lies beside them. Where nobody
+    said when that was, what begins behind a gap that is longer than itself is not known."""
     frame = frame.filter(pl.col("stop_ns") > pl.col("start_ns")).sort("launch", "stop_ns")
     found: list[tuple[int, int, float, float]] = []  # number, whether idle, start, stop
     first = 0
     for launch in frame.partition_by("launch", maintain_order=True):
         start, stop, unit = (launch[name].to_list() for name in ("start_ns", "stop_ns", "unit"))
+        left = gone.get(launch["launch"][0], [])
         at = len(stop) - 1
         while at >= 0:
-            before = _ended_before(stop, unit, start[at], unit[at])
-            gap = start[at] - stop[before] if before >= 0 else 0.0
-            found.append((first + at, int(sampled and gap > stop[at] - start[at]), start[at], stop[at]))
-            if gap > 0:
-                found.append((first + at, 1, stop[before], start[at]))
+            begin, end, mine = start[at], stop[at], unit[at]
+            n = bisect_left(left, (end,)) - 1  # the last that was over before this was
+            before = _ended_before(stop, unit, begin, mine)
+            long = not left and before >= 0 and begin - stop[before] > end - begin
+            if n >= 0 and (before < 0 or stop[before] <= left[n][0]):
+                since, until = left[n]
+                found.append((first + at, 0, max(begin, since), end))
+                if begin > since:
+                    found.append((first + at, 1, since, begin))
+                found.append((first + at, 1, until, since))
+                at = _ended_before(stop, unit, until, mine)
+                continue
+            found.append((first + at, int(sampled and long), begin, end))
+            if before >= 0 and stop[before] < begin:
+                found.append((first + at, 1, stop[before], begin))
             at = before
         first += launch.height
     if not found:
@@ -174,12 +202,12 @@ def _of_units(frame: pl.DataFrame, sampled: bool) -> pl.DataFrame | None:
         pl.Series("region", np.where(idle, NOWHERE, region)),
         pl.lit(-1).alias("handover"),
     )
-    return rows.with_row_index("step")
+    # what stands for others stands for the gaps in which they ran
+    stands = pl.when(pl.lit(sampled) & (pl.col("kind") == UNKNOWN)).then(0.0).otherwise("stands")
+    return rows.with_columns(stands.cast(pl.Float64).alias("stands")).with_row_index("step")
 
 
 def _ended_before(stop: list[float], unit: list[int], when: float, mine: int) -> int:
-    from bisect import bisect_right
-
     last = bisect_right(stop, when) - 1
     other = last
     while other >= 0 and stop[other] == stop[last]:

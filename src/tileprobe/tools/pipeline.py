@@ -2,8 +2,9 @@
 
 In come loops with asynchronous loads (their issue, their wait), of one stream or of a producer and its consumers; out
 go what the models predict of such a loop, what it took, and which of the two it waits for, by how much. The models are
-those of the paper (arXiv:2505.21661): a round takes as long as its computing, or as a load and its computing divided by
-the loads that are under way at once, whichever is more; between specialised warps a load begins at the producer.
+those of the paper (arXiv:2505.21661): a round takes as long as its computing, or as a load and what is computed until
+the next one into its buffer is issued, divided by the loads that are under way at once, whichever is more; between
+specialised warps a load begins at the producer, and consumers may take turns at the loads of one.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ COLUMNS = [
     Column("error", "percent", "off by"),
     Column("compute_ns", "ns", "computing"),
     Column("load_ns", "ns", "load"),
+    Column("until_ns", "ns", "next issued"),
     Column("depth", "number", "under way"),
+    Column("groups", "count", "consumers"),
     Column("waits", "share", "waits"),
     Column("rounds", "count", "rounds"),
 ]
@@ -71,18 +74,22 @@ class Pipeline:
 
 @dataclass(frozen=True)
 class Model:
-    """What the models say of a loop: of one round in the mean, computing and load; loads under way at once; between
-    specialised warps, how long a buffer takes from its consumer back to the producer."""
+    """What the models say of a loop: of one round in the mean, computing and load; loads under way at once for who
+    computes; between specialised warps, how long a buffer takes from its consumer back to the producer. `until_ns`:
+    from the end of a load until the next one into its buffer is issued, where that was seen; the paper takes it that
+    all of a round's computing, and the buffer's way back, lie between."""
 
     compute_ns: float
     load_ns: float
     depth: float
     back_ns: float = 0.0
+    until_ns: float | None = None
 
     @property
     def path_ns(self) -> float:
         """A round as loads allow it."""
-        return (self.load_ns + self.compute_ns + self.back_ns) / self.depth
+        until = self.compute_ns + self.back_ns if self.until_ns is None else self.until_ns
+        return (self.load_ns + until) / self.depth
 
     @property
     def predicted_ns(self) -> float:
@@ -137,7 +144,8 @@ def loops(trace: Trace, kernel: Kernel, gone: set[int] | None = None) -> pl.Data
 
 def _waited(spans: pl.DataFrame, waits: pl.DataFrame) -> pl.DataFrame:
     """Each load with the wait that ended it: by whom, from when, for how long; `depth`, how many were under
-    way with it. Loads that are waited for together are alike in that."""
+    way with it; `until_ns`, from its end until the next into its buffer is issued; how many `groups` wait for such
+    loads, and which part of them this one does. Loads that are waited for together are alike in that."""
     keys = ["launch", "program", "region"]
     ends = spans.with_columns((pl.col("stop_ns") / LATE_NS).round().cast(pl.Int64).alias("end"))
     last = waits.with_columns((pl.col("stop_ns") / LATE_NS).round().cast(pl.Int64).alias("end"))
@@ -150,8 +158,20 @@ def _waited(spans: pl.DataFrame, waits: pl.DataFrame) -> pl.DataFrame:
     each = found.group_by(once).agg(pl.col("stop_ns").max())
     group = each.select(pl.struct(*keys, "stream").rank("dense")).to_series().to_numpy().astype(np.int64)
     start, stop = each["start_ns"].to_numpy(), each["stop_ns"].to_numpy()
-    each = each.select(*once, pl.Series("depth", _under_way(group, start, stop)))
-    return found.join(each, on=once, how="left")
+    most = _under_way(group, start, stop)
+    each = each.select(
+        *once,
+        pl.Series("depth", most[group]),
+        pl.Series("until_ns", _until(group, start, stop, most), nan_to_null=True),
+    )
+    found = found.join(each, on=once, how="left")
+    loaded = [*keys, "stream"]
+    groups = found.group_by(loaded).agg(
+        pl.col("waiter").n_unique().alias("groups"), pl.col("start_ns").n_unique().alias("all")
+    )
+    mine = found.group_by(*loaded, "waiter").agg(pl.col("start_ns").n_unique().alias("mine"))
+    mine = mine.join(groups, on=loaded).with_columns((pl.col("mine") / pl.col("all")).alias("part"))
+    return found.join(mine.select(*loaded, "waiter", "groups", "part"), on=[*loaded, "waiter"], how="left")
 
 
 def _given_back(given: pl.DataFrame) -> pl.DataFrame:
@@ -161,12 +181,28 @@ def _given_back(given: pl.DataFrame) -> pl.DataFrame:
 
 
 def _under_way(group: np.ndarray, start: np.ndarray, stop: np.ndarray) -> np.ndarray:
-    """Of each load how many of its group were issued from its own issue to its end. The most of them are as many as
-    there are buffers: the next load into its own is issued behind that."""
+    """Of each group of loads the most that are issued from the issue of one to its end. They are as many as there are
+    buffers: the next load into its own is issued behind that."""
     order = np.lexsort((start, group))
     own = last_at(group[order], start[order], group, start)
     last = last_at(group[order], start[order], group, stop)
-    return (last - own + 1).astype(np.int64)
+    most = np.zeros(int(group.max(initial=-1)) + 1, np.int64)
+    np.maximum.at(most, group, (last - own + 1).astype(np.int64))
+    return most
+
+
+def _until(group: np.ndarray, start: np.ndarray, stop: np.ndarray, most: np.ndarray) -> np.ndarray:
+    """Of each load how long after its end the next into its buffer is issued: the one that is as many behind it as
+    there are buffers. NaN where there is none."""
+    if not len(group):
+        return np.zeros(0)
+    order = np.lexsort((start, group))
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order))
+    then = place + most[group]
+    there = (then < len(order)) & (group[order][np.minimum(then, len(order) - 1)] == group)
+    issued = start[order][np.minimum(then, len(order) - 1)]
+    return np.where(there, np.maximum(issued - stop, 0.0), np.nan)
 
 
 def _table(runs: pl.DataFrame, rounds: pl.DataFrame, loads: pl.DataFrame) -> pl.DataFrame | None:
@@ -248,7 +284,9 @@ def _of_loads(own: pl.DataFrame, first: pl.DataFrame) -> pl.DataFrame:
         pl.col("ns").filter(stood).mean().alias("stood_ns"),
         stood.mean().alias("often"),
         pl.col("ns").mean().alias("most_ns"),
-        pl.col("depth").max(),
+        pl.col("depth").max() * pl.col("part").first(),
+        pl.col("groups").max(),
+        pl.col("until_ns").mean(),
         (pl.col("stream") != pl.col("waiter")).any().alias("handed"),
     )
     often = pl.col("often") >= FEW
@@ -268,7 +306,7 @@ def _of_loads(own: pl.DataFrame, first: pl.DataFrame) -> pl.DataFrame:
 
 _NUMBERS = (
     "margin", "measured_ns", "predicted_ns", "error", "compute_ns", "load_ns", "depth", "waits", "gain", "back_ns",
-    "delta_ns",
+    "delta_ns", "until_ns", "groups",
 )  # fmt: skip
 
 
@@ -280,7 +318,10 @@ def _row(name: str, part: pl.DataFrame) -> dict[str, Any]:
     load = float((part["load_ns"].to_numpy() * rounds).sum() / total)
     depth = float((part["depth"].to_numpy() * rounds).sum() / total)
     back = float((part["back_ns"].to_numpy() * rounds).sum() / total)
-    model = Model(measured - still, load, max(depth, 1.0), back)
+    seen = part["until_ns"].is_not_null().to_numpy()
+    until = float(np.average(part["until_ns"].to_numpy()[seen], weights=rounds[seen])) if seen.any() else None
+    groups = float(part["groups"].max())  # type: ignore[arg-type]
+    model = Model(measured - still, load, depth or 1.0, back, until)
     known = str(part["known"].mode().sort()[0])
     bound = model.bound if known == MEASURED else COMPUTE  # nobody waits for them
     predicted = model.predicted_ns if known == MEASURED else model.compute_ns
@@ -300,6 +341,8 @@ def _row(name: str, part: pl.DataFrame) -> dict[str, Any]:
         "gain": max(0.0, 1 - model.compute_ns / predicted) if predicted else 0.0,
         "back_ns": back,
         "delta_ns": model.depth * (model.compute_ns - model.path_ns),
+        "until_ns": until,
+        "groups": groups,
     }
 
 
@@ -312,6 +355,8 @@ def _finding(kernel: Kernel, row: dict[str, Any]) -> Finding:
             f"a load takes {duration(row['load_ns'])}, its buffer {duration(row['back_ns'])} back, and "
             f"{row['depth']:.3g} are under way"
         )
+    if row["groups"] > 1:
+        each += f" for each of {row['groups']:.0f} consumers"
     if row["bound"] == LOADS:
         text = (
             f"{where} is load-bound: {each}, which is {row['margin']:.2f} times what a round of "

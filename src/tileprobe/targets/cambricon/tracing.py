@@ -196,7 +196,26 @@ def _hardware(
         sampled_out=int(run.trace.count[2]),
         lost=int(run.trace.count[1]),
         counters=counters,
+        edges=_handed_on(units, run),
     )
+
+
+def _handed_on(units: _Units, run: Run) -> dict[str, np.ndarray] | None:
+    """Where layers were left out: an edge from the end of what is kept before them to when what is kept behind them
+    could begin. Who did what in between is at no place; the NPU is, which has all sums in the end."""
+    kept = np.flatnonzero(run.trace.keep)
+    gaps = np.flatnonzero(np.diff(kept, prepend=-1) > 1)
+    if not len(gaps):
+        return None
+    over = _ticks(np.concatenate(([0.0], np.maximum.accumulate(run.done_us))))
+    before = np.where(gaps > 0, kept[gaps - 1] + 1, 0)
+    names = [f"{end}_{name}" for end in ("from", "to") for name in ("program", "unit")]
+    return {
+        "kind": np.full(len(gaps), "release-acquire", object),
+        "from_tick": over[before],
+        "to_tick": over[kept[gaps]],
+        **{name: np.full(len(gaps), units.npu) for name in names},
+    }
 
 
 def _counters(units: _Units, machine: Machine, run: Run) -> dict[str, np.ndarray]:
