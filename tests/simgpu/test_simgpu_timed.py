@@ -15,6 +15,7 @@ from tileprobe.cli import main
 from tileprobe.errors import TileProbeError
 from tileprobe.targets.jit import borrowing
 from tileprobe.targets.simgpu.engine.timed_memory import bank_passes
+from tileprobe.targets.simgpu.launched import observing
 from tileprobe.targets.simgpu.timing import chip as chips
 
 MACHINES = ("sim:a100", "sim:h100")
@@ -344,3 +345,26 @@ def test_products_of_doubles_take_time(machine):
         made = doubles_kernel[(1,)](tileprobe.array(x), tileprobe.array(y), out, 32)
     assert "DMMA" in made.asm["sass"]
     np.testing.assert_array_equal(out.numpy(), x @ y)
+
+
+@triton.jit
+def some_lanes(out, n):
+    """What a scalar condition keeps out is not issued; a guard switches lanes off."""
+    i = tl.arange(0, 32)
+    for k in range(n):
+        old = tl.load(out + i, mask=i < 8, other=0.0)
+        tl.atomic_add(out + i, old * 0.5 + k, mask=i < 8)
+
+
+def test_operations_are_counted_by_the_lanes_that_are_on():
+    """Lanes at each instruction, by its guard and by who went another way: never more than 32 for each issue, and of a
+    store with a mask only those that store."""
+    out = tileprobe.array(np.zeros(32, np.float32))
+    seen = []
+    with tileprobe.use("sim:a100", timed=True, check=False), observing(seen.append):
+        some_lanes[(1,)](out, 3, num_warps=1)
+    took, program = seen[-1].took, seen[-1].program
+    issued = took.statistics[:, 0]
+    assert (took.lanes <= 32 * issued).all() and (took.lanes[issued == 0] == 0).all()
+    added = [n for n, text in enumerate(program.texts) if "RED" in text or "ATOM" in text]
+    assert added and sum(took.lanes[added]) == 3 * 8

@@ -203,7 +203,8 @@ def test_a_machine_that_counts_operations_is_believed():
 )  # fmt: skip
 def test_operations_of_an_instruction(text, flops):
     assert flops_of(text) == flops
-    assert issued_flops([text, "NOP"], np.array([3, 5])) == 3 * flops
+    assert issued_flops([text, "NOP"], np.array([3 * 32, 5 * 32])) == 3 * flops
+    assert issued_flops([text], np.array([8])) == flops / 4  # a quarter of its lanes
 
 
 def test_roofs_of_machine_files_are_those_of_the_data_sheets():

@@ -17,6 +17,7 @@ from tileprobe.targets.simgpu.engine.loop import guard_of
 from tileprobe.targets.simgpu.engine.numbers import FIRST, LEAVE, STAY, SYSTEM
 from tileprobe.targets.simgpu.engine.timed_caches import busy_unit, number
 from tileprobe.targets.simgpu.engine.timed_requests import bar_done, end_access, end_group
+from tileprobe.targets.simgpu.engine.timed_touched import ones
 from tileprobe.targets.simgpu.engine.timed_units import cost, how, queue_open
 from tileprobe.targets.simgpu.engine.timed_warps import set_ready, wake
 
@@ -62,10 +63,11 @@ def pick(chip, sm, sub, now):
 
 
 @part
-def _account(chip, sm, sub, warp, pc, now):
-    """Counts an instruction, and the cycles that its warp lost before it, by reason."""
+def _account(chip, sm, sub, warp, pc, mask, now):
+    """Counts an instruction with the lanes that are on, and the cycles that its warp lost before it, by reason."""
     place = raw.i64(chip + tl.C_STATISTICS) + tl.STATISTIC * pc
     raw.put64(place, raw.i64(place) + 1)
+    raw.put64(place + tl.LANES, raw.i64(place + tl.LANES) + (32 if mask == 0xFFFFFFFF else ones(mask)))
     since, ready = raw.i64(warp + tl.T_SINCE), raw.i64(warp + tl.T_READY)
     if ready > since + 1:
         there = place + 8 + 8 * raw.i64(warp + tl.T_WHY)
@@ -180,7 +182,7 @@ def issue(chip, sm, sub, n, now):
     if why == at.OK:
         raw.put32(program + at.W_PC, pc + 1)
     since = raw.i64(warp + tl.T_SINCE)
-    _account(chip, sm, sub, warp, pc, now)
+    _account(chip, sm, sub, warp, pc, mask, now)
     if raw.i64(sm + tl.S_LOG_ROOM):
         _log(sm, warp, pc, since, now)
     issued = raw.i64(warp + tl.T_ISSUED) + 1

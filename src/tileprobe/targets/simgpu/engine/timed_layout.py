@@ -36,9 +36,10 @@ REASONS = (
     "gmma",
 )  # fmt: skip
 WAIT, LONG, SHORT, AT_BARRIER, PIPE, QUEUE, NOT_SELECTED, GMMA = range(8)
-STATISTIC = 8 * (
-    1 + len(REASONS)
-)  # bytes for each instruction: how often it was issued, cycles lost by each reason
+LANES = 8 * (1 + len(REASONS))  # behind them, the lanes that were on when it was issued
+STATISTIC = (
+    LANES + 8
+)  # bytes for each instruction: how often it was issued, cycles lost by each reason, and LANES
 
 # -- a warp ------------------------------------------------------------------------------------------------------------
 (

@@ -62,6 +62,7 @@ class Timed:
     occupancy: int  # programs a multiprocessor
     counters: dict[str, int]
     statistics: np.ndarray  # for each instruction: how often it was issued, cycles lost by each of `REASONS`
+    lanes: np.ndarray  # of each, those that were on, of all its issues
     log: Logged | None = None  # what was issued when, where somebody asked
     rows: np.ndarray | None = None  # how each instruction is timed (`timing/instructions.py`)
     touched: Touched | None = None  # what each instruction did to memory, likewise
@@ -309,7 +310,7 @@ class _Launch:
             statistics = np.rint(statistics * part.factor).astype(np.int64)
         return Timed(
             ended + self.chip.machine.timing.launch_cycles, self._sum(tl.S_ISSUED) + self.others, part.slots, counters,
-            statistics[:-1], None if self.log is None else self.log.whole(), self.rows,
+            statistics[:-1, :-1], statistics[:-1, -1], None if self.log is None else self.log.whole(), self.rows,
             None if self.touched is None else self.touched.whole(), part, self.busy, self.ends,
         )  # fmt: skip
 

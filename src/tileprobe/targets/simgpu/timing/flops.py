@@ -1,4 +1,5 @@
-"""How many floating-point operations a launch issued, by its machine code: a product by its shape, others by lanes."""
+"""How many floating-point operations a launch issued, by its machine code: a product by its shape, others by the lanes
+that were on: not those that a guard had switched off, or that went another way."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ _WARPS = 4  # of a group, each of which issues its product
 
 
 def flops_of(text: str) -> float:
-    """Of one issue by one warp. Lanes that are switched off count too."""
+    """Of one issue by one warp with all of its lanes."""
     opcode = next((word for word in text.split() if not word.startswith("@")), "")
     root, *mods = opcode.rstrip(";").split(".")
     if root in ("HMMA", "IMMA", "DMMA"):
@@ -33,5 +34,6 @@ def flops_of(text: str) -> float:
     return float(_LANES * _LANE.get(root, 0))
 
 
-def issued_flops(texts: list[str], issued: np.ndarray) -> float:
-    return float(sum(count * flops_of(text) for text, count in zip(texts, issued.tolist()) if count))
+def issued_flops(texts: list[str], lanes: np.ndarray) -> float:
+    """`lanes` of each instruction: those that were on, of all its issues."""
+    return float(sum(count * flops_of(text) for text, count in zip(texts, lanes.tolist()) if count)) / _LANES

@@ -191,7 +191,7 @@ def _counters(program: Program, took: Timed, unit: int) -> dict[str, list]:
         if value
     ]
     rows += [("", 0, name, value) for name, value in took.counters.items()]
-    rows.append(("", 0, "flops", issued_flops(program.texts, took.statistics[:, 0])))
+    rows.append(("", 0, "flops", issued_flops(program.texts, took.lanes)))
     return {
         "unit": [unit] * len(rows), "file": [row[0] for row in rows], "line": [row[1] for row in rows],
         "name": [row[2] for row in rows], "value": [float(row[3]) for row in rows],
