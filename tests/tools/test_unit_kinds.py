@@ -197,9 +197,18 @@ def test_results_as_data():
     )
     assert result.to_json() == {
         "tool": "t",
-        "tables": [{"title": "a", "rows": [{"region": 0}]}],
-        "findings": [{"text": "said", "level": "warning", "data": {"n": 1}}],
+        "tables": [
+            {
+                "title": "a",
+                "kernel": 0,
+                "columns": [{"name": "region", "form": "text", "title": ""}],
+                "rows": [{"region": 0}],
+            }
+        ],
+        "findings": [{"text": "said", "level": "warning", "kernel": 0, "data": {"n": 1}}],
     }
+    infinite = Result("t", [], [Finding("x", data={"a": [float("inf"), 1.0], "b": {"c": float("nan")}})])
+    assert infinite.to_json()["findings"][0]["data"] == {"a": [None, 1.0], "b": {"c": None}}
 
 
 def test_plans_in_a_pipeline():

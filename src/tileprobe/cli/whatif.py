@@ -38,8 +38,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from dataclasses import asdict
-
     from tileprobe.session.delaying import ask
     from tileprobe.session.scaling import simulate
 
@@ -49,12 +47,19 @@ def run(args: argparse.Namespace) -> int:
         return ask(launch, target, args.region, args.seconds, progress)
 
     code, found = tried(args, question)
+    return written(args, as_data(found), lambda console: _show(console, found)) or code
+
+
+def as_data(found: list[Any]) -> list[dict[str, Any]]:
+    """Answers for `--json`, with all that is printed of them."""
+    from dataclasses import asdict
+
     data = [asdict(each) for each in found]
     for each, asked in zip(data, found):
         for row, region in zip(each.get("regions", ()), getattr(asked, "regions", ())):
             slope = region.slope
             row["slope"] |= {"told": slope.told, "low": slope.low, "high": slope.high}
-    return written(args, data, lambda console: _show(console, found)) or code
+    return data
 
 
 def _show(console: Any, found: list[Any]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -46,6 +47,15 @@ class Finding:
     kernel: int | None = None  # the kernel it is about, if it is about one: shown with it
 
 
+def _finite(value: Any) -> Any:
+    """The same without what JSON has no numbers for."""
+    if isinstance(value, dict):
+        return {key: _finite(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
 @dataclass
 class Result:
     """All that a tool has to say about a trace."""
@@ -55,11 +65,22 @@ class Result:
     findings: list[Finding] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "tool": self.tool,
-            "tables": [{"title": t.title, "rows": t.frame.to_dicts()} for t in self.tables],
-            "findings": [{"text": f.text, "level": f.level, "data": f.data} for f in self.findings],
-        }
+        """All of it; `columns` are those that a report shows, in which form and under which title; `kernel` is its
+        number in the trace. What is not finite is null."""
+        tables = [
+            {
+                "title": table.title,
+                "kernel": table.kernel,
+                "columns": [{"name": c.name, "form": c.form, "title": c.title} for c in table.columns],
+                "rows": _finite(table.frame.to_dicts()),
+            }
+            for table in self.tables
+        ]
+        findings = [
+            {"text": f.text, "level": f.level, "kernel": f.kernel, "data": _finite(f.data)}
+            for f in self.findings
+        ]
+        return {"tool": self.tool, "tables": tables, "findings": findings}
 
     def _repr_html_(self) -> str:
         return html_of(self)
