@@ -263,9 +263,9 @@ class Gpu:
         elif "%globaltimer" in rest:
             r[rest.split(",")[0]] = self.clock // 32 * 32
         elif "%smid" in rest:
-            r["sm"] = 5
+            r[rest.split(",")[0]] = 5
         elif name == "cvt.u64.u32":
-            r["unit"] = r["sm"]
+            r["unit"] = r[rest.split(", ")[1]]
         elif rest == "{low, high}, t":
             r["low"], r["high"] = r["t"] & 0xFFFFFFFF, r["t"] >> 32
         elif name == "selp.b32":

@@ -6,6 +6,7 @@ one.
 
 from __future__ import annotations
 
+from collections import Counter as Tally
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -15,6 +16,7 @@ import numpy as np
 
 from tileprobe.ir.functions import Function, functions_called
 from tileprobe.ir.machine import Clock, GlobalTimer, Unit
+from tileprobe.ir.regions import Region
 from tileprobe.session.at_home import variant_at_home
 from tileprobe.session.making import Columns, Making, corrected, renumber
 from tileprobe.session.recorded import Recorded
@@ -22,11 +24,13 @@ from tileprobe.session.tally import work_of
 from tileprobe.session.verifying import Verifying
 from tileprobe.session.waiting import Waiting
 from tileprobe.session.works import PROBED
+from tileprobe.trace.at_most import share_at_most
 from tileprobe.trace.blocks import Rows, read_rows
 from tileprobe.trace.cursor import Pushed
 from tileprobe.trace.cursor import read as read_pushed
 from tileprobe.trace.decode import decode
 from tileprobe.trace.domains import align
+from tileprobe.trace.gapless import without_gaps
 from tileprobe.trace.in_place import InPlace, in_place
 from tileprobe.trace.model import Kernel as KernelRow
 from tileprobe.trace.model import Launch
@@ -82,7 +86,10 @@ def add_recorded(making: Making, seen: Observed) -> None:
         for n, losses in zip(group, decoded.losses):
             made[n] = replace(made[n], losses=losses)
         if decoded.columns:
-            verifying.add(runs, ids, corrected(dict(decoded.columns), ("start", "stop")), _true(row.clock))
+            if seen.kernel.target.passes_unkept:
+                without_gaps(decoded.columns, seen.variant.regions, 1.0 - calibration.share)
+            true = _true(row.clock, seen.variant.regions, 1.0 - calibration.share)
+            verifying.add(runs, ids, corrected(dict(decoded.columns), ("start", "stop")), true)
             for name in ("taken", "probes"):
                 decoded.columns[f"{name}_ns"] = decoded.columns.pop(name) * (1e9 / row.clock.hz)
             columns.append(corrected(decoded.columns, ("start", "stop")))
@@ -105,7 +112,7 @@ def add_recorded(making: Making, seen: Observed) -> None:
             table.append(piece)
 
 
-def _true(clock: Clock) -> Any:
+def _true(clock: Clock, regions: Sequence[Region], hidden: float) -> Any:
     """Decodes the records of verified launches that took no time."""
 
     def decoded(runs: Sequence[Recorded], ids: Sequence[int]) -> Columns:
@@ -118,6 +125,7 @@ def _true(clock: Clock) -> Any:
             launches=list(ids),
             clock=clock,
         )
+        without_gaps(found.columns, regions, hidden)
         return found.columns
 
     return decoded
@@ -241,6 +249,8 @@ def _calibration(seen: Observed, clock: Clock) -> Calibration:
         return Calibration()
     rows = _passed_rows if seen.kernel.target.passes_unkept else _rows
     found = calibrate({dose: rows(runs, clock) for dose, runs in doses.items()})
+    if seen.kernel.target.passes_unkept:
+        return replace(found, share=_at_most(seen, once, found, clock))
     if not seen.kernel.target.hides_records:
         return found
     here = _in_place(seen, once, found, clock)
@@ -252,6 +262,26 @@ def _calibration(seen: Observed, clock: Clock) -> Calibration:
         code=here.code,
         code_error=here.code_error,
     )
+
+
+def _at_most(seen: Observed, once: list[Recorded], found: Calibration, clock: Clock) -> float:
+    """Of works with launches of both sorts, those with most; each launch with all of its programs."""
+    whole = [run for run in once if run.words is not None and len(run.words) >= run.programs]
+    works = Tally(work_of(run) for run in whole if any(work_of(p) == work_of(run) for p in _plain(seen)))
+    if not works:
+        return 1.0
+    ((work, _),) = works.most_common(1)
+    mine = [run for run in whole if work_of(run) == work][-CALIBRATING:]
+    durations = [
+        [run.duration_ns for run in runs]
+        for runs in (mine, [run for run in _plain(seen) if work_of(run) == work])
+    ]
+    return share_at_most(_sequences(mine, clock), found, *durations)
+
+
+def _plain(seen: Observed) -> list[Recorded]:
+    """Launches without records, but for the first launch of all, which found nothing in caches."""
+    return [run for run in seen.launches[1:] if not run.probed]
 
 
 def _in_place(seen: Observed, once: list[Recorded], found: Calibration, clock: Clock) -> InPlace:

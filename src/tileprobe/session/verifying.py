@@ -42,6 +42,12 @@ class Verifying:
             self._ns["plain_ns"] += run.verified.plain_ns
             self._ns["free_ns"] += run.verified.free_ns
             self._ns["probed_ns"] += run.duration_ns
+            for region, plain in run.verified.plain.items():
+                row = self._regions.setdefault(region, {})
+                row["plain"] = row.get("plain", 0.0) + plain.ticks
+                row["others"] = row.get("others", 0.0) + plain.others
+                if plain.count is not None:
+                    row["plain_count"] = row.get("plain_count", 0) + plain.count
         self.launches += len(mine)
         here = np.isin(columns["launch"], [number for _, number in mine])
         self._sum(columns, here, "recorded", "start_corrected", "stop_corrected")
@@ -69,6 +75,7 @@ class Verifying:
                 "true_ns": row["true"] * to_ns,
                 "raw_ns": row["raw"] * to_ns,
                 "corrected_ns": row["recorded"] * to_ns,
+                **_plain(row, to_ns),
             }
             for number, row in sorted(self._regions.items())
             if row.get("true_count") and row.get("true_count") == row.get("recorded_count")
@@ -79,3 +86,10 @@ class Verifying:
             "regions": rows,
             "not_compared": len(self._regions) - len(rows),
         }
+
+
+def _plain(row: Mapping[str, float], to_ns: float) -> dict[str, float]:
+    """By lines of the plain run, where it passed there as often: the compiler may have unrolled a loop."""
+    if not row.get("plain") or row.get("plain_count", row["true_count"]) != row["true_count"]:
+        return {}
+    return {"plain_ns": row["plain"] * to_ns, "interleaved_percent": 100.0 * row["others"] / row["plain"]}

@@ -114,6 +114,17 @@ class Exact:
 
 
 @dataclass(frozen=True)
+class PlainTruth:
+    """A region in a launch without probes, by its lines: ticks from the first to the last issue of its instructions, in
+    all and how often, and ticks in between that others' instructions took. Of iterations their sum alone is known, as
+    the compiler may have unrolled their loop: the count is None."""
+
+    ticks: float
+    count: int | None
+    others: float
+
+
+@dataclass(frozen=True)
 class Verified:
     """A launch of a simulated machine that also ran, from the same state, without probes and with probes that take no
     time: what is true, beside what was recorded."""
@@ -121,6 +132,7 @@ class Verified:
     words: np.ndarray  # (blocks, words): the records that took no time
     plain_ns: float
     free_ns: float
+    plain: Mapping[int, PlainTruth] = field(default_factory=dict)  # by region, of the launch without probes
 
 
 # -- what a target consists of ------------------------------------------------------------------------------------

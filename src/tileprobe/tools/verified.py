@@ -19,6 +19,18 @@ class RegionTruth:
     true_ns: float
     raw_ns: float
     corrected_ns: float
+    plain_ns: float | None = None  # in the plain run, by lines; None where it has no such place
+    interleaved_percent: float | None = None  # of that, instructions of other regions
+
+    @property
+    def code_percent(self) -> float | None:
+        """How much longer it is, with records that take no time, than in the plain run."""
+        return 100.0 * (self.true_ns / self.plain_ns - 1.0) if self.plain_ns else None
+
+    @property
+    def records_percent(self) -> float:
+        """How much longer records make it before they are taken out."""
+        return 100.0 * (self.raw_ns / self.true_ns - 1.0) if self.true_ns else 0.0
 
     @property
     def error_percent(self) -> float:
@@ -74,6 +86,7 @@ def verified(trace: Trace, kernel: Kernel) -> Truth | None:
                 float(row["true_ns"]),
                 float(row["raw_ns"]),
                 float(row["corrected_ns"]),
+                *(float(row[name]) if name in row else None for name in ("plain_ns", "interleaved_percent")),
             )
             for row in found["regions"]
         )

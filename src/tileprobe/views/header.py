@@ -163,6 +163,14 @@ def truth_lines(truth: Truth) -> list[str]:
             f"corrected times of regions are {mean:.2f} % off in the mean, by their time; most in {worst.region.name}: "
             f"{worst.error_percent:+.1f} % ({text.duration(worst.true_ns / max(worst.count, 1))} each in truth)"
         )
+    by_lines = [row for row in truth.regions if row.plain_ns and row.region.kind != "kernel"]
+    most = max(by_lines, key=lambda row: abs(row.code_percent or 0.0), default=None)
+    if most is not None:
+        lines.append(
+            f"that truth is of the code with probes; in the plain run, by its lines, {most.region.name} takes "
+            f"{text.duration((most.plain_ns or 0.0) / max(most.count, 1))} each ({most.code_percent:+.1f} % with "
+            f"probes that take no time, which is most), {most.interleaved_percent:.0f} % of it others' instructions"
+        )
     return lines
 
 

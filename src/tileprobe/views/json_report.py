@@ -115,6 +115,10 @@ def _verified(trace: Trace, kernel: Kernel) -> dict[str, Any]:
                     "raw_ns": row.raw_ns,
                     "corrected_ns": row.corrected_ns,
                     "error_percent": row.error_percent,
+                    "records_percent": row.records_percent,
+                    "plain_ns": row.plain_ns,
+                    "code_percent": row.code_percent,
+                    "interleaved_percent": row.interleaved_percent,
                 }
                 for row in truth.regions
             ],

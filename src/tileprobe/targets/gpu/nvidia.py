@@ -42,8 +42,9 @@ class Nvidia:
         return 2**23 - 1  # 24 bits with a sign
 
     def table(self, emit: Emitter, address: SSAValue, word: int) -> list[SSAValue]:
-        """Two 64-bit words from an even one on."""
-        text = f"ld.global.v2.b64 {{$0, $1}}, [$2+{8 * word}];"
+        """Two 64-bit words from an even one on. Not by one load: of four registers that belong together ptxas copies
+        some at once, and then the program waits for them before it has begun."""
+        text = f"ld.global.b64 $0, [$2+{8 * word}];\nld.global.b64 $1, [$2+{8 * word + 8}];"
         return emit.scalar_assembly(text, "=l,=l,l", [address], ["i64", "i64"])
 
     def block(self, emit: Emitter, address: SSAValue, by: SSAValue, far: SSAValue | None) -> Frame:
@@ -81,8 +82,9 @@ class Nvidia:
         self.late_header(emit, frame, by, epoch, self.begun(emit))
 
     def begun(self, emit: Emitter) -> list[SSAValue]:
-        text = "mov.u64 $0, %globaltimer; mov.u64 $1, %clock64;"
-        return emit.assembly(text, "=l,=l,r", [emit.thread()], ["i64", "i64"])
+        # The multiprocessor's number takes as long as the way into memory, where the kernel's own loads would be first.
+        text = "mov.u64 $0, %globaltimer; mov.u64 $1, %clock64; mov.u32 $2, %smid;"
+        return emit.assembly(text, "=l,=l,=r,r", [emit.thread()], ["i64", "i64", "i32"])
 
     def arrived(self, emit: Emitter, words: list[SSAValue]) -> list[SSAValue]:
         # The same words, behind something that stays where it is: or ptxas would use them where they were asked for.
@@ -92,11 +94,11 @@ class Nvidia:
         self, emit: Emitter, frame: Frame, by: SSAValue, epoch: SSAValue, begun: list[SSAValue]
     ) -> None:
         # All words are zero before; what nobody writes need not be cleared.
-        text = f"""{{ .reg .pred by; .reg .b32 sm; .reg .b64 unit;
-            {_BY} mov.u32 sm, %smid; cvt.u64.u32 unit, sm;
+        text = f"""{{ .reg .pred by; .reg .b64 unit;
+            {_BY} cvt.u64.u32 unit, $6;
             @by {_STORE}.v2.b64 [$1+{8 * EPOCH}], {{$3, unit}};
             @by {_STORE}.b64 [$1+{8 * GLOBAL_BEGIN}], $4; @by {_STORE}.b64 [$1+{8 * BEGIN}], $5; }}"""
-        emit.assembly(text, "=r,l,r,l,l,l", [frame.at, _number(emit, by), epoch, *begun], ["i32"])
+        emit.assembly(text, "=r,l,r,l,l,l,r", [frame.at, _number(emit, by), epoch, *begun], ["i32"])
 
     def clock_now(self, emit: Emitter) -> SSAValue:
         text = f"{{ .reg .b64 {emit.own_name()}; mov.u64 $0, %clock64; }}"

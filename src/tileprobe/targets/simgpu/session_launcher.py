@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ctypes
 from collections import Counter as Tally
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property, lru_cache
@@ -20,7 +20,7 @@ import numpy as np
 from tileprobe.errors import TileProbeError
 from tileprobe.ir.accesses import counters
 from tileprobe.ir.scopes import scopes_in
-from tileprobe.targets.base import Variant, Verified, Watch
+from tileprobe.targets.base import PlainTruth, Variant, Verified, Watch
 from tileprobe.targets.gpu.evidence import read_code
 from tileprobe.targets.gpu.kernel import GpuKernel
 from tileprobe.targets.gpu.launcher import GpuLauncher
@@ -31,6 +31,7 @@ from tileprobe.targets.simgpu.machine_text import machine_text
 from tileprobe.targets.simgpu.program import decode
 from tileprobe.targets.simgpu.settings import settings
 from tileprobe.targets.simgpu.timing.busy import groups_of, part_of
+from tileprobe.targets.simgpu.timing.plain import plain_truth
 from tileprobe.targets.simgpu.timing.touched import touched_by
 from tileprobe.targets.simgpu.timing.truth import exact
 
@@ -143,21 +144,28 @@ class SimLauncher(GpuLauncher):
         if (
             settings.verify and max(Tally(made.records).values()) == 1
         ):  # not those that tell what a record costs
-            watch.verified(self._truth(made.kernel, taken, plain, launch))
+            watch.verified(self._truth(watch, taken, plain, launch))
         super()._probed(watch, taken, plain, launch)
 
     def _truth(
-        self, kernel: Any, taken: list[Any], plain: tuple[Any, ...], launch: Callable[..., None]
+        self, watch: Watch, taken: list[Any], plain: tuple[Any, ...], launch: Callable[..., None]
     ) -> Verified:
         """Runs the launch without probes, then with free ones, and leaves everything as it was."""
         from triton.runtime import driver
 
+        assert watch.variant is not None
         active: Any = driver.active
-        caches, device, (buffer,) = active.chip.state(), self.target.device(), taken
+        kernel, caches, device, (buffer,) = (
+            watch.variant.code.kernel,
+            active.chip.state(),
+            self.target.device(),
+            taken,
+        )
         with remembered() as restore:
-            with Counter.beside() as passed:
+            with Counter.beside() as passed, logged(_EVENTS * watch.room) as images:
                 self.run(*plain[:7], *_NO_HOOKS, *plain[9:])
                 plain_ns = passed()
+            by_lines = self._by_lines(watch, images[0], plain[0] * plain[1] * plain[2])
             restore()
             active.chip.restore(caches)
             with Counter.beside() as passed, free(kernel):
@@ -167,7 +175,39 @@ class SimLauncher(GpuLauncher):
             restore()
             active.chip.restore(caches)
         device.zero(buffer.address, words.nbytes, plain[3])
-        return Verified(words, plain_ns, free_ns)
+        return Verified(words, plain_ns, free_ns, by_lines)
+
+    def _by_lines(self, watch: Watch, image: Image, programs: int) -> Mapping[int, PlainTruth]:
+        """Regions in the plain run, of those programs that are recorded."""
+        variant, sampling = watch.variant, watch.sampling
+        assert (
+            variant is not None
+            and variant.layout is not None
+            and sampling is not None
+            and image.took is not None
+        )
+        recorded = sampling.recorded(programs, sampling.wanted(programs))
+        return plain_truth(
+            image.program, image.took, variant.regions, variant.layout.granularity == "warp", recorded
+        )
+
+
+@contextmanager
+def logged(most: int) -> Iterator[list[Image]]:
+    """What is issued in launches of the block is noted; gives a list that they come into."""
+    images: list[Image] = []
+    before = listening.before, listening.log
+
+    def note(made: Image) -> None:
+        images.append(made)
+        if before[0] is not None:
+            before[0](made)
+
+    listening.before, listening.log = note, most
+    try:
+        yield images
+    finally:
+        listening.before, listening.log = before
 
 
 @contextmanager
