@@ -108,7 +108,4 @@ def test_a_verified_launch_has_both_truths():
     assert each.plain_ns == pytest.approx(loop.plain_ns)
     assert 0 <= loop.interleaved_percent < 5
     assert loop.code_percent == pytest.approx(100 * (loop.true_ns / loop.plain_ns - 1))
-    assert each.true_ns == pytest.approx(
-        loop.true_ns, rel=0.02
-    )  # iterations follow one another without a gap
     assert rows["kernel"].plain_ns < truth.plain_ns
