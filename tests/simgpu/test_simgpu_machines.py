@@ -55,7 +55,11 @@ def test_faster_memory_takes_less_time():
     x, out = (np.zeros(1 << 19, np.float32) for _ in range(2))
     slow, fast = (sim.run(copy, (512,), x, out, on=on, BLOCK=1024) for on in ("sim:a100", "sim:a100-80gb"))
     assert fast.instructions == slow.instructions and fast.dram_bytes == slow.dram_bytes
-    assert 1434 / 1880 < (fast.cycles - 3000) / (slow.cycles - 3000) < 0.95
+    took = [
+        run.cycles - machines.machine(on).timing.launch_cycles
+        for run, on in ((fast, "a100-80gb"), (slow, "a100"))
+    ]
+    assert 1502 / 1880 - 0.02 < took[0] / took[1] < 0.95
 
 
 def test_fewer_multiprocessors_take_a_second_wave():
@@ -66,7 +70,7 @@ def test_fewer_multiprocessors_take_a_second_wave():
         - machines.machine(on).timing.launch_cycles
         for on in ("h100", "h100-pcie")
     )
-    assert more > 1.4 * full
+    assert more > 1.3 * full
 
 
 def test_at_the_sustained_clock_memory_is_as_fast_as_before():

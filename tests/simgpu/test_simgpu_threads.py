@@ -159,7 +159,8 @@ def test_programs_go_to_who_is_free_first_and_begin_when_it_is():
     at_once = 2 * machine("a100").multiprocessors
     times = begun.numpy()
     assert times[:at_once].max() < times[at_once:].min()
-    assert (np.diff(times[at_once:]) >= -64).all()  # the note is a few instructions behind the start
+    # the note is a few instructions behind the start, which can wait for the loads of the program beside it
+    assert (times[2 * at_once :] > times[at_once:-at_once]).all()
     assert len(set(times[at_once:].tolist())) > 50
     # what warps issued and waited for is no more than the time that there were warps
     assert took.statistics.sum() <= 32 * at_once * took.cycles
@@ -172,8 +173,8 @@ def answered(chip, first):
 
 
 @borrowing
-def settled(sm):
-    settle(sm)
+def settled(chip, sm):
+    settle(chip, sm)
 
 
 class Made:
@@ -199,7 +200,8 @@ class Made:
             at.C_COUNT: len(lists), at.C_SMS: address(self.keep[0]), at.C_L2: address(self.chip.l2),
             at.C_L2_SETS: self.chip.l2_sets, at.C_CHANNELS: address(self.chip.channels),
             at.C_CHANNEL_COUNT: 40, at.C_MACHINE: address(self.chip.numbers), at.C_ORDER: address(self.keep[1]),
-            at.C_BUCKETS: address(self.keep[2]),
+            at.C_BUCKETS: address(self.keep[2]), at.C_SLICES: address(self.chip.slices),
+            at.C_SLICE_COUNT: 80,
         })  # fmt: skip
 
     def filled(self, sm, entry):
@@ -214,11 +216,11 @@ def read(line, asked, place=0, old=-1):
 
 def test_who_comes_first_is_served_first():
     """Two lines of one channel: by cycle, not by the number of who asks."""
-    made = Made([read(80, 1009)], [read(81, 1005)])
+    made = Made([read(80, 1007)], [read(81, 1005)])
     answered(address(made.block), 1000)
     first, second = made.filled(1, 0), made.filled(0, 0)
     assert first == made.chip.machine.timing.latency_dram + 1005
-    assert second > made.chip.machine.timing.latency_dram + 1009  # it stood behind
+    assert second > made.chip.machine.timing.latency_dram + 1007  # it stood behind
 
 
 def test_of_the_same_cycle_the_first_multiprocessor_is_served_first():
@@ -254,7 +256,7 @@ def test_an_access_is_over_with_its_last_line_and_barriers_keep_the_latest():
         {**read(82, 1000), at.Q_FILLED: 9000}, end(2, 1100, age=78),  # of a program that has ended
         {**read(83, 1000), at.Q_FILLED: 1300}, end(0, 1500),
     ])  # fmt: skip
-    settled(address(made.sms[0]))
+    settled(address(made.block), address(made.sms[0]))
     bars = times[at.T_BARS // 8 :][:6].tolist()
     assert bars == [1700, 1706, 0, 0, 0, 0]
     assert times[at.T_BAR_WHY // 8 :][:2].tolist() == [at.LONG, at.LONG]
@@ -274,6 +276,6 @@ def test_a_group_of_copies_waits_for_those_before_it():
         at.Q_AT: 5,
     }  # fmt: skip
     made = Made([{**read(1, 0), at.Q_FILLED: 600}, copies, group, {**read(2, 0), at.Q_FILLED: 900}, copies])
-    settled(address(made.sms[0]))
+    settled(address(made.block), address(made.sms[0]))
     assert times[at.T_RING // 8 + 5] == times[at.T_BARS // 8 + 3] == 606
     assert times[at.T_COPIES_DONE // 8] == 906

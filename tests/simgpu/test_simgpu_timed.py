@@ -16,6 +16,7 @@ from tileprobe.errors import TileProbeError
 from tileprobe.targets.jit import borrowing
 from tileprobe.targets.simgpu.engine.timed_memory import bank_passes
 from tileprobe.targets.simgpu.launched import observing
+from tileprobe.targets.simgpu.machine import machine
 from tileprobe.targets.simgpu.timing import chip as chips
 
 MACHINES = ("sim:a100", "sim:h100")
@@ -114,7 +115,7 @@ def test_dependent_arithmetic_takes_its_latency(machine):
 
 
 @pytest.mark.parametrize(
-    ("machine", "l1", "l2", "dram"), [("sim:a100", 33, 206, 565), ("sim:h100", 36, 262, 610)]
+    ("machine", "l1", "l2", "dram"), [("sim:a100", 34, 206, 565), ("sim:h100", 32, 262, 610)]
 )
 def test_a_load_takes_as_long_as_the_level_it_comes_from(machine, l1, l2, dram):
     def latency(elements, cold):
@@ -129,7 +130,7 @@ def test_a_load_takes_as_long_as_the_level_it_comes_from(machine, l1, l2, dram):
 
     around = 40  # the address of the next one is made of the last one's value
     assert l1 <= latency(64, True) <= l1 + around
-    assert l2 <= latency(32 * 4096, False) <= l2 + 150 + around  # 512 KB: beyond L1, within L2; near and far
+    assert l2 <= latency(32 * 4096, False) <= l2 + around  # 512 KB: beyond L1, within the near half of L2
     assert dram <= latency(32 * 4096, True) <= dram + around + 80
 
 
@@ -153,7 +154,8 @@ def test_a_second_wave_takes_as_long_as_the_first():
     """Programs that need a whole multiprocessor each: one more than there are takes twice as long."""
     out = zeros(32)
     one, two = (
-        took("sim:a100", lambda: chain[(n,)](out, 40, num_warps=32)).cycles - 3000  # noqa: B023
+        took("sim:a100", lambda: chain[(n,)](out, 40, num_warps=32)).cycles  # noqa: B023
+        - machine("a100").timing.launch_cycles
         for n in (216, 217)
     )
     assert two > 1.4 * one
@@ -163,8 +165,9 @@ def test_memory_is_not_faster_than_its_bandwidth():
     n = 1 << 19
     x, y, out = zeros(n), zeros(n), zeros(n)
     found = took("sim:a100", lambda: add[(n // 1024,)](x, y, out, n, 1024))
-    least = 8 * n / 1434e9 * 1410e6
-    assert least <= found.cycles - 3000 <= 2 * least
+    timing = machine("a100").timing
+    least = 8 * n / timing.dram_bytes_second * 1410e6
+    assert least <= found.cycles - timing.launch_cycles <= 2 * least
 
 
 @borrowing
@@ -231,7 +234,10 @@ def test_lines_that_were_changed_are_written_before_others_take_their_place():
         for how in ("cold", "overwrite")
     )
     assert clean == 0
-    assert changed == 2 * 128 * 16 * 4  # for what was read and for what was stored
+    # For what was read and for what was stored, as often as lines that go were changed; what is at home in the other
+    # half of L2 takes a place in either.
+    gone = 2 * 128 * 16 * 4
+    assert 0.4 * gone < changed < 0.6 * 1.5 * gone
 
 
 def test_a_report_says_that_its_time_is_simulated(tmp_path):
@@ -246,7 +252,7 @@ def test_a_report_says_that_its_time_is_simulated(tmp_path):
     (kernel,) = json.loads(said.read_text())["kernels"]
     assert kernel["simulated"] and kernel["clock_mhz"] == 1410
     assert kernel["cycles"] == round(kernel["duration_ns"] * 1.41)
-    assert kernel["cycles"] > 3000  # no launch is shorter than its beginning
+    assert kernel["cycles"] > machine("a100").timing.launch_cycles  # no launch is shorter than its beginning
 
 
 def test_time_is_for_simulated_gpus(capsys, tmp_path):

@@ -20,14 +20,14 @@ class Event:
         raise NotImplementedError
 
     def __init__(self, enable_timing: bool = True, **_: Any):
-        self._at = 0.0
+        self.at = 0.0
 
     def record(self, stream: Any = None) -> None:
-        self._at = self.now()
+        self.at = self.now()
 
     def elapsed_time(self, end: Event) -> float:
         """Milliseconds from this event to another. At least a tick, as callers divide by it."""
-        return max(end._at - self._at, 1) / self.per_ms
+        return max(end.at - self.at, 1) / self.per_ms
 
     def synchronize(self) -> None: ...
 

@@ -7,8 +7,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
-from tileprobe.targets.immediate import interface
+from tileprobe.targets.immediate import Event, interface
 
 _NS_PER_MS = 1e6
 
@@ -43,4 +44,26 @@ class _Counter(threading.local):
 Counter = _Counter()
 
 
+def around_ns() -> float:
+    """What two events measure beyond the launches between them, where launches take time."""
+    from triton.runtime import driver
+
+    from tileprobe.targets.simgpu.settings import settings
+
+    active: Any = driver.active
+    machine = getattr(active, "machine", None)
+    return machine.timing.events_ns if settings.timed and machine is not None else 0.0
+
+
 Interface = interface(lambda: Counter.passed_ns, _NS_PER_MS)
+
+
+class _Event(Interface.Event):
+    """An event of a GPU is a command of its own: the next launch begins a while after it."""
+
+    def elapsed_time(self, end: Event) -> float:
+        taken = end.at - self.at
+        return (max(taken, 1) + (around_ns() if taken > 0 else 0)) / _NS_PER_MS
+
+
+Interface.Event = _Event

@@ -21,6 +21,8 @@ class Timing:
 
     clock_mhz_sustained: int
     launch_cycles: int
+    events_ns: int
+    program_interval: float
     fma_interval: float
     alu_interval: float
     half_interval: float
@@ -46,8 +48,14 @@ class Timing:
     latency_l2_far: int
     latency_dram: int
     l2_bytes_cycle: float
+    l2_slices: int
+    way_bytes_cycle: int
+    l2_store_bytes_cycle: float
+    l2_changed: float
     dram_bytes_second: float
     dram_channels: int
+    dram_turn: float
+    store_ahead: int
     l1_bytes: int
     latency_barrier: int
     read_hold: int

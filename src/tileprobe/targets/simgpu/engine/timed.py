@@ -16,6 +16,7 @@ from tileprobe.targets.simgpu.engine.fields import splat
 from tileprobe.targets.simgpu.engine.loop import start
 from tileprobe.targets.simgpu.engine.numbers import SYSTEM
 from tileprobe.targets.simgpu.engine.threads import look, show, take, wait_until, yielding
+from tileprobe.targets.simgpu.engine.timed_caches import number
 from tileprobe.targets.simgpu.engine.timed_issue import issue, pick
 from tileprobe.targets.simgpu.engine.timed_requests import DUE
 from tileprobe.targets.simgpu.engine.timed_shared import answer
@@ -61,7 +62,10 @@ def _complete(chip, sm, now):
 
 @part
 def _begin(chip, sm, slot, now):
-    """Puts the chip's next program into a slot."""
+    """Puts the chip's next program into a slot, not before those that were dealt out before it."""
+    dealt = max(raw.i64(chip + tl.C_DEALT), now * tl.PARTS)
+    raw.put64(chip + tl.C_DEALT, dealt + number(chip, tl.M_PROGRAM))
+    now = dealt // tl.PARTS
     worker = raw.i64(raw.i64(sm + tl.S_WORKERS) + 8 * slot)
     cluster = raw.i64(worker + at.WORKER_CLUSTER)
     cta = raw.i64(cluster + at.CLUSTER_MEMBERS)
@@ -117,7 +121,7 @@ def _cycle(chip, sm, now):
             raw.put64(sm + tl.S_NEXT + 8 * sub, when)
             continue
         raw.put64(sm + tl.S_LAST + 8 * sub, n)
-        raw.put64(sm + tl.S_NEXT + 8 * sub, now + 1)
+        raw.put64(sm + tl.S_NEXT + 8 * sub, now + 1)  # `issue` may say later
         why = issue(chip, sm, sub, n, now)
         if why:
             return why, now

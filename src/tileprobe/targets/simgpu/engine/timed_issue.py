@@ -21,6 +21,7 @@ from tileprobe.targets.simgpu.engine.timed_touched import ones
 from tileprobe.targets.simgpu.engine.timed_units import cost, how, queue_open
 from tileprobe.targets.simgpu.engine.timed_warps import set_ready, wake
 
+_WINDOW = 3  # cycles in which an instruction reads its registers [HU]
 _ROTATE = 1024  # instructions of a warp after which, at a jump backward, lanes that have parted have a turn
 
 
@@ -34,7 +35,9 @@ def _free(chip, sm, sub, unit):
     """The first cycle in which a unit of a sub-partition takes an instruction."""
     if unit == tl.MEMORY:
         return queue_open(chip, sm, sub)
-    return (raw.i64(sm + tl.S_UNITS + 8 * (tl.UNITS * sub + unit)) + tl.PARTS - 1) // tl.PARTS
+    return (
+        raw.i64(sm + tl.S_UNITS + 8 * (tl.UNITS * sub + unit)) // tl.PARTS
+    )  # what is left of a cycle is kept
 
 
 @part
@@ -117,6 +120,23 @@ def _group(sm, warp, bar, done, now):
 
 
 @part
+def _banks(sm, sub, row, now):
+    """Registers are read in the three cycles behind issue, one a cycle from each of two banks. Cycles for which the
+    sub-partition issues nothing because a bank has not been able to."""
+    reads, late = how(row, tl.READS), 0
+    if reads == 0:
+        return 0
+    for bank in range(2):
+        count = (reads >> (tl.ODD_READS * bank)) & 255
+        if count:
+            place = sm + tl.S_BANKS + 16 * sub + 8 * bank
+            over = max(raw.i64(place), now) + count
+            raw.put64(place, over)
+            late = max(late, over - now - _WINDOW)
+    return late
+
+
+@part
 def _behind(chip, sm, sub, row, warp, cta, mask, now):
     """What an instruction leaves behind when it is issued: barriers, groups, and when its warp can go on."""
     kind = how(row, tl.KIND)
@@ -190,6 +210,10 @@ def issue(chip, sm, sub, n, now):
     raw.put64(cta + at.CTA_STEPS, raw.i64(cta + at.CTA_STEPS) + 1)
     raw.put64(sm + tl.S_ISSUED, raw.i64(sm + tl.S_ISSUED) + 1)
     ready = _behind(chip, sm, sub, row, warp, cta, mask, now)
+    late = _banks(sm, sub, row, now)
+    if late:
+        raw.put64(sm + tl.S_NEXT + 8 * sub, now + 1 + late)
+        ready += late
     status = raw.i32(program + at.W_STATUS)
     if status == at.EXITED:
         raw.put64(warp + tl.T_WAITS, 2)

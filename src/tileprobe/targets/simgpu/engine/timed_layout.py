@@ -2,24 +2,25 @@
 numbers that says how an instruction is timed.
 
 Times are cycles, except for those of units and ways that serve more or less than one thing a cycle: these are kept in
-sixteenths of a cycle (`PARTS`). All fields are 64-bit unless they say other.
+parts of a cycle (`PARTS`). All fields are 64-bit unless they say other.
 """
 
 from __future__ import annotations
 
-PARTS = 16
+PARTS = 64
 FAR = 1 << 60  # no time is later
 
 # -- how an instruction is timed: 32-bit fields ----------------------------------------------------------------------
 ROW = 64  # bytes
 (
-    UNIT, INTERVAL, LATENCY, STALL, WRITE_BAR, READ_BAR, WAITS, KIND, BYTES, COUNT, SLOW, FREE, HINT, KEPT,
-) = range(14)  # fmt: skip
+    UNIT, INTERVAL, LATENCY, STALL, WRITE_BAR, READ_BAR, WAITS, KIND, BYTES, COUNT, SLOW, FREE, HINT, KEPT, READS,
+) = range(15)  # fmt: skip
 # KEPT is what is left of an instruction's time, as so many of WHOLE and fewer than MOST_KEPT; 0: nothing is changed
 WHOLE, MOST_KEPT = 1 << 10, 1 << 16
 # What it says of caches (PTX ISA, "Cache Operators" and "Cache Eviction Priority Hints"): its lines go first, go last,
 # or it passes L1 by
 GO_FIRST, GO_LAST, PAST_L1 = 1, 2, 3
+ODD_READS = 8  # bits: READS has registers of the even bank, above them those of the odd one
 NO_BAR = 7
 # Units of a sub-partition. MEMORY's place is the queue before the address unit.
 FMA, ALU, HALF, XU, DOUBLE, UNIFORM, TENSOR, MEMORY, CONTROL = range(9)
@@ -81,6 +82,7 @@ BUSY = 24
 # Units by number: those of a sub-partition, UNITS for each; behind them those of the multiprocessor
 ISSUE = 9
 SHARED_DATA, L2_READ, L2_WRITE, BULK = (4 * UNITS + n for n in range(4))
+S_BANKS = S_PC + 8  # 4 x 2: until when the two banks of registers of each sub-partition are read
 S_BYTES = 2048
 # What was issued, one behind the other: cycle, instruction and warp (32 bits each), program; what it waited for: who
 # let it go on (T_BY), for how long (32 bits), reason and barrier (T_WHY + 16 * T_BAR). There is room for a turn more
@@ -103,23 +105,27 @@ REQUEST_SLACK = 4 * 272  # beyond S_REQUEST_ROOM, what a cycle may add: four acc
 # Why a multiprocessor stopped before its turn was over, beside faults of the engine
 STOP_PROGRAM, STOP_ROOM, STOP_STUCK = 201, 202, 203
 
+CHANNEL = 16  # of DRAM: when it is free, in parts; FOR_READ or FOR_CHANGED, what it did last
+
 # -- a chip ------------------------------------------------------------------------------------------------------------
 (
     C_COUNT, C_SMS, C_NEXT, C_END, C_ROWS, C_LIMIT, C_L2, C_L2_SETS, C_CHANNELS, C_CHANNEL_COUNT, C_RANGES_AT,
     C_STATISTICS, C_MACHINE, C_FAULT_SM, C_DRAM_READ, C_DRAM_WRITTEN, C_L2_HITS, C_L2_MISSES, C_QUANTUM,
     C_MAIN, C_ORDER, C_BUCKETS, C_ANSWERED, C_TOUCHED, C_TAKE, C_OF, C_PROGRAMS,
-    C_BUSY, C_BUSY_COUNT, C_BUSY_ROOM,
-) = (8 * n for n in range(30))  # fmt: skip
+    C_BUSY, C_BUSY_COUNT, C_BUSY_ROOM, C_WRITTEN, C_DEALT, C_SLICES, C_SLICE_COUNT,
+) = (8 * n for n in range(34))  # fmt: skip
 # C_NEXT and C_END count the programs that have time: C_TAKE of each C_OF programs of the grid. At C_PROGRAMS, of each
 # of them: when it began, when it ended, in which slot of which multiprocessor.
 # At C_BUSY channels of DRAM as units of a multiprocessor are noted, with FOR_READ or FOR_CHANGED for an instruction.
+# C_WRITTEN: when L2 has all that was stored; C_DEALT: when the next program can be dealt out, in parts; C_SLICES: when
+# each slice of L2 is free, in parts.
 FOR_READ, FOR_CHANGED = range(2)
 BEGUN, ENDED, WHERE = 0, 8, 16
 PROGRAM = 24
 # Words that threads meet by, each on a line of its own: multiprocessors that were taken in a turn, and that have had
 # it; whether there are no more turns
-C_TAKEN, C_DONE, C_OVER = 256, 320, 384
-C_BYTES = 448
+C_TAKEN, C_DONE, C_OVER = 320, 384, 448
+C_BYTES = 512
 BUCKETS = 4096  # cycles that requests of a turn are put in order by; later ones are taken together
 
 # -- what an instruction does to memory, where that is counted: sums, in global memory, then in shared -----------
@@ -141,10 +147,10 @@ MACHINE = (
     "address_interval", "queue", "shared_interval", "latency_shared", "latency_l1", "latency_copy", "latency_l2",
     "latency_l2_far", "latency_dram", "l2_parts_sector", "dram_parts_sector", "latency_barrier", "read_hold",
     "latency_tma", "tma_gap", "latency_arrive", "latency_wait", "latency_atomic", "store_parts_sector",
-    "latency_product",
+    "latency_product", "dram_turn_parts", "store_ahead", "program_parts", "way_parts_sector",
 )  # fmt: skip
 (
     M_ADDRESS, M_QUEUE, M_SHARED, M_LAT_SHARED, M_LAT_L1, M_LAT_COPY, M_LAT_L2, M_LAT_L2_FAR, M_LAT_DRAM, M_L2_SECTOR,
     M_DRAM_SECTOR, M_LAT_BARRIER, M_HOLD, M_LAT_TMA, M_TMA_GAP, M_LAT_ARRIVE, M_LAT_WAIT, M_LAT_ATOMIC, M_STORE_SECTOR,
-    M_LAT_PRODUCT,
+    M_LAT_PRODUCT, M_DRAM_TURN, M_STORE_AHEAD, M_PROGRAM, M_WAY_SECTOR,
 ) = (8 * n for n in range(len(MACHINE)))  # fmt: skip

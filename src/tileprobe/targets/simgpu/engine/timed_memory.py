@@ -83,10 +83,10 @@ def lines_of(chip, sm, cta, out, mask, size):
 
 
 @part
-def _port(chip, sm, place, per_sector, sectors, when):
+def _port(chip, sm, place, sectors, when):
     """Sectors through a way of a multiprocessor; when the last one is."""
     begin = max(raw.i64(sm + place), when * _PARTS)
-    end = begin + part_of(sm, sectors_in(sectors) * number(chip, per_sector))
+    end = begin + part_of(sm, sectors_in(sectors) * number(chip, tl.M_WAY_SECTOR))
     raw.put64(sm + place, end)
     return end // _PARTS
 
@@ -137,7 +137,7 @@ def read_lines(chip, sm, count, when, cached, hint):
             raw.put64(place + tl.SECTORS, known | sectors)
             raw.put64(place + tl.FILLED, tl.FAR)
         raw.put64(sm + tl.S_L1_MISSES, raw.i64(sm + tl.S_L1_MISSES) + sectors_in(sectors))
-        asked = _port(chip, sm, tl.S_PORT_FREE, tl.M_L2_SECTOR, sectors, when)
+        asked = _port(chip, sm, tl.S_PORT_FREE, sectors, when)
         _ask(sm, tl.READ, line, sectors, asked, place, old, hint)
     busy_unit(sm, tl.L2_READ, begin, raw.i64(sm + tl.S_PORT_FREE))
     return done
@@ -149,9 +149,11 @@ def write_lines(chip, sm, count, when, hint):
     lines, begin = raw.i64(sm + tl.S_LINES), max(raw.i64(sm + tl.S_STORE_FREE), when * _PARTS)
     for n in range(count):
         line, sectors = raw.i64(lines + tl.LINE * n), raw.i64(lines + tl.LINE * n + 8)
-        sent = _port(chip, sm, tl.S_STORE_FREE, tl.M_STORE_SECTOR, sectors, when)
+        sent = _port(chip, sm, tl.S_STORE_FREE, sectors, when)
         _ask(sm, tl.WRITE, line, sectors, sent, 0, -1, hint)
     busy_unit(sm, tl.L2_WRITE, begin, raw.i64(sm + tl.S_STORE_FREE))
+    ahead = (raw.i64(sm + tl.S_STORE_FREE) // _PARTS) - number(chip, tl.M_STORE_AHEAD)
+    raw.put64(sm + tl.S_SHARED_FREE, max(raw.i64(sm + tl.S_SHARED_FREE), ahead * _PARTS))
     return when
 
 

@@ -10,6 +10,7 @@ from tileprobe.targets.jit import part
 from tileprobe.targets.simgpu.engine import layout as at
 from tileprobe.targets.simgpu.engine import raw
 from tileprobe.targets.simgpu.engine import timed_layout as tl
+from tileprobe.targets.simgpu.engine.timed_caches import number
 
 DUE = 48  # in an entry of a program's bulk loads: when it is over
 
@@ -87,14 +88,14 @@ def _bulk_done(sm, cta, mark, done):
 
 
 @part
-def _ended(sm, entry, number, last):
+def _ended(sm, entry, mark, last):
     """An access whose last answer came in a cycle."""
     warp, what = raw.i64(entry + tl.Q_WARP), raw.i64(entry + tl.Q_FOR)
     done = sooner(
         raw.i64(entry + tl.Q_SOONER), max(raw.i64(entry + tl.Q_FLOOR), last) + raw.i64(entry + tl.Q_EXTRA)
     )
     if what == tl.FOR_BULK:
-        _bulk_done(sm, raw.i64(entry + tl.Q_AT), tl.FAR + number, done)
+        _bulk_done(sm, raw.i64(entry + tl.Q_AT), tl.FAR + mark, done)
     elif raw.i64(warp + tl.T_AGE) != raw.i64(entry + tl.Q_AGE):
         return  # its program has ended
     elif what == tl.FOR_BAR:
@@ -129,7 +130,15 @@ def _filled(entry):
 
 
 @part
-def settle(sm):
+def _held_up(chip, sm, entry):
+    """L2 took what was stored later than it was sent: it has first to write to DRAM what makes room. No more is sent
+    before."""
+    late = raw.i64(entry + tl.Q_FILLED) - number(chip, tl.M_LAT_L2_FAR) - number(chip, tl.M_STORE_AHEAD)
+    raw.put64(sm + tl.S_STORE_FREE, max(raw.i64(sm + tl.S_STORE_FREE), late * tl.PARTS))
+
+
+@part
+def settle(chip, sm):
     """Takes up the answers of the turn before."""
     count, last = raw.i64(sm + tl.S_REQUEST_COUNT), 0
     for n in range(count):
@@ -139,6 +148,7 @@ def settle(sm):
             last = max(last, _filled(entry))
         elif kind == tl.WRITE:
             last = max(last, raw.i64(entry + tl.Q_FILLED))
+            _held_up(chip, sm, entry)
         elif kind == tl.HIT:
             last = max(last, raw.i64(raw.i64(entry + tl.Q_PLACE) + tl.FILLED))
         elif kind == tl.END:

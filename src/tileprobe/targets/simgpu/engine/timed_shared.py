@@ -16,11 +16,15 @@ _PARTS = tl.PARTS
 
 @part
 def _channel(chip, line, sectors, when, what):
-    """Sectors through the channel of DRAM that a line belongs to, not before `when`; the cycle in which they are."""
+    """Sectors through the channel of DRAM that a line belongs to, not before `when`; the cycle in which they are. A
+    channel that turns from reads to writes, or back, loses time."""
     channels = raw.i64(chip + tl.C_CHANNEL_COUNT)
     spread = (line >> 1) ^ (line >> 5) ^ (line >> 10) ^ (line >> 16)
-    place = raw.i64(chip + tl.C_CHANNELS) + 8 * (spread % channels)
+    place = raw.i64(chip + tl.C_CHANNELS) + tl.CHANNEL * (spread % channels)
     begin = max(raw.i64(place), when * _PARTS)
+    if raw.i64(place + 8) != what:
+        begin += number(chip, tl.M_DRAM_TURN)
+        raw.put64(place + 8, what)
     end = begin + sectors_in(sectors) * number(chip, tl.M_DRAM_SECTOR)
     raw.put64(place, end)
     if raw.i64(chip + tl.C_BUSY_ROOM):
@@ -29,42 +33,99 @@ def _channel(chip, line, sectors, when, what):
 
 
 @part
-def _make_room(chip, place, when):
-    """Before a line of L2 goes: what was changed in it is written to DRAM."""
-    changed = (raw.i64(place + tl.SECTORS) >> 4) & 15
-    if changed:
-        _channel(chip, raw.i64(place + tl.TAG) - 1, changed, when, tl.FOR_CHANGED)
-        raw.put64(chip + tl.C_DRAM_WRITTEN, raw.i64(chip + tl.C_DRAM_WRITTEN) + 32 * sectors_in(changed))
+def _slice(chip, line, sectors, when, each):
+    """Sectors through the slice of L2 that a line belongs to, each of which takes so many parts of a cycle; the cycle
+    in which they are."""
+    spread = line ^ (line >> 4) ^ (line >> 9) ^ (line >> 15)
+    place = raw.i64(chip + tl.C_SLICES) + 8 * (spread % raw.i64(chip + tl.C_SLICE_COUNT))
+    begin = max(raw.i64(place), when * _PARTS)
+    raw.put64(place, begin + sectors_in(sectors) * each)
+    return begin // _PARTS
 
 
 @part
-def _through_l2(chip, partition, line, sectors, when, write, hint):
-    """Sectors of a line from L2, or to it, asked for in a cycle; when the last of them is there."""
-    place, there = found(raw.i64(chip + tl.C_L2), raw.i64(chip + tl.C_L2_SETS), tl.L2_WAYS, line)
-    known = raw.i64(place + tl.SECTORS) & 15 if there else 0
+def _make_room(chip, place, when):
+    """Before a line of L2 goes: what was changed in it is written to DRAM. The cycle in which there is room."""
+    changed = (raw.i64(place + tl.SECTORS) >> 4) & 15
+    if changed == 0:
+        return when
+    raw.put64(chip + tl.C_DRAM_WRITTEN, raw.i64(chip + tl.C_DRAM_WRITTEN) + 32 * sectors_in(changed))
+    return _channel(chip, raw.i64(place + tl.TAG) - 1, changed, when, tl.FOR_CHANGED)
+
+
+@part
+def _line(chip, half, line, when, hint):
+    """The place of a line in a half of L2, with those of its sectors that are there; and when it has room."""
+    sets = raw.i64(chip + tl.C_L2_SETS) // 2
+    tags = raw.i64(chip + tl.C_L2) + half * tl.TAG_BYTES * tl.L2_WAYS * sets
+    place, there = found(tags, sets, tl.L2_WAYS, line)
+    room = when
     if not there:
-        _make_room(chip, place, when)
+        room = _make_room(chip, place, when)
         raw.put64(place + tl.TAG, line + 1)
         raw.put64(place + tl.SECTORS, 0)
         raw.put64(place + tl.FILLED, 0)
     raw.put64(place + tl.USED, used(when, hint))
-    far = ((line >> 5) ^ (line >> 11) ^ partition) & 1
-    latency = number(chip, tl.M_LAT_L2_FAR) if far else number(chip, tl.M_LAT_L2)
-    if write:
-        raw.put64(place + tl.SECTORS, raw.i64(place + tl.SECTORS) | sectors | (sectors << 4))
-        return when + latency
-    missing = sectors & ~known
-    raw.put64(chip + tl.C_L2_HITS, raw.i64(chip + tl.C_L2_HITS) + sectors_in(sectors & known))
-    done = when + latency
-    if missing:
-        raw.put64(chip + tl.C_L2_MISSES, raw.i64(chip + tl.C_L2_MISSES) + sectors_in(missing))
-        raw.put64(chip + tl.C_DRAM_READ, raw.i64(chip + tl.C_DRAM_READ) + 32 * sectors_in(missing))
+    return place, room
+
+
+@part
+def _home(line):
+    """The half of L2 whose DRAM a line is in."""
+    return ((line >> 5) ^ (line >> 11)) & 1
+
+
+@part
+def _write(chip, half, line, sectors, when, hint):
+    """Sectors of a line, written into the half where it is at home; the other one forgets what it had of them."""
+    home = _home(line)
+    place, room = _line(chip, home, line, when, hint)
+    raw.put64(place + tl.SECTORS, raw.i64(place + tl.SECTORS) | sectors | (sectors << 4))
+    sets = raw.i64(chip + tl.C_L2_SETS) // 2
+    tags = raw.i64(chip + tl.C_L2) + (1 - home) * tl.TAG_BYTES * tl.L2_WAYS * sets
+    copy, there = found(tags, sets, tl.L2_WAYS, line)
+    if there:
+        raw.put64(copy + tl.SECTORS, raw.i64(copy + tl.SECTORS) & ~sectors)
+    return max(when, room) + number(chip, tl.M_LAT_L2 if home == half else tl.M_LAT_L2_FAR)
+
+
+@part
+def _from_home(chip, half, line, missing, when, latency, hint):
+    """Sectors that the near half has not got; when they are there. `latency`: of the way to where the line is at
+    home."""
+    home = _home(line)
+    place = _line(chip, home, line, when, hint)[0] if home != half else 0
+    there = raw.i64(place + tl.SECTORS) & 15 if home != half else 0
+    done, absent = when, missing & ~there
+    raw.put64(chip + tl.C_L2_HITS, raw.i64(chip + tl.C_L2_HITS) + sectors_in(missing & there))
+    if missing & there:
+        done = max(when, raw.i64(place + tl.FILLED) - latency // 2) + latency  # it may be under way
+    if absent:
+        raw.put64(chip + tl.C_L2_MISSES, raw.i64(chip + tl.C_L2_MISSES) + sectors_in(absent))
+        raw.put64(chip + tl.C_DRAM_READ, raw.i64(chip + tl.C_DRAM_READ) + 32 * sectors_in(absent))
         way = number(chip, tl.M_LAT_DRAM)
-        done = _channel(chip, line, missing, when + latency // 2, tl.FOR_READ) + way - latency // 2
+        done = max(done, _channel(chip, line, absent, when + latency // 2, tl.FOR_READ) + way - latency // 2)
+        if home != half:
+            raw.put64(place + tl.SECTORS, raw.i64(place + tl.SECTORS) | absent)
+            raw.put64(place + tl.FILLED, max(raw.i64(place + tl.FILLED), done - latency // 2))
+    return done
+
+
+@part
+def _read(chip, half, line, sectors, when, hint):
+    """Sectors of a line, asked for in a cycle; when the last of them is there. Each half of L2 keeps what its
+    multiprocessors read, also of lines that are at home in the other."""
+    place, _ = _line(chip, half, line, when, hint)
+    known, near = raw.i64(place + tl.SECTORS) & 15, number(chip, tl.M_LAT_L2)
+    latency = near if _home(line) == half else number(chip, tl.M_LAT_L2_FAR)
+    missing, done = sectors & ~known, when + near
+    raw.put64(chip + tl.C_L2_HITS, raw.i64(chip + tl.C_L2_HITS) + sectors_in(sectors & known))
+    if sectors & known and raw.i64(place + tl.FILLED) > when + near // 2:  # another one's miss is under way
+        done = raw.i64(place + tl.FILLED) + near // 2
+    if missing:
+        done = max(done, _from_home(chip, half, line, missing, when, latency, hint))
         raw.put64(place + tl.SECTORS, raw.i64(place + tl.SECTORS) | missing)
-        raw.put64(place + tl.FILLED, max(raw.i64(place + tl.FILLED), done - latency // 2))
-    elif raw.i64(place + tl.FILLED) > when + latency // 2:  # another one's miss is under way
-        done = raw.i64(place + tl.FILLED) + latency // 2
+        raw.put64(place + tl.FILLED, max(raw.i64(place + tl.FILLED), done - near // 2))
     return done
 
 
@@ -122,9 +183,13 @@ def answer(chip, first):
             raw.i64(entry + tl.Q_SECTORS),
             raw.i64(entry + tl.Q_ASKED),
         )
-        write = raw.i64(entry + tl.Q_KIND) == tl.WRITE
-        raw.put64(
-            entry + tl.Q_FILLED,
-            _through_l2(chip, half, line, sectors, asked, write, raw.i64(entry + tl.Q_HINT)),
-        )
+        hint, done = raw.i64(entry + tl.Q_HINT), 0
+        if raw.i64(entry + tl.Q_KIND) == tl.WRITE:
+            asked = _slice(chip, line, sectors, asked, number(chip, tl.M_STORE_SECTOR))
+            done = _write(chip, half, line, sectors, asked, hint)
+            raw.put64(chip + tl.C_WRITTEN, max(raw.i64(chip + tl.C_WRITTEN), done))
+        else:
+            asked = _slice(chip, line, sectors, asked, number(chip, tl.M_L2_SECTOR))
+            done = _read(chip, half, line, sectors, asked, hint)
+        raw.put64(entry + tl.Q_FILLED, done)
         order += tl.ORDERED

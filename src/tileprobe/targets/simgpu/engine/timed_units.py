@@ -40,6 +40,7 @@ def enter_queue(chip, sm, sub, now):
     free = sm + tl.S_UNITS + 8 * (tl.UNITS * sub + tl.MEMORY)
     begin = max(raw.i64(free), now * _PARTS)
     leaves = begin + part_of(sm, number(chip, tl.M_ADDRESS))
+    leaves = max(leaves, raw.i64(sm + tl.S_SHARED_FREE))  # it waits there for those before it
     raw.put64(free, leaves)
     busy_unit(sm, tl.UNITS * sub + tl.MEMORY, begin, leaves)
     count = raw.i64(sm + tl.S_QUEUE_COUNT + 8 * sub)

@@ -152,7 +152,7 @@ def take_answers(chip, sm):
     """At the start of a turn: what L2 has answered, and the warps that can go on by it."""
     if raw.i64(sm + tl.S_REQUEST_COUNT) == 0:
         return
-    settle(sm)
+    settle(chip, sm)
     for n in range(raw.i64(sm + tl.S_WARP_COUNT)):
         warp = raw.i64(sm + tl.S_WARPS) + tl.T_BYTES * n
         if raw.i64(warp + tl.T_PENDING) == 0:

@@ -18,7 +18,7 @@ from tileprobe.targets.simgpu.blocks import Image, Worker, address, aligned, fil
 from tileprobe.targets.simgpu.engine import layout as at
 from tileprobe.targets.simgpu.engine import timed_layout as tl
 from tileprobe.targets.simgpu.engine.timed import help_timed, run_timed
-from tileprobe.targets.simgpu.machine import Machine
+from tileprobe.targets.simgpu.machine import Machine, Timing
 from tileprobe.targets.simgpu.program import Program
 from tileprobe.targets.simgpu.settings import settings
 from tileprobe.targets.simgpu.timing.busy import Busy, groups_of
@@ -102,15 +102,20 @@ class Chip:
         self._lock = threading.Lock()
         timing, clock = machine.timing, machine.clock_mhz * 1e6
         lines = machine.cache_bytes // 128
-        self.l2_sets = lines // tl.L2_WAYS
+        self.l2_sets = lines // tl.L2_WAYS // 2 * 2  # in two halves
         self.l2 = aligned(tl.TAG_BYTES * tl.L2_WAYS * self.l2_sets)
-        self.channels = aligned(8 * timing.dram_channels)
+        self.channels = aligned(tl.CHANNEL * timing.dram_channels)
         dram = timing.dram_bytes_second / clock / timing.dram_channels
+        slices = tl.PARTS * timing.l2_slices / machine.multiprocessors
+        self.slices = aligned(8 * timing.l2_slices)
         numbers = {name: getattr(timing, name, 0) for name in tl.MACHINE}
         numbers |= {
-            "l2_parts_sector": round(_SECTOR / timing.l2_bytes_cycle * tl.PARTS),
-            "store_parts_sector": round(_SECTOR / timing.l2_bytes_cycle * tl.PARTS),
+            "l2_parts_sector": round(_SECTOR / timing.l2_bytes_cycle * slices),
+            "way_parts_sector": round(_SECTOR / timing.way_bytes_cycle * tl.PARTS),
             "dram_parts_sector": round(_SECTOR / dram * tl.PARTS),
+            "store_parts_sector": round(_SECTOR / timing.l2_store_bytes_cycle * slices),
+            "program_parts": round(timing.program_interval * tl.PARTS),
+            "dram_turn_parts": round(4 * _SECTOR / dram * tl.PARTS * timing.dram_turn),
         }
         for name in ("address_interval", "shared_interval"):
             numbers[name] *= tl.PARTS
@@ -122,11 +127,15 @@ class Chip:
         self.space = Space()
 
     def overwrite(self) -> None:
-        """Fills L2 with lines of other memory that were changed, as writing a buffer larger than it does."""
+        """Fills L2 with lines of other memory, as writing a buffer larger than it does. Some are still changed."""
         tags = self.l2.view(np.int64).reshape(-1, tl.TAG_BYTES // 8)
         tags[:] = 0
-        tags[:, tl.TAG // 8] = (1 << 40) + np.arange(len(tags))
-        tags[:, tl.SECTORS // 8] = 0xFF
+        number = np.arange(len(tags))
+        tags[:, tl.TAG // 8] = (1 << 40) + number
+        changed = (
+            number * 89 % 100 < 100 * self.machine.timing.l2_changed
+        )  # spread over the ways of every set
+        tags[:, tl.SECTORS // 8] = np.where(changed, 0xFF, 0x0F)
 
     def state(self) -> np.ndarray:
         """What its caches hold; `restore` brings it back."""
@@ -155,14 +164,22 @@ class Chip:
         return launch.took()
 
 
-def _shared_out(channels: int, numbers: np.ndarray, part: Part) -> tuple[int, np.ndarray]:
-    """Channels of DRAM that a part of the multiprocessors has, and the machine's numbers, so that they have their share
-    of its bandwidth also where that is no whole channel."""
-    if part.share == 1:
-        return channels, numbers
-    count, numbers, place = max(1, round(channels * part.share)), numbers.copy(), tl.M_DRAM_SECTOR // 8
-    numbers[place] = round(int(numbers[place]) * count / (channels * part.share))
-    return count, numbers
+def _shared_out(timing: Timing, numbers: np.ndarray, part: Part) -> tuple[int, int, np.ndarray]:
+    """Channels of DRAM and slices of L2 that a part of the multiprocessors has, and the machine's numbers, so that they
+    have their share of its bandwidth also where that is no whole channel, and of the programs that are dealt out."""
+    channels, slices, share = timing.dram_channels, timing.l2_slices, part.share
+    if share == 1:
+        return channels, slices, numbers
+    numbers = numbers.copy()
+    counts = max(1, round(channels * share)), max(1, round(slices * share))
+    for count, of, places in (
+        (counts[0], channels, (tl.M_DRAM_SECTOR, tl.M_DRAM_TURN)),
+        (counts[1], slices, (tl.M_L2_SECTOR, tl.M_STORE_SECTOR)),
+        (1, 1, (tl.M_PROGRAM,)),
+    ):
+        for place in places:
+            numbers[place // 8] = round(int(numbers[place // 8]) * count / (of * share))
+    return *counts, numbers
 
 
 class _Launch:
@@ -192,12 +209,14 @@ class _Launch:
         self.helpers: list[tuple[np.ndarray, np.ndarray]] = []  # their copies of the block, and statistics
         self.ends = np.zeros(part.timed, ENDS)
         self.others = 0  # instructions of programs that are executed without time
-        channels, numbers = _shared_out(machine.timing.dram_channels, chip.numbers, part)
+        channels, slices, numbers = _shared_out(machine.timing, chip.numbers, part)
         self.numbers = numbers
         chip.channels[:] = 0
+        chip.slices[:] = 0
         fill(self.block, {
             tl.C_COUNT: count, tl.C_SMS: address(self.addresses), tl.C_END: part.timed, tl.C_ROWS: address(self.rows),
-            tl.C_L2: address(chip.l2), tl.C_L2_SETS: max(1, round(chip.l2_sets * part.share)),
+            tl.C_L2: address(chip.l2), tl.C_L2_SETS: max(2, round(chip.l2_sets * part.share)),
+            tl.C_SLICES: address(chip.slices), tl.C_SLICE_COUNT: slices,
             tl.C_CHANNELS: address(chip.channels), tl.C_CHANNEL_COUNT: channels, tl.C_RANGES_AT: address(self.places),
             tl.C_STATISTICS: address(self.statistics), tl.C_MACHINE: address(numbers), tl.C_QUANTUM: _QUANTUM,
             tl.C_MAIN: address(self.block), tl.C_ORDER: address(self.order), tl.C_BUCKETS: address(self.buckets),
@@ -298,6 +317,7 @@ class _Launch:
         if self.busy is not None:
             self.busy.empty()
         ended, part = self.part.cycles(self.ends), self.part
+        ended += max(0, self._field(tl.C_WRITTEN) - int(self.ends["end"].max(initial=0)))
         counters = {
             "dram_bytes_read": self._field(tl.C_DRAM_READ), "dram_bytes_written": self._field(tl.C_DRAM_WRITTEN),
             "l2_sectors_hit": self._field(tl.C_L2_HITS), "l2_sectors_missed": self._field(tl.C_L2_MISSES),
