@@ -8,6 +8,7 @@ import triton.testing
 
 import tileprobe
 from tileprobe.targets.simgpu.launched import observing
+from tileprobe.targets.simgpu.machine import machine
 
 
 @triton.jit
@@ -16,6 +17,7 @@ def double(x, out, n, BLOCK: tl.constexpr):
     tl.store(out + i, tl.load(x + i, mask=i < n) * 2, mask=i < n)
 
 
+AROUND_MS = machine("a100").timing.events_ns / 1e6  # that two events measure beyond a launch
 CONFIGS = [triton.Config({"BLOCK": block}) for block in (64, 256, 1024)]
 THEIRS = {
     "as it comes": {},
@@ -90,7 +92,7 @@ def test_do_bench_of_a_script_is_one_run_in_every_shape():
     found, (ms, several, one, every, median) = launches(all_shapes, timed=True)
     assert len(found) == 5
     assert several == [ms] * 3 and one == ms and every == [ms] and median == ms
-    assert ms == pytest.approx(found[0].took.cycles / 1410e3)
+    assert ms == pytest.approx(found[0].took.cycles / 1410e3 + AROUND_MS)
 
 
 def test_what_an_autotuner_tries_within_a_benchmark_is_not_in_its_time():
@@ -99,7 +101,7 @@ def test_what_an_autotuner_tries_within_a_benchmark_is_not_in_its_time():
     call = lambda: kernel[lambda meta: (triton.cdiv(5000, meta["BLOCK"]),)](x, out, 5000)
     found, ms = launches(lambda: triton.testing.do_bench(call), timed=True)
     assert len(found) == 3 + 1 + 1
-    assert ms == pytest.approx(found[-1].took.cycles / 1410e3)
+    assert ms == pytest.approx(found[-1].took.cycles / 1410e3 + AROUND_MS)
 
 
 def test_elsewhere_triton_benchmarks_as_always():

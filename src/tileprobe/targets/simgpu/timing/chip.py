@@ -316,7 +316,7 @@ class _Launch:
     def took(self) -> Timed:
         if self.busy is not None:
             self.busy.empty()
-        ended, part = self.part.cycles(self.ends), self.part
+        ended, part = self.part.cycles(self.ends, self.numbers[tl.M_PROGRAM // 8] / tl.PARTS), self.part
         ended += max(0, self._field(tl.C_WRITTEN) - int(self.ends["end"].max(initial=0)))
         counters = {
             "dram_bytes_read": self._field(tl.C_DRAM_READ), "dram_bytes_written": self._field(tl.C_DRAM_WRITTEN),

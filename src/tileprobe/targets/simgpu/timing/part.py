@@ -65,10 +65,11 @@ class Part:
         if rest < self.programs:
             yield rest, self.programs
 
-    def cycles(self, ends: np.ndarray) -> int:
+    def cycles(self, ends: np.ndarray, interval: float = 0.0) -> int:
         """When the last program would end, by those that were timed. Multiprocessors that are not simulated are taken
         for like those that are; programs that follow take as long as those of the last wave behind which others came,
-        one after another in the same order, each as soon as there is room for it."""
+        one after another in the same order, each as soon as there is room for it. `interval`: cycles between two
+        programs that are dealt out."""
         if not len(ends):
             return 0
         take, of = self.stride
@@ -85,8 +86,10 @@ class Part:
         pattern = lasted[first : first + wave].tolist()
         places = list(free.values())
         heapq.heapify(places)
+        dealt = float(ends["begin"].max())
         for n in range(mine - self.timed):
-            heapq.heappush(places, heapq.heappop(places) + pattern[n % len(pattern)])
+            dealt = max(dealt + interval, heapq.heappop(places))
+            heapq.heappush(places, int(dealt) + pattern[n % len(pattern)])
         return max(places)
 
     def said(self) -> str:
