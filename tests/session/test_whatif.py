@@ -195,6 +195,14 @@ def test_the_commands_give_json(script, tmp_path, capsys):
     capsys.readouterr()
 
 
+def test_a_grid_of_no_programs_is_not_asked_about(tmp_path, capsys):
+    path = tmp_path / "none.py"
+    path.write_text(SCRIPT.split("for _ in")[0] + "add[(0,)](x, 4096, BLOCK=512)\n")
+    assert main(["whatif", "--seconds", "0.1", str(path)]) == 2
+    told = capsys.readouterr().err
+    assert "no region" not in told and "no Triton kernel that could be asked about" in told
+
+
 def test_mistakes_are_said(script, capsys):
     assert main(["whatif", "--target", "cuda:90", script]) == 2
     assert "on cpu and on simulated GPUs" in capsys.readouterr().err
@@ -202,6 +210,24 @@ def test_mistakes_are_said(script, capsys):
     assert "--seconds takes a number above 0" in capsys.readouterr().err
     assert main(["whatif", "--region", "nothing like it", "--seconds", "0.1", script]) == 2
     assert "no region called 'nothing like it'" in capsys.readouterr().err
+
+
+def test_what_cannot_be_asked_is_said_and_the_program_goes_on_as_it_would(tmp_path, capsys):
+    script = tmp_path / "broken.py"
+    script.write_text(
+        "import numpy as np, tileprobe, triton\nfrom triton import language as tl\n"
+        "@triton.jit\ndef broken(x):\n    tl.store(x, nothing)\n"
+        "x = tileprobe.array(np.ones(4, np.float32))\n"
+        "try:\n    broken[(1,)](x)\nexcept Exception:\n    raise SystemExit(3)\n"
+    )
+    for command in ("whatif", "advise"):
+        assert main([command, "--seconds", "0.1", str(script)]) == 3  # the program's own
+        told = capsys.readouterr().err
+        assert "broken cannot be asked about: CompilationError" in told and "Traceback" not in told
+    assert main(["whatif", "--scale", "0", str(script)]) == 2
+    assert "--scale takes a number above 0" in capsys.readouterr().err
+    assert main(["advise", "--most", "0", str(script)]) == 2
+    assert "--most takes a number of kernels" in capsys.readouterr().err
 
 
 def test_a_block_that_reaches_beyond_its_tensors_is_told_and_touches_nothing():

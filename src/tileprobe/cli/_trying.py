@@ -46,6 +46,8 @@ def tried(args: argparse.Namespace, question: Question) -> tuple[int, list[Any]]
     words = words[1:] if words[:1] == ["--"] else words
     if not args.seconds > 0:
         raise TileProbeError(f"--seconds takes a number above 0, not {args.seconds:g}")
+    if args.most < 1:
+        raise TileProbeError(f"--most takes a number of kernels, 1 or more, not {args.most}")
     check(args.device_map)
     script.resolve(words)
     target, _ = catalog.find(args.target)
@@ -63,12 +65,17 @@ def tried(args: argparse.Namespace, question: Question) -> tuple[int, list[Any]]
             print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
 
     def seen(launch: Relaunch) -> None:
-        if len(answers) >= args.most or not fnmatch.fnmatch(launch.name, args.kernel):
+        if len(answers) >= args.most or not fnmatch.fnmatch(launch.name, args.kernel) or 0 in launch.programs:
             return
         try:
             answers.append(question(launch, target, progress))
         except TileProbeError as error:
             say(str(error))
+        except (
+            Exception
+        ) as error:  # the program's own launch, which comes next, says what is wrong with the kernel
+            last = (str(error).strip() or type(error).__name__).splitlines()[-1]
+            say(f"{launch.name} cannot be asked about: {type(error).__name__}: {last}")
         finally:
             progress("")
 

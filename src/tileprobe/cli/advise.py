@@ -29,7 +29,8 @@ def run(args: argparse.Namespace) -> int:
     from tileprobe.session.advising import advise
 
     code, found = tried(args, lambda launch, target, progress: advise(launch, target, args.seconds, progress))
-    return written(args, [asdict(each) for each in found], lambda console: _show(console, found)) or code
+    shown = written(args, [asdict(each) for each in found], lambda console: _show(console, found))
+    return code or shown
 
 
 def _show(console: Any, found: list[Any]) -> None:
@@ -37,7 +38,10 @@ def _show(console: Any, found: list[Any]) -> None:
 
     for each in found:
         console.print(f"{each.kernel}  {duration(each.took_ns)} a launch", style="bold", highlight=False)
-        console.print(_outcomes(each.outcomes, console.width))
+        if each.outcomes:
+            console.print(_outcomes(each.outcomes, console.width))
+        elif not each.untried:
+            console.print("there is nothing that could be changed without an edit")
         for row in each.outcomes:
             if row.verdict == "helps" and row.how:
                 console.print(f"{_changes(row)}: {row.how}", markup=False, highlight=False)

@@ -17,6 +17,7 @@ import argparse
 from typing import Any
 
 from tileprobe.cli._trying import add_shared, tried, written
+from tileprobe.errors import TileProbeError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,13 +42,17 @@ def run(args: argparse.Namespace) -> int:
     from tileprobe.session.delaying import ask
     from tileprobe.session.scaling import simulate
 
+    if not args.scale > 0:
+        raise TileProbeError(f"--scale takes a number above 0 (2: twice as fast), not {args.scale:g}")
+
     def question(launch: Any, target: Any, progress: Any) -> Any:
         if hasattr(target, "scales"):
             return simulate(launch, target, args.region, args.scale, progress)
         return ask(launch, target, args.region, args.seconds, progress)
 
     code, found = tried(args, question)
-    return written(args, as_data(found), lambda console: _show(console, found)) or code
+    shown = written(args, as_data(found), lambda console: _show(console, found))
+    return code or shown
 
 
 def as_data(found: list[Any]) -> list[dict[str, Any]]:

@@ -132,14 +132,15 @@ def regions_in(trace: Trace, word: str) -> dict[int, Look]:
         for each in trace.launches
         if each.duration_ns
     }
-    looks = {number: _look(programs, rows.filter(pl.col("region") == number), took) for number in wanted}
+    ran = {each.id: each.ran_ns or each.duration_ns or 0.0 for each in trace.launches}
+    looks = {number: _look(programs, rows.filter(pl.col("region") == number), took, ran) for number in wanted}
     usual = {number: float(np.median(look.shares)) for number, look in looks.items() if look.count}
     return {n: looks[n] for n in sorted(usual, key=lambda n: -usual[n])[:MOST]}
 
 
-def _look(programs: Any, mine: Any, took: dict[int, Took]) -> Look:
+def _look(programs: Any, mine: Any, took: dict[int, Took], ran: dict[int, float]) -> Look:
     """Of a region, from the time of all programs and its time in those that ran it. Threads also do what is between
-    programs; what records cost they would not do without."""
+    programs; what records cost they would not do without, and what the system took of them is nobody's."""
     import polars as pl
 
     joined = programs.join(
@@ -156,7 +157,7 @@ def _look(programs: Any, mine: Any, took: dict[int, Took]) -> Look:
     ]
     ns, whole = sums["ns"].to_numpy(), sums["program_ns"].to_numpy()
     each_took = [took.get(launch) or Took(0.0) for launch in sums["launch"]]
-    busy = np.array([one.busy_ns or one.ns for one in each_took]) - sums["all_probes_ns"].to_numpy()
+    busy = np.array([ran.get(launch, 0.0) for launch in sums["launch"]]) - sums["all_probes_ns"].to_numpy()
     within = np.minimum(1.0, whole / np.maximum(busy, whole))
     most = min(1.0, float(np.median(within * sums["most"].to_numpy()) if len(ns) else 0.0))
     records = float(np.median(sums["probes_ns"].to_numpy() / whole)) if len(ns) else 0.0
