@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import triton
 import triton.language as tl
+from examples import late_arrive
 
 import tileprobe
 from tileprobe.errors import TileProbeError
@@ -354,3 +355,23 @@ def test_programs_that_talk_to_each_other_keep_their_order():
 
     assert asked(launch, lambda one, target: evidence_of(one, True).talks)
     assert not asked(run_chase, lambda one, target: evidence_of(one, True).talks)
+
+
+def test_barriers_between_warps_are_waited_at_and_arrived_at_whatever_lines_take():
+    """A producer and its consumer: lines that only arrive or fill a buffer still do, and nobody waits for ever."""
+    found = asked(
+        lambda: late_arrive.launch(False, 4),
+        lambda one, target: simulate(one, target, "", 2.0, quiet),
+        "sim:h100",
+    )
+    assert found.lines and found.together is not None and 0 < found.together < 1
+    assert all(row.gain > -0.05 for row in found.lines)
+
+
+def test_kernels_in_gluon_are_advised_without_edits_of_an_ir_that_they_have_not():
+    found = asked(
+        lambda: late_arrive.launch(False, 4), lambda one, target: advise(one, target, 60.0, quiet), "sim:h100"
+    )
+    names = {name for row in found.outcomes for name in row.changes}
+    assert names and not any("eviction" in name or "order" in name for name in names)
+    assert not any("'ttir'" in row.why for row in found.outcomes)

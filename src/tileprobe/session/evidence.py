@@ -45,6 +45,9 @@ class Evidence:
     facts: dict[str, Fact] = field(default_factory=dict)
     edits: list[dict[str, Any]] = field(default_factory=list)
     talks: bool = False
+    editable: bool = (
+        True  # it has Triton's IR, over which passes do what an edit would; kernels in Gluon have none
+    )
     loads: tuple[int, ...] = ()  # lines of the kernel's own file that read memory, those that move most first
 
 
@@ -67,8 +70,9 @@ def evidence_of(launch: Relaunch, exact: bool) -> Evidence:
                 facts.setdefault(fact.cause, fact)
             if finding.level == "info":
                 edits.append(edit)
-    talks = "tt.atomic" in str(getattr(kernel, "asm", {}).get("ttir", ""))
-    return Evidence(facts, edits, talks, _loads(results, session.trace))
+    asm = getattr(kernel, "asm", {})
+    talks = "tt.atomic" in str(asm.get("ttir", ""))
+    return Evidence(facts, edits, talks, "ttir" in asm, _loads(results, session.trace))
 
 
 def _loads(results: list[Result], trace: Trace) -> tuple[int, ...]:

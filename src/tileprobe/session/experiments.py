@@ -86,7 +86,7 @@ def experiments(launch: Relaunch, gpu: bool, evidence: Evidence) -> list[Experim
             for n in (value // 2, value * 2):
                 made.add({name: n}, TAIL, "a block of another size")
     _orders(made, launch, evidence)
-    if gpu:
+    if gpu and evidence.editable:
         _hints(made, evidence)
     return sorted(made.rows, key=lambda one: -(one.fact.share if one.fact else 0.0))
 
@@ -94,7 +94,7 @@ def experiments(launch: Relaunch, gpu: bool, evidence: Evidence) -> list[Experim
 def _orders(made: _Made, launch: Relaunch, evidence: Evidence) -> None:
     """Only where programs do not talk to each other: one that waits for an earlier one might wait for ever."""
     grid = launch.programs
-    if evidence.talks or math.prod(grid) < 2:
+    if evidence.talks or not evidence.editable or math.prod(grid) < 2:
         return
     names = {"reversed": (TAIL, "long programs may be the last to begin")}
     if len(grid) > 1 and min(grid[:2]) > 1 and not any("GROUP" in name.upper() for name in launch.constants):

@@ -36,6 +36,7 @@ _MEMORY = {
     "UTMAREDG": tl.BULK_STORE, "S2R": tl.FIXED, "S2UR": tl.FIXED, "MOVM": tl.FIXED, "MATCH": tl.FIXED,
     "REDUX": tl.FIXED, "UTMACMDFLUSH": tl.FIXED, "UTMACCTL": tl.FIXED, "ARRIVES": tl.FIXED, "STAS": tl.STORE_SHARED,
 }  # fmt: skip
+_AWAITED = (tl.MBARRIER, tl.BULK_LOAD, tl.BULK_STORE)
 _WIDTHS = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "64": 8, "128": 16, "F32x4": 16, "F32x2": 8}
 _SHAPE = re.compile(r"^(\d+)x(\d+)x(\d+)$|^(\d{3,5})$")
 _ELEMENT_RATE = {"TF32": 0.5, "S8": 2, "U8": 2, "E4M3": 2, "E5M2": 2, "S4": 4, "U4": 4}
@@ -51,14 +52,14 @@ _MMA = {
 
 def rows(program: Program, timing: Timing, free: Sequence[int] = ()) -> np.ndarray:
     """A row for each instruction, and one more behind the last. Those in `free` take no time, unless they decide where
-    to go on."""
+    to go on, or others wait for them: who arrives at a barrier, and what fills a buffer."""
     made = np.zeros((len(program.texts) + 1, tl.ROW // 4), np.int32)
     for n, (text, bits) in enumerate(zip(program.texts, program.uops[:, at.CONTROL].tolist())):
         made[n] = _row(text, bits, timing)
     made[:-1, tl.READS] = reads(program.texts, made[:-1, tl.UNIT].tolist())
     made[-1, [tl.WRITE_BAR, tl.READ_BAR]] = tl.NO_BAR
     for n in free:
-        made[n, tl.FREE] = made[n, tl.UNIT] != tl.CONTROL
+        made[n, tl.FREE] = made[n, tl.UNIT] != tl.CONTROL and made[n, tl.KIND] not in _AWAITED
     return made
 
 
