@@ -1,4 +1,5 @@
-"""`python -m benchmarks [names]`: run the benchmarks one after another, each in a process of its own.
+"""`python -m benchmarks [names] [options]`: run benchmarks one after another, each in a process of its own. Options,
+from the first one that begins with a dash on, are those of each that is named.
 
 Each prints its table and writes benchmarks/results/NAME.json. Exits with 1 if one of them fell below a floor.
 """
@@ -28,7 +29,12 @@ ORDER = [
 QUICK = {"vmath": ["--quick"]}
 
 
-def main(names: list[str]) -> int:
+def main(words: list[str]) -> int:
+    first = next((n for n, word in enumerate(words) if word.startswith("-")), len(words))
+    names, options = words[:first], words[first:]
+    if options and not names:
+        print(f"{' '.join(options)}: options are those of benchmarks that are named", file=sys.stderr)
+        return 2
     known = {path.stem for path in HERE.glob("*.py") if not path.stem.startswith("_")}
     unknown = [name for name in names if name not in known]
     if unknown:
@@ -39,7 +45,7 @@ def main(names: list[str]) -> int:
     failed = []
     for name in names or [*(n for n in ORDER if n in known), *sorted(known - set(ORDER))]:
         print(f"\n== {name} ==", flush=True)
-        command = [sys.executable, "-m", f"benchmarks.{name}", *QUICK.get(name, [])]
+        command = [sys.executable, "-m", f"benchmarks.{name}", *(options or QUICK.get(name, []))]
         if subprocess.run(command, cwd=HERE.parent).returncode:
             failed.append(name)
     if failed:

@@ -145,7 +145,7 @@ def proton(case: Case, compiled: Any) -> float | None:
     kernel, cycles = made[0], []
     launchable(kernel, compiled)
     given = [*arguments(case), *case.constants.values()]
-    with observing(lambda launched: cycles.append(launched.took.cycles)):
+    with observing(lambda launched: cycles.append(launched.took.cycles if launched.took else 0)):
         for each in (compiled, kernel):
             run_it, grid = loaded(each), (*case.grid, 1, 1)[:3]
             for _ in range(2):  # the second finds its operands in L2

@@ -121,6 +121,30 @@ def test_intervals_stand_for_all_programs():
     assert trace.losses.sampled_out > 0
 
 
+def test_a_few_multiprocessors_stand_for_all_of_them():
+    from tileprobe.tools.accounting import accounted
+
+    x, out = (tileprobe.array(np.zeros(108 * 128, np.float32)) for _ in range(2))
+    found = []
+    for part in ({}, {"sms": 27}):
+        with (
+            tileprobe.use("sim:a100", timed=True, check=False, cold=True, **part),
+            tileprobe.profile() as session,
+        ):
+            busy[(108,)](x, out, 5, BLOCK=128, num_warps=4)
+        found.append(accounted(session.trace, session.trace.kernels[0]))
+    assert found[0].threads == found[1].threads == 108
+    assert found[1].percent == pytest.approx(found[0].percent, rel=0.05)
+
+
+@pytest.mark.parametrize("words", [["--waves", "0"], ["--sms", "-1"]])
+def test_a_number_below_one_is_refused(words, tmp_path, capsys):
+    script = tmp_path / "script.py"
+    script.write_text("")
+    assert main(["run", "--target", "sim:a100", "--timed", *words, str(script)]) != 0
+    assert "is a number from 1" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [

@@ -106,7 +106,7 @@ def settings(args: argparse.Namespace) -> dict[str, Any]:
         found["timed"] = True
     found |= _caches(args)
     for name in ("probes", "clock", "verify", "waves", "sms"):
-        if getattr(args, name, None) in (None, False):
+        if (given := getattr(args, name, None)) is None or given is False:
             continue
         if args.target.partition(":")[0] != "sim" or not (args.verify or args.timed):
             raise TileProbeError(

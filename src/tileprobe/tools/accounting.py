@@ -152,7 +152,10 @@ def accounted(trace: Trace, kernel: Kernel) -> Accounted | None:
     if not runs.height or not durations:
         return None
     grids = {launch.id: int(np.prod(launch.grid)) for launch in trace.kernel_launches(kernel.id)}
-    threads = min(at_once(kernel, runs), max(grids[launch] for launch in durations))
+    threads = min(
+        at_once(kernel, runs, multiprocessors(trace, set(durations))),
+        max(grids[launch] for launch in durations),
+    )
     worked = runs.group_by("launch").agg(
         ((pl.col("raw_ns") - pl.col("taken_ns")) * pl.col("weight")).sum().alias("ns")
     )
@@ -167,14 +170,23 @@ def accounted(trace: Trace, kernel: Kernel) -> Accounted | None:
     return Accounted(float(middle), float(low), float(high), threads)
 
 
-def at_once(kernel: Kernel, runs: pl.DataFrame) -> int:
+def multiprocessors(trace: Trace, launches: set[int]) -> int:
+    """That programs of launches ran on, where a simulated GPU says so; 0 where nobody does."""
+    mine = trace.counters.filter(
+        (pl.col("name") == "multiprocessors") & pl.col("launch").is_in(list(launches))
+    )
+    return int(mine["value"].max() or 0)  # type: ignore[arg-type]
+
+
+def at_once(kernel: Kernel, runs: pl.DataFrame, units: int = 0) -> int:
     """How many programs ran at a time. Where some were left out, the units tell: a core of a CPU runs one, even if a
-    thread that was moved makes it seem more."""
+    thread that was moved makes it seem more. `units`: how many there were in all, where some of them were left out."""
     if runs["weight"].max() == 1:
         return int(lanes(*(runs[name].to_numpy() for name in ("launch", "start_ns", "stop_ns"))).max()) + 1
     if kernel.target == "cpu":
         return runs["unit"].n_unique()
-    return int(runs.group_by("unit").agg(pl.col("lane").max() + 1)["lane"].sum())
+    lanes_of = runs.group_by("unit").agg(pl.col("lane").max() + 1)["lane"]
+    return round(lanes_of.sum() * max(units, len(lanes_of)) / max(len(lanes_of), 1))
 
 
 def interrupted(trace: Trace, kernel: Kernel, times: Times | None = None) -> Interrupted:

@@ -15,7 +15,7 @@ from statistics import fmean
 import numpy as np
 import polars as pl
 
-from tileprobe.tools.accounting import accounted, at_once
+from tileprobe.tools.accounting import accounted, at_once, multiprocessors
 from tileprobe.tools.figures import Spread, spread_of_total, together
 from tileprobe.tools.programs import program_times
 from tileprobe.tools.regions import region_tree, whole_ns
@@ -91,7 +91,10 @@ def known_of(trace: Trace, kernel: Kernel) -> Known:
         return Known()
     longest = runs.group_by("launch").agg(pl.col("lasted_ns").max())
     enough = 1 if kernel.clock.is_simulated else ENOUGH  # it takes as long every time
-    return Known(at_once(kernel, runs), dict(longest.iter_rows()), cold_launches(with_works(trace)), enough)
+    units = multiprocessors(trace, set(runs["launch"].unique().to_list()))
+    return Known(
+        at_once(kernel, runs, units), dict(longest.iter_rows()), cold_launches(with_works(trace)), enough
+    )
 
 
 @dataclass(frozen=True)

@@ -191,6 +191,8 @@ def _counters(program: Program, took: Timed, unit: int) -> dict[str, list]:
         if value
     ]
     rows += [("", 0, name, value) for name, value in took.counters.items()]
+    if took.part is not None:
+        rows.append(("", 0, "multiprocessors", took.part.all_multiprocessors))
     rows.append(("", 0, "flops", issued_flops(program.texts, took.lanes)))
     return {
         "unit": [unit] * len(rows), "file": [row[0] for row in rows], "line": [row[1] for row in rows],
