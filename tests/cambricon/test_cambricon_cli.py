@@ -6,6 +6,7 @@ import polars as pl
 import pytest
 
 from tileprobe.cli import main
+from tileprobe.tools import load_tool
 from tileprobe.tools.accounting import accounted
 from tileprobe.tools.regions import region_tree
 from tileprobe.trace import Trace
@@ -240,3 +241,25 @@ def test_outputs_that_cannot_be_are_said_before_the_run(arguments, said, tmp_pat
     monkeypatch.chdir(tmp_path)
     assert main([*RUN, *arguments]) == 2
     assert said in capsys.readouterr().err
+
+
+def test_options_of_traces_are_not_passed_over(capsys):
+    for words in (["--trace-intervals", "3000"], ["--no-source"]):
+        assert main([*RUN, *words]) == 2
+        assert f"{words[0]} is about what is recorded: give --trace" in capsys.readouterr().err
+
+
+def test_whole_layers_are_left_out_where_more_was_recorded_than_there_is_room_for(tmp_path):
+    """Of four sequences a page has four results: more than was thought. Nothing of a layer that is kept is lost, and
+    the critical path is the whole step."""
+    file = tmp_path / "batch.parquet"
+    assert main([*RUN, "--batch", "4", "--trace", str(file), "--trace-intervals", "150000"]) == 0
+    trace = Trace.load(file)
+    kernel = trace.kernels[-1]
+    (launch,) = trace.kernel_launches(kernel.id)
+    assert launch.losses.lost == 0 and launch.losses.sampled_out > 0 and launch.losses.kept <= 150_000
+    result = load_tool("critical-path").read(trace)
+    kinds = next(t.frame for t in result.tables if t.kernel == kernel.id and "kinds of time" in t.title)
+    shares = dict(kinds.select("kind", "share").iter_rows())
+    assert shares["work"] == pytest.approx(1.0, abs=0.02) and "launch ramp" not in shares
+    assert any("stands for what was left out" in f.text for f in result.findings)

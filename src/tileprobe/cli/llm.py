@@ -256,6 +256,11 @@ def _run_one(args: argparse.Namespace) -> int:
             "say which model: --model opt-6.7b, another built-in name, or the path of a config.json"
         )
     check_say(vars(args))
+    if not traced and (args.no_source or "trace_intervals" in _unusual(args, _add_output_arguments)):
+        option = "--no-source" if args.no_source else "--trace-intervals"
+        raise TileProbeError(
+            f"{option} is about what is recorded: give --trace, --html, --chrome or --view, too"
+        )
     if args.scale is not None and args.what_if is None:
         raise TileProbeError("--scale says how many times faster what is tried by --what-if: give that, too")
     if args.scale is not None and not 0 < args.scale < math.inf:

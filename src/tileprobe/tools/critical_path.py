@@ -117,7 +117,7 @@ def shares(
     launches = list(path.lasted)
     number = {launch: n for n, launch in enumerate(launches)}
     whole = np.array([path.lasted[launch] for launch in launches])
-    sums = rows.group_by("launch", by).agg(pl.col("ns").sum())
+    sums = rows.filter(pl.col("ns") > 0).group_by("launch", by).agg(pl.col("ns").sum())
     if by == "kind":
         sums = pl.concat([sums, _around(path, rows)]).group_by("launch", by).agg(pl.col("ns").sum())
     elif which is not None:
@@ -135,7 +135,8 @@ def shares(
 def _around(path: Path, rows: pl.DataFrame) -> pl.DataFrame:
     """What launches took before their first program and behind their last."""
     inside = dict(rows.group_by("launch").agg(pl.col("ns").sum()).iter_rows())
-    around = [(n, RAMP, max(0.0, ns - inside.get(n, 0.0))) for n, ns in path.lasted.items()]
+    kind = UNKNOWN if path.sampled and path.streams is None else RAMP
+    around = [(n, kind, max(0.0, ns - inside.get(n, 0.0))) for n, ns in path.lasted.items()]
     schema = {"launch": rows.schema["launch"], "kind": pl.String, "ns": pl.Float64}
     return pl.DataFrame(around, schema=schema, orient="row").filter(pl.col("ns") > 0)
 
@@ -173,7 +174,11 @@ def _findings(
     if tail and tail["share"] >= WORTH:
         found.append(_tail(kernel, path, tail))
     unknown = share.get(UNKNOWN)
-    if unknown:
+    if "stands" in path.rows.columns and path.rows["stands"].max() > 1:  # type: ignore[operator]
+        most = float(path.rows["stands"].max())  # type: ignore[arg-type]
+        text = f"{kernel.name}: what was recorded stands for what was left out, each layer for {most:.3g}"
+        found.append(Finding(text, data={"stands": most}, kernel=kernel.id))
+    if unknown and unknown["share"] > 0:
         text = (
             f"{kernel.name}: {percent(unknown['share'], unknown['error'])} of the critical path is not known: not all "
             "programs and iterations were recorded (--programs all --iterations all records them)"

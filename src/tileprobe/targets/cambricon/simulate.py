@@ -32,6 +32,8 @@ from tileprobe.targets.cambricon.routing import expert_bytes
 from tileprobe.targets.cambricon.upkeep import Upkeep, figures, upkeep_of
 from tileprobe.targets.cambricon.walk import gemvs_of, tile_of
 
+SPARE = 0.95  # of the room for a trace is filled, where a first run had more than fits
+
 
 def simulate(model: Model, machine: Machine, options: Options = Options()) -> Result:  # noqa: B008
     """Compile, run every command, and account for it. A profiling session sees it as a launch."""
@@ -158,7 +160,17 @@ def _traced(watch: Watch, machine: Machine, options: Options) -> Result:
     options, geometry = as_compiled(options, step.mode.data), geometry_of(machine, step.mode.data)
     upkeep = upkeep_of(machine, options, step, program, geometry, produced_by(options, step.tokens.data))
     worn = (upkeep.wear, upkeep.rewrites) if upkeep is not None else (None, 0.0)
-    run = launch(program, machine, geometry, sampled(program, watch.room), watch.room, *worn)
+    keep = sampled(program, watch.room)
+    run = launch(program, machine, geometry, keep, watch.room, *worn)
+    room = float(watch.room)
+    while run.trace.count[1]:  # more than was thought: fewer layers, so that what is kept is whole
+        kept, lost = run.trace.count[:2].tolist()
+        room *= SPARE * kept / (kept + lost)
+        fewer = sampled(program, int(room))
+        if (fewer == keep).all():
+            break
+        keep = fewer
+        run = launch(program, machine, geometry, keep, watch.room, *worn)
     result = account(machine, options, module, program, run, upkeep)
     watch.exact(parts_of(result, machine, watch.variant.regions, program, geometry, run))
     return _of_all_packages(result, machine, options, program)
