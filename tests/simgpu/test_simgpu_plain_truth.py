@@ -109,3 +109,19 @@ def test_a_verified_launch_has_both_truths():
     assert 0 <= loop.interleaved_percent < 5
     assert loop.code_percent == pytest.approx(100 * (loop.true_ns / loop.plain_ns - 1))
     assert rows["kernel"].plain_ns < truth.plain_ns
+
+
+def test_loops_in_loops_are_regions_in_regions(monkeypatch):
+    """Most lines of the outer loop are the inner one's, and its branch is there, too."""
+    program = SimpleNamespace(lines=np.array([1, 3, 4, 4, 4, 4]), files=np.zeros(6, int), texts=["NOP"] * 6)
+    regions = [
+        Region(0, "k", "kernel", None, 0, "k.py", 1, 5),
+        Region(1, "loop @ 2", "loop", 0, 0, "k.py", 2, 5, 1),
+        Region(2, "iteration", "iteration", 1, 0, "k.py", 2, 5, 2),
+        Region(3, "loop @ 4", "loop", 2, 0, "k.py", 4, 4, 3),
+    ]
+    outer, inner = Loop(1, 4, frozenset({1, 2, 3, 4})), Loop(2, 3, frozenset({2, 3}))
+    monkeypatch.setattr(plain, "loops_of", lambda _: [outer, inner])
+    assert plain._loops(program, regions) == {1: [outer], 3: [inner]}
+    monkeypatch.setattr(plain, "loops_of", lambda _: [inner])  # the outer one was unrolled
+    assert plain._loops(program, regions) == {1: [inner]}  # passed more often than the region: not compared

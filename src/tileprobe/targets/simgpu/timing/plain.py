@@ -58,24 +58,46 @@ def plain_truth(
 
 
 def _loops(program: Program, regions: Sequence[Region]) -> dict[int, list[Loop]]:
-    """By region the loops of the machine code that it became: the deepest region around their branch that has most of
-    their lines."""
+    """By region the loops of the machine code that it became. Loops in loops are regions in regions; of those at one
+    level it is the one that has the branch's line and most of the loop's."""
     found: dict[int, list[Loop]] = {}
     alike = Counter((r.first_line, r.last_line) for r in regions if r.kind == "loop")  # of specialised warps
     of_loops = [r for r in regions if r.kind == "loop" and alike[r.first_line, r.last_line] == 1]
-    of_loops.sort(key=lambda r: -r.depth)
-    for loop in loops_of(program):
-        body = np.array(sorted(loop.body))
-        file = program.files[loop.branch]
-        lines = program.lines[body][(program.files[body] == file) & (program.lines[body] > 0)]
-        for region in of_loops:
-            own = set(region.all_lines)
-            if int(program.lines[loop.branch]) in own and np.isin(lines, list(own)).mean() >= 0.5:
-                outer = found.setdefault(region.id, [])
-                if not any(loop.body <= other.body for other in outer):
-                    outer.append(loop)
-                break
+    byid = {region.id: region for region in regions}
+    became: dict[int, Region | None] = {}  # by the head of a loop
+    known: list[Loop] = []
+    for loop in loops_of(program):  # outer ones first
+        around = min((k for k in known if loop.body < k.body), key=lambda k: len(k.body), default=None)
+        known.append(loop)
+        if around is not None and became[around.head] is None:
+            became[loop.head] = None
+            continue
+        outer = None if around is None else became[around.head]
+        became[loop.head] = region = _fitting(
+            program, loop, [r for r in of_loops if _outer(r, byid) is outer]
+        )
+        if region is not None:
+            found.setdefault(region.id, []).append(loop)
     return found
+
+
+def _outer(loop: Region, byid: Mapping[int, Region]) -> Region | None:
+    """The loop around a loop."""
+    return _around(None if loop.parent is None else byid.get(loop.parent), byid)
+
+
+def _fitting(program: Program, loop: Loop, regions: Sequence[Region]) -> Region | None:
+    body = np.array(sorted(loop.body))
+    lines = program.lines[body][
+        (program.files[body] == program.files[loop.branch]) & (program.lines[body] > 0)
+    ]
+    share = {
+        region.id: np.isin(lines, region.all_lines).mean() if len(lines) else 0.0
+        for region in regions
+        if int(program.lines[loop.branch]) in region.all_lines
+    }
+    best = max(share, key=lambda number: share[number], default=None)
+    return next((r for r in regions if r.id == best and share[r.id] >= 0.5), None)
 
 
 def _of(
@@ -105,7 +127,7 @@ def _of(
         else:
             within = np.zeros(len(program.lines), bool)
             for other in regions:  # what lies in loops within is theirs
-                if other.kind == "loop" and _around(byid.get(other.parent or 0), byid) is around:
+                if other.kind == "loop" and _outer(other, byid) is around:
                     for loop in loops.get(other.id, []):
                         within[sorted(loop.body)] = True
             mine = inside & np.isin(program.lines[events["pc"]], region.all_lines) & ~within[events["pc"]]
