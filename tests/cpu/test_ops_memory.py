@@ -75,6 +75,24 @@ def test_hints():
 
 
 @triton.jit
+def streamed_kernel(X, OUT, first, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(OUT + first + i, tl.load(X + i, mask=i < n, other=0), mask=i < n, cache_modifier=".cs")
+
+
+@pytest.mark.parametrize("kind", ["float32", "int8", "float64", "int16"])
+@pytest.mark.parametrize("first", [0, 1, 16])
+def test_stores_past_the_caches_store_what_others_do(kind, first):
+    """Where a vector fills whole lines and where not, at their beginning and within, up to a mask's end."""
+    for n in (0, 1, 63, 64, 777, 1024):
+        x, out = Buffer(np.arange(1024) % 100 + 1, kind), Buffer.full((1100,), kind)
+        before = out.values.copy()
+        launch(streamed_kernel, 4, x, out, first, n, BLOCK=256)
+        before[first : first + n] = x.values[:n]
+        assert (out.values == before).all(), n
+
+
+@triton.jit
 def wild_kernel(X, OUT, n, far, N: tl.constexpr):
     i = tl.arange(0, N)
     # Lanes past n point far outside of everything.

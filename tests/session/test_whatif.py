@@ -14,7 +14,9 @@ import tileprobe
 from tileprobe.cli import main
 from tileprobe.cli.advise import _show as show_advice
 from tileprobe.ir.mode import with_pipeline
-from tileprobe.session.advising import Advice, Outcome, advise
+from tileprobe.session.advising import Advice, Outcome, Trying, advise
+from tileprobe.session.evidence import Evidence
+from tileprobe.session.experiments import experiments
 from tileprobe.session.looks import PLAN
 from tileprobe.session.relaunching import relaunching, taken_ns
 from tileprobe.targets.catalog import find
@@ -280,3 +282,33 @@ def test_what_only_an_edit_can_change_has_its_line_and_numbers():
     first = twice.starting_line_number
     assert file.endswith("test_whatif.py") and first <= int(line) <= first + 6
     assert all({"tool", "cause", "evidence", "region", "line", "numbers"} == set(edit) for edit in edits)
+
+
+@triton.jit
+def scaled(x, y, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + i, tl.load(x + i, mask=i < n) * 2, mask=i < n)
+
+
+def test_stores_past_the_caches_are_tried_where_tensors_do_not_fit_into_them():
+    x, y = tileprobe.array(np.arange(5000, dtype=np.float32)), tileprobe.array(np.zeros(5000, np.float32))
+    seen = []
+
+    def question(one):
+        past = [e for e in experiments(one, False, Evidence(), 40_000) if "what is stored" in e.changes]
+        assert [e.how for e in past] == ['cache_modifier=".cs" in tl.store']
+        small = experiments(one, False, Evidence(), 40_001)
+        assert not any("what is stored" in e.changes for e in (*small, *experiments(one, True, Evidence())))
+        assert find("cpu")[0].cache_bytes > 100_000
+        outcome = Trying(one, find("cpu")[0]).outcome(past[0], 0.2)
+        seen.append(outcome.verdict)
+        codes = [one.run(edit=",".join(edits)).asm["llir"] for edits in ((), past[0].edits)]
+        seen.append(["nontemporal" in code for code in codes])
+        seen.append(["sfence" in code for code in codes])
+
+    with tileprobe.use("cpu", threads=1), relaunching(question):
+        scaled[(10,)](x, y, 5000, BLOCK=512)
+    verdict, stores, fences = seen
+    assert verdict in ("helps", "does not help", "cannot be told") and stores == [False, True]
+    assert fences == [False, clock.is_x86()]
+    assert (y.numpy() == x.numpy() * 2).all()

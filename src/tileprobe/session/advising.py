@@ -68,7 +68,7 @@ def advise(launch: Relaunch, target: Target, seconds: float, progress: Callable[
     found = evidence_of(launch, exact)
     trying = Trying(launch, target)
     outcomes: list[Outcome] = []
-    wanted = experiments(launch, exact, found)
+    wanted = experiments(launch, exact, found, getattr(target, "cache_bytes", None))
     for n, experiment in enumerate(wanted):
         left = until - time.monotonic()
         if left <= 0:

@@ -62,8 +62,11 @@ class _Made:
         self.rows.append(Experiment(changes, fact.text if fact else usual, fact, **more))
 
 
-def experiments(launch: Relaunch, gpu: bool, evidence: Evidence) -> list[Experiment]:
-    """One change each, those that facts speak for first, the largest share before others."""
+def experiments(
+    launch: Relaunch, gpu: bool, evidence: Evidence, cache_bytes: int | None = None
+) -> list[Experiment]:
+    """One change each, those that facts speak for first, the largest share before others. `cache_bytes` is what the
+    last cache of a CPU holds: what a launch stores is sent past it where tensors do not fit."""
     made = _Made(evidence.facts)
     if gpu:
         stages, warps = (
@@ -88,6 +91,11 @@ def experiments(launch: Relaunch, gpu: bool, evidence: Evidence) -> list[Experim
     _orders(made, launch, evidence)
     if gpu and evidence.editable:
         _hints(made, evidence)
+    if cache_bytes is not None and evidence.editable and launch.bytes >= cache_bytes:
+        made.add(
+            {"what is stored": "past the caches"}, "", "tensors are larger than the caches: nobody finds it there",
+            edits=("hint-memory{what=store evicted=streamed}",), how='cache_modifier=".cs" in tl.store',
+        )  # fmt: skip
     return sorted(made.rows, key=lambda one: -(one.fact.share if one.fact else 0.0))
 
 
@@ -107,7 +115,8 @@ def _orders(made: _Made, launch: Relaunch, evidence: Evidence) -> None:
 
 
 def _hints(made: _Made, evidence: Evidence) -> None:
-    """What a load brings is kept longer than other things, or less long; what is stored less long. CPUs have none."""
+    """What a load brings is kept longer than other things, or less long; what is stored less long. CPUs have no such
+    priorities."""
     for line in evidence.loads:
         for evicted, why in (("last", "what this line reads may be wanted again"), ("first", "or not")):
             made.add(

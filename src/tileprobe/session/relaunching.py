@@ -40,6 +40,11 @@ class Relaunch:
     def name(self) -> str:
         return self.function.__name__
 
+    @property
+    def bytes(self) -> int:
+        """Of its tensors."""
+        return sum(len(piece) for piece in self._memory)
+
     @cached_property
     def constants(self) -> dict[str, Any]:
         """The constexpr arguments that were given by name or place, or have a default."""

@@ -41,6 +41,13 @@ class CpuTarget(CommonTarget):
         self.clock = CpuClock()
         self.memory = CpuMemory()
 
+    @property
+    def cache_bytes(self) -> int:
+        """Of the last cache."""
+        from tileprobe.targets.cpu.device import last_level_cache_bytes
+
+        return last_level_cache_bytes()
+
     def use(self, machine: str = "", *, threads: int | None = None, check_bounds: bool | None = None) -> Any:
         from tileprobe.targets.cpu import pool
         from tileprobe.targets.cpu.options import settings

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from llvmlite import ir
 from xdsl.ir import Operation, SSAValue
 
-from tileprobe.ir.accessors import op_name
+from tileprobe.ir.accessors import attr, op_name
 from tileprobe.targets.cpu.codegen import memory
 from tileprobe.targets.cpu.codegen.types import Value, bytes_of, pointee_name
 
@@ -83,6 +83,11 @@ def emit(nest: NestEmitter, op: Operation) -> None:
         nest.define(old, new)
 
 
+def streams(op: Operation) -> bool:
+    """Whether what is stored is not wanted again (`cache_modifier=".cs"`): it then goes past the caches."""
+    return op_name(op) == "tt.store" and "cache_modifier = cs" in str(attr(op, "cachePolicy") or "")
+
+
 def _emit_store(nest: NestEmitter, op: Operation) -> None:
     pointer, value = op.operands[:2]
     mask = op.operands[2] if len(op.operands) > 2 else None
@@ -102,7 +107,9 @@ def _emit_store(nest: NestEmitter, op: Operation) -> None:
         memory.store_vector(b, nest.get(value), address, name, None)
         return
     lanes_mask = None if held or mask is None else nest.get(mask)
-    if stride == bytes_of(name):
+    if stride == bytes_of(name) and streams(op):
+        memory.stream_vector(b, nest.get(value), nest.get(pointer, "first"), name, lanes_mask)
+    elif stride == bytes_of(name):
         memory.store_vector(b, nest.get(value), nest.get(pointer, "first"), name, lanes_mask)
     elif stride is not None and stride != 0 and lanes_mask is None:
         memory.store_strided(b, nest.get(value), nest.get(pointer, "first"), name, stride)

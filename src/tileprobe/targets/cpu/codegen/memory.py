@@ -87,6 +87,7 @@ def _masked_load(b: ir.IRBuilder, address: Value, mask: Value, rest: Value) -> V
     return intrinsic(b, "llvm.masked.load", rest.type, [pointer(b, address), mask, rest], suffix)
 
 
+LINE = 64  # bytes of a cache line, on all machines that there is code for
 _AVX_BYTES = 32
 
 
@@ -131,6 +132,33 @@ def store_vector(b: ir.IRBuilder, value: Value, address: Value, name: str, mask:
     if isinstance(raw.type.element, ir.IntType) and raw.type.element.width < 64 and _merges_truncation():
         mask = _opaque(b, mask)
     intrinsic(b, "llvm.masked.store", ir.VoidType(), [raw, pointer(b, address), mask], suffix)
+
+
+def stream_vector(b: ir.IRBuilder, value: Value, address: Value, name: str, mask: Value | None) -> None:
+    """A store past the caches, of whole lines that begin where one does; else it is a store like any. Others see it
+    behind a fence (`fence_stores`)."""
+    raw = to_memory(b, value, name)
+    whole = lanes_of(raw) * bytes_of(name)
+    if whole % LINE:
+        store_vector(b, value, address, name, mask)
+        return
+    at_line = b.icmp_unsigned("==", b.and_(address, ir.Constant(I64, LINE - 1)), ir.Constant(I64, 0))
+    if mask is not None:
+        bits = ir.IntType(lanes_of(mask))
+        at_line = b.and_(at_line, b.icmp_unsigned("==", b.bitcast(mask, bits), ir.Constant(bits, -1)))
+    with b.if_else(at_line) as (past, through):
+        with past:
+            stored = b.store(raw, pointer(b, address), align=LINE)
+            stored.set_metadata("nontemporal", b.module.add_metadata([ir.Constant(I32, 1)]))
+        with through:
+            store_vector(b, value, address, name, mask)
+
+
+def fence_stores(b: ir.IRBuilder) -> None:
+    """Stores past the caches are seen by others before what follows. On other machines than x86 they are ordered as
+    others are."""
+    if host().arch in ("x86_64", "amd64"):
+        b.asm(ir.FunctionType(ir.VoidType(), []), "sfence", "~{memory}", [], side_effect=True)
 
 
 def _merges_truncation() -> bool:

@@ -16,7 +16,7 @@ from llvmlite import ir
 from xdsl.ir import Operation, OpResult, SSAValue
 
 from tileprobe.ir.accessors import op_name
-from tileprobe.targets.cpu.codegen import buffers, effects, elementwise, shape
+from tileprobe.targets.cpu.codegen import buffers, effects, elementwise, memory, shape
 from tileprobe.targets.cpu.codegen.body import BodyFacts
 from tileprobe.targets.cpu.codegen.intervals import wrapped
 from tileprobe.targets.cpu.codegen.loops import counted_loop
@@ -66,6 +66,8 @@ class NestEmitter:
         """Emit the nest; returns its scalar results."""
         with self._deeper():
             self._emit_axis(0)
+        if any(effects.streams(op) for op in self.nest.body.block.ops):
+            memory.fence_stores(self.b)
         return self.accumulators.results if self.accumulators else []
 
     def _emit_axis(self, depth: int) -> None:
