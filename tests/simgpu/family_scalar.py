@@ -239,6 +239,76 @@ def rounded():
     return made
 
 
+def halves(b):
+    """Both halves of each word: numbers about whole ones and about a half beside them, tiny ones, and none."""
+    words = b.random.integers(0, 1 << 32, 32, dtype=np.uint32)
+    near = (b.random.integers(-9, 9, (2, 32)) / 2 + b.random.integers(-1, 2, (2, 32)) / 64).astype(np.float16)
+    words[:12] = (
+        near.view(np.uint16)[0].astype(np.uint32) | near.view(np.uint16)[1].astype(np.uint32) << 16
+    )[:12]
+    words[12:16] = 0x7C00FC00, 0x7E00FF81, 0x80000001, 0x03FF8000
+    words[16:20] = 0x7F80FF80, 0x7FC0FFC1, 0x3F00BFC0, 0x4020C0E0
+    b.rows(R(0))[0] = words
+    return [int(word) for word in words]
+
+
+@group
+def rounded_halves():
+    made = []
+    for number, form in ((2, F16), (3, BF16)):
+        for how in range(4):
+            for place in (0, 16):
+                b, mods = Bench(seed=how + place), (9, 8, 1, 0)[how]
+                words = halves(b)
+
+                def then(b=b, words=words, form=form, how=how, mods=mods, place=place):
+                    for lane in LANES[chosen(SOME)]:
+                        word = modified(words[lane] >> place & 0xFFFF, mods, 0, form)
+                        sign, value = read(word, form)
+                        if value == NAN:
+                            answer = 0x7FFF
+                        elif value == INF:
+                            answer = word
+                        else:
+                            answer = write(Fraction(whole(value, _ROUNDINGS[how])), sign, form)
+                        put(b, lane, answer, 1)
+
+                more = {"MODS": mods, "I1": number | how << 4, "I2": place}
+                made.append(b.case("FRND", then, SOME, D=R(20), A=R(0), B=R(4), C=R(8), **more))
+    return made
+
+
+@group
+def functions_of_halves():
+    """EX2 and TANH, to the nearest half."""
+    made = []
+    for number, form in ((2, F16), (3, BF16)):
+        for which in (3, 4):
+            for place, mods in ((0, 0), (16, 8), (0, 1)):
+                b = Bench(seed=which + place)
+                words = halves(b)
+
+                def then(b=b, words=words, form=form, which=which, mods=mods, place=place):
+                    for lane in LANES[chosen(ALL)]:
+                        sign, value = read(modified(words[lane] >> place & 0xFFFF, mods, 0, form), form)
+                        put(b, lane, function_of_half(which, sign, value, form), 1)
+
+                more = {"MODS": mods, "I0": which, "I1": number, "I2": place}
+                made.append(b.case("MUFU_SLOW", then, ALL, D=R(20), A=R(0), B=R(4), C=R(8), **more))
+    return made
+
+
+def function_of_half(which, sign, value, form):
+    if value == NAN:
+        return 0x7FFF
+    if which == 3:
+        answer = Fraction(1 if value == INF else abs(math.tanh(float(value))))
+        return write(-answer if sign else answer, sign, form)
+    if value == INF or abs(value) > 1000:
+        return 0 if sign else form.infinity
+    return write(Fraction(2.0 ** float(value)), 0, form)
+
+
 def approximated(which, value):
     """What a function of MUFU answers for a double, rounded to the nearest float."""
     if value != value:

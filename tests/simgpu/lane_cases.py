@@ -180,7 +180,8 @@ def _fields(kind, random):
         }
     mods = signs | sizes
     if "half" in kind or kind == "halves":
-        mods |= sum(int(random.integers(0, 3)) << at.HALVES + 2 * n for n in range(3))
+        mods |= sum(int(random.integers(0, 4)) << at.HALVES + 2 * n for n in range(3))
+        mods |= int(pick([0, int(random.integers(0, 64))])) << at.NEGATE_HALVES
     more = {"mods": mods}
     if kind == "scaled":
         more["i0"] = int(random.integers(-3, 4))

@@ -176,11 +176,15 @@ FORMS = {"f16": F16, "bf16": BF16}
 
 def half(g, k, n, part, form):
     """One half of a source, with its modifiers."""
-    how = g.halves(k)
-    place = 1 if how == 2 else 0 if how == 1 else part
-    word = int(g.source(k)[0, n]) >> 16 * place & 0xFFFF
+    word = int(g.source(k)[0, n]) >> 16 * place(g, k, part) & 0xFFFF
     word = word & 0x7FFF if g.absolute(k) else word
-    return read(word ^ (0x8000 if g.negated(k) else 0), form)
+    return read(word ^ (0x8000 if g.negated(k) != g.half_negated(k, part) else 0), form)
+
+
+def place(g, k, part):
+    """Which half the lower (0) or upper (1) number is read from."""
+    how = g.halves(k)
+    return 1 - (how & 1) if part else how >> 1
 
 
 def both(function):
@@ -227,7 +231,7 @@ for _form in FORMS:
 
 
 def hmnmx2_xorsign(g, n, part, form, nan):
-    raw = [int(g.source(k)[0, n]) >> 16 * {1: 0, 2: 1}.get(g.halves(k), part) for k in (0, 1)]
+    raw = [int(g.source(k)[0, n]) >> 16 * place(g, k, part) for k in (0, 1)]
     x, y = ((0, v if isinstance(v, str) else abs(v)) for _, v in (half(g, k, n, part, form) for k in (0, 1)))
     return encoded(extreme(x, y, g.p0[n], nan), form) & 0x7FFF | (raw[0] ^ raw[1]) & 0x8000
 

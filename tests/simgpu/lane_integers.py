@@ -266,6 +266,14 @@ def smaller_pairs(g, n, is_signed, three=False):
     return found
 
 
+def smaller_sums(g, n, is_signed):
+    pick, found = (min if g.p0[n] else max), 0
+    for place in (0, 16):
+        x, y, z = (int(s[0, n]) >> place & 0xFFFF for s in (g.a, g.b, g.c))
+        found |= pick((x + y & 0xFFFF, z), key=lambda v: signed(v, 16) if is_signed else v) << place
+    return found
+
+
 def smallest(g, n, is_signed):
     given = [whole(g, source, n) for source in range(3)]
     return (min if g.p0[n] else max)(given, key=signed if is_signed else int)
@@ -273,6 +281,7 @@ def smallest(g, n, is_signed):
 
 known("imnmx3_relu", "negated")(each(lambda g, n: at_least_zero(smallest(g, n, True))))
 for _kind, _signed in (("u", False), ("s", True)):
+    known(f"iaddmnmx_{_kind}16x2")(each(partial(smaller_sums, is_signed=_signed)))
     known(f"imnmx_{_kind}16x2")(each(partial(smaller_pairs, is_signed=_signed)))
     known(f"imnmx3_{_kind}16x2")(each(partial(smaller_pairs, is_signed=_signed, three=True)))
     known(f"imnmx3_{_kind}", "negated")(each(partial(smallest, is_signed=_signed)))

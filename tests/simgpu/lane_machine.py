@@ -48,6 +48,9 @@ class Given:
     def halves(self, n: int) -> int:
         return self.mods >> at.HALVES + 2 * n & 3
 
+    def half_negated(self, n: int, part: int) -> bool:
+        return bool(self.mods >> at.NEGATE_HALVES + 2 * n + part & 1)
+
     def source(self, n: int) -> np.ndarray:
         return (self.a, self.b, self.c)[n]
 

@@ -153,6 +153,17 @@ def test_lines_of_assembly_that_are_mended_keep_their_numbers():
     assert made[5] == "y" and made[-1] == "b"
 
 
+def test_assembly_whose_first_instruction_comes_late_is_placed_by_its_first_line():
+    """As Triton's waits are written; LLVM counts on from the line of the source."""
+    from tileprobe.targets.simgpu.lines import mended
+
+    ptx = ".loc 1 5\n// begin inline asm\n\n{\n.reg .pred p;\n.loc 1 8 3 // a.py:8:3\nx\n.loc 1 9\ny\n// end inline asm"
+    assert [line for line in mended(ptx).split("\n") if line.startswith(".loc")] == [
+        ".loc 1 5",
+        ".loc 1 5 3 // a.py:8:3",
+    ]
+
+
 def test_names_of_files_are_ascii_for_ptxas_and_come_back():
     from tileprobe.targets.simgpu.lines import mended, read
 

@@ -1,9 +1,10 @@
 """Puts right which lines of the source inline assembly stands for, before ptxas reads it.
 
-Triton makes loads, stores and more of inline assembly. LLVM gives its second line the source's next line, its third the
-one behind that; faults and races would be told with lines that have nothing to do with them. In comes PTX, out goes PTX
-in which a piece of assembly has the one place of its first line; machine code is the same but for its table of lines.
-Names of files that are not ASCII, which ptxas refuses, are spelled in it; who reads machine code reads them back.
+Triton makes loads, stores and more of inline assembly. LLVM gives its second line the source's next line, its third
+the one behind that, and says so from the first instruction on; faults and races would be told with lines that have
+nothing to do with them. In comes PTX, out goes PTX in which a piece of assembly has one place, its first line's;
+machine code is the same but for its table of lines. Names of files that are not ASCII, which ptxas refuses, are spelled
+in it; who reads machine code reads them back.
 """
 
 from __future__ import annotations
@@ -16,24 +17,28 @@ _OCTAL = re.compile(
     r"(?:\\[23][0-7]{2})+"
 )  # LLVM writes bytes so; ptxas takes a backslash for the end of a folder
 _SPELLED = re.compile(r"\{U\+([0-9A-F]{4,6})\}")
-_KEY = "tileprobe-lines-2"  # part of the name under which Triton keeps what was compiled
+_PLACE = re.compile(r"(\.loc\s+\d+\s+)(\d+)")
+_KEY = "tileprobe-lines-3"  # part of the name under which Triton keeps what was compiled
 
 
 def mended(ptx: str) -> str:
     """PTX whose inline assembly names one place each, in ASCII."""
     out: list[str] = []
-    within, place = False, ""
+    within, placed, before = False, False, 0
     for line in ptx.split("\n"):
         text = line.strip()
         if text == "// begin inline asm":
-            within, place = True, ""
+            within, placed, before = True, False, 0
         elif text == "// end inline asm":
             within = False
         elif within and text.startswith(".loc"):
-            if place:
+            if placed:
                 line = "//"  # lines keep their numbers: who reads the cubin knows the PTX by them
             else:
-                place = line
+                line = _PLACE.sub(lambda loc: f"{loc[1]}{max(int(loc[2]) - before, 1)}", line, count=1)  # noqa: B023
+                placed = True
+        elif within:
+            before += 1
         elif text.startswith(".file"):
             line = _OCTAL.sub(_bytes, line)
         out.append(line)

@@ -10,7 +10,7 @@ import os
 import re
 import subprocess
 import tempfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tileprobe.targets.simgpu import lines
 from tileprobe.targets.simgpu.errors import BadCubin
@@ -23,6 +23,7 @@ _LABEL = re.compile(r"([.\w$]+):")
 _SECTION = re.compile(r"\s*\.section\s+\.text\.([^,]+),")
 BYTES = 16  # of an instruction
 SECONDS = 120  # that nvdisasm may take
+_NEAR = 12  # instructions within which a wait's loop is entered
 
 
 @dataclass(frozen=True)
@@ -127,7 +128,29 @@ def parse(text: str, kernel: str) -> Listing:
             pending.append(label[1])
     end = found.instructions[-1].address + BYTES if found.instructions else 0
     found.labels.update(dict.fromkeys(pending, end))
+    _place_waits(found)
     return found
+
+
+def _place_waits(found: Listing) -> None:
+    """Where a wait for a barrier tries for the first time ptxas writes down no line; its loop, to which the code goes
+    from there, is the same instruction with one."""
+    by_address = {op.address: op for op in found.instructions}
+    for n, op in enumerate(found.instructions):
+        if "TRYWAIT" not in op.mods:
+            continue
+        ways = [
+            other
+            for other in found.instructions[n + 1 : n + 1 + _NEAR]
+            if other.root == "BRA" and other.guard
+        ]
+        for way in ways:
+            again = (
+                by_address.get(found.labels.get(way.operands[-1].strip("`()"), -1)) if way.operands else None
+            )
+            if again is not None and again.text == op.text:
+                found.instructions[n] = replace(op, file=again.file, line=again.line)
+                break
 
 
 def _instruction(address: int, text: str, word: int, file: str, line: int) -> Instruction:

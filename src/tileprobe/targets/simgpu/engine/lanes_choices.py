@@ -34,13 +34,23 @@ def _extreme_of_sum(k: Lanes, signed: bool, relu: bool = False) -> None:
     k.out(_chosen(k, k.b.add(k.integer(A), k.integer(B)), [k.integer(C)], signed, relu))
 
 
+def _extreme_of_sums(k: Lanes, signed: bool) -> None:
+    """The same for two halves a register; sums have 16 bits."""
+    sums = []
+    for x, y in zip(_parts(k, A, 16, False), _parts(k, B, 16, False)):
+        sums.append(_part(k, k.b.add(x, y), 0, 16, signed))
+    results = (_chosen(k, first, [other], signed) for first, other in zip(sums, _parts(k, C, 16, signed)))
+    k.out(_pair(k, *results))
+
+
 def _parts(k: Lanes, source: int, bits: int, signed: bool) -> list[Any]:
     """Parts of so many bits, the lowest first, each as a number of 32."""
-    b, down = k.b, k.splat(32 - bits, I32)
-    shift = b.ashr if signed else b.lshr
-    return [
-        shift(b.shl(k.row(source), k.splat(32 - bits - place, I32)), down) for place in range(0, 32, bits)
-    ]
+    return [_part(k, k.row(source), place, bits, signed) for place in range(0, 32, bits)]
+
+
+def _part(k: Lanes, value: Any, place: int, bits: int, signed: bool) -> Any:
+    shift = k.b.ashr if signed else k.b.lshr
+    return shift(k.b.shl(value, k.splat(32 - bits - place, I32)), k.splat(32 - bits, I32))
 
 
 def _pair(k: Lanes, low: Any, high: Any) -> Any:
@@ -57,6 +67,7 @@ def _extreme_pairs(k: Lanes, signed: bool, sources: tuple[int, ...]) -> None:
 for _signed in (False, True):
     _kind = "s" if _signed else "u"
     handler(f"iaddmnmx_{_kind}", partial(_extreme_of_sum, signed=_signed))
+    handler(f"iaddmnmx_{_kind}16x2", partial(_extreme_of_sums, signed=_signed))
     for _name, _sources in (("imnmx", (A, B)), ("imnmx3", (A, B, C))):
         handler(f"{_name}_{_kind}", partial(_extreme, signed=_signed, sources=_sources))
         handler(f"{_name}_{_kind}16x2", partial(_extreme_pairs, signed=_signed, sources=_sources))

@@ -69,23 +69,22 @@ def to_odd(k: Lanes, value: Any) -> Any:
 
 
 def _raw_halves(k: Lanes, source: int) -> list[Any]:
-    """A source as two numbers of 16 bits: both halves, or one of them twice."""
+    """A source as two numbers of 16 bits: both halves, one of them twice, or each in the other's place."""
     b, n, row = k.b, source - at.A, k.row(source)
-    how = b.and_(b.lshr(k.field(at.MODS), I32(at.HALVES + 2 * n)), I32(3))
-    low_shift = k.splat(b.select(b.icmp_signed("==", how, I32(2)), I32(16), I32(0)))
-    high_shift = k.splat(b.select(b.icmp_signed("==", how, I32(1)), I32(0), I32(16)))
+    low_shift = k.splat(b.shl(k.modifier(at.HALVES + 2 * n + 1), I32(4)))
+    high_shift = k.splat(b.sub(I32(16), b.shl(k.modifier(at.HALVES + 2 * n), I32(4))))
     return [b.and_(b.lshr(row, shift), k.splat(0xFFFF, I32)) for shift in (low_shift, high_shift)]
 
 
 def halves(k: Lanes, source: int, form: str) -> tuple[Any, Any]:
-    """A source as two floats, with absolute value and sign."""
+    """A source as two floats, with absolute value and signs."""
     b, n = k.b, source - at.A
     keep = k.splat(b.xor(b.shl(k.modifier(at.ABSOLUTE + n), I32(31)), I32(-1)))
-    flip = k.splat(b.shl(k.modifier(at.NEGATE + n), I32(31)))
     found = []
-    for half in _raw_halves(k, source):
+    for part, half in enumerate(_raw_halves(k, source)):
+        negated = b.xor(k.modifier(at.NEGATE + n), k.modifier(at.NEGATE_HALVES + 2 * n + part))
         bits = b.bitcast(from_half(k, half, form), vector(I32))
-        found.append(b.bitcast(b.xor(b.and_(bits, keep), flip), vector(F32)))
+        found.append(b.bitcast(b.xor(b.and_(bits, keep), k.splat(b.shl(negated, I32(31)))), vector(F32)))
     return found[0], found[1]
 
 

@@ -19,8 +19,9 @@ SECOND = 8  # bits from the first to the second of two predicate operands in a f
 
 # Modifiers: a bit each for negation and absolute value of A, B, C.
 NEGATE, ABSOLUTE = 0, 3
-# Halves of A, B, C: two bits each: 0 as they are, 1 the low one twice, 2 the high one twice, 3 a 32-bit float
+# Halves of A, B, C: two bits each: the upper number is read from the lower half, the lower from the upper half
 HALVES = 8
+NEGATE_HALVES = 17  # two bits each: the lower number is negated, the upper one
 INVERT = 14  # a bit each: all bits of A, B, C are inverted
 
 # -- predicates: slots of 32 bits, one a lane ----------------------------------------------------------------------

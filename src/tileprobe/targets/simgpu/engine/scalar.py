@@ -224,11 +224,14 @@ def _directed_integer(result, single, value, signed, direction):
 @part
 def _frnd(uop, target, source):
     how = field(uop, at.I1)
-    value = _float(uop, source, 0, how & 1)
+    form = how & 15
+    value = _float(uop, source, 0, form, field(uop, at.I2))
     if (how >> 8) & 1:
         value = _flushed(value)
     value = _rounded(value, (how >> 4) & 15)
-    if how & 1:
+    if form >= HALF:
+        raw.put32(target, narrow(value, form))
+    elif form == DOUBLE:
         _put_pair(target, raw.bits_of_double(value))
     else:
         raw.put32(target, _QUIET if value != value else raw.bits_of(np.float32(value)))
@@ -236,9 +239,14 @@ def _frnd(uop, target, source):
 
 @part
 def _mufu(uop, target, source):
-    """Functions whose documented errors (PTX ISA) are above that of the nearest float."""
-    value = _flushed(_float(uop, source, 0, 0))
-    which = field(uop, at.I0)
+    """Functions whose documented errors (PTX ISA) are above that of the nearest number of their format (I1; a half
+    stands from bit I2 on)."""
+    form, which = field(uop, at.I1), field(uop, at.I0)
+    if form >= HALF:  # subnormal halves are numbers
+        value = _float(uop, source, 0, form, field(uop, at.I2))
+        raw.put32(target, narrow(math.tanh(value) if which == 3 else 2.0**value, form))
+        return
+    value = _flushed(_float(uop, source, 0, SINGLE))
     if value != value:
         raw.put32(target, _QUIET)
         return

@@ -6,6 +6,7 @@ modifiers one by one; what nobody has taken in the end is not understood, and th
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -17,6 +18,8 @@ from tileprobe.targets.simgpu.errors import UnknownInstruction
 from tileprobe.targets.simgpu.listing import BYTES, Instruction
 from tileprobe.targets.simgpu.operands import RZ, URZ, Operand, read, read_address
 
+# What the upper number of a source is, and the lower one: `H0_NH1` is the lower half above the upper one's negative.
+_HALVES = re.compile("(N?)H([01])_(N?)H([01])")
 LOWERINGS: dict[str, Callable[[Case], None]] = {}
 _KNOWN = known()
 
@@ -192,10 +195,11 @@ class Case:
         if operand.inverted:
             bits |= 1 << at.INVERT + n
         if style == "half" and suffixes:
-            halves = {"H0_H0": 1, "H1_H1": 2, "H1_H0": 0}
-            if suffixes[0] not in halves or len(suffixes) > 1:
+            halves = _HALVES.fullmatch(suffixes[0])
+            if halves is None or len(suffixes) > 1:
                 raise self.refuse(f"the operand {operand.text}")
-            bits |= halves[suffixes[0]] << at.HALVES + 2 * n
+            bits |= ((halves[2] == "0") | (halves[4] == "1") << 1) << at.HALVES + 2 * n
+            bits |= (bool(halves[3]) | bool(halves[1]) << 1) << at.NEGATE_HALVES + 2 * n
             suffixes = []
         signs = {"bits": (), "integer": ("negated", "inverted")}.get(style, ("negated", "absolute"))
         wrong = [s for s in ("negated", "absolute", "inverted") if getattr(operand, s) and s not in signs]

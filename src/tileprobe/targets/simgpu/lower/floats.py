@@ -124,7 +124,14 @@ _SLOW = ("LG2", "SIN", "COS", "TANH")
 @lowers("MUFU")
 def mufu(x: Case) -> None:
     function = x.one_of("EX2", "RCP", "RSQ", "SQRT", "RCP64H", "RSQ64H", *_SLOW)
+    form = x.one_of("F16", "BF16", default="F32") if function in ("EX2", "TANH") else "F32"
     x.result()
+    if form != "F32":
+        _number(x, form)
+        x.set(at.I0, _SLOW.index("TANH") if function == "TANH" else len(_SLOW))
+        x.set(at.I1, _FORMATS.index(form))
+        x.emit("MUFU_SLOW")
+        return
     x.source(at.A, "float")
     if function in _SLOW:
         x.set(at.I0, _SLOW.index(function))
@@ -339,10 +346,9 @@ def f2i(x: Case) -> None:
 
 @lowers("FRND")
 def frnd(x: Case) -> None:
-    flush, wide = x.has("FTZ"), x.has("F64")
-    x.has("F32")
+    flush, form = x.has("FTZ"), x.one_of(*_FORMATS, default="F32")
     rounding = x.one_of("TRUNC", "FLOOR", "CEIL", default="RN")
-    x.result(rows=2 if wide else 1)
-    x.source(at.A, "double" if wide else "float", rows=2 if wide else 1)
-    x.set(at.I1, (1 if wide else 0) | _TO_INTEGER.index(rounding) << 4 | flush << 8)
+    x.result(rows=2 if form == "F64" else 1)
+    _number(x, form)
+    x.set(at.I1, _FORMATS.index(form) | _TO_INTEGER.index(rounding) << 4 | flush << 8)
     x.emit("FRND")

@@ -291,10 +291,11 @@ def idp(x: Case) -> None:
 
 @lowers("VIADDMNMX")
 def viaddmnmx(x: Case) -> None:
-    kind = _numbers(x)
+    pairs = x.one_of("U16x2", "S16x2", default="")
+    kind = _numbers(x, pairs)
     x.result()
     for source in (at.A, at.B, at.C):
-        x.source(source)
+        x.source(source, "bits" if pairs else "integer")
     x.predicate(0)
     x.emit(f"iaddmnmx_{kind}")
 
