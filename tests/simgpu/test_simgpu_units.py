@@ -138,3 +138,17 @@ def test_what_touches_and_belongs_together_is_one():
         [("begin", np.int64), ("end", np.int64), ("unit", np.int32), ("what", np.int32)],
     )
     assert merged(notes).tolist() == [(0, 32, 0, 5), (32, 48, 0, 6), (64, 80, 0, 6), (0, 40, 1, 6)]
+
+
+def test_slices_of_l2_serve_what_passes_l1():
+    trace, (looked_at, _) = product()
+    took = looked_at.took
+    _, found = units(trace)
+    sectors = took.counters["l2_sectors_hit"] + took.counters["l2_sectors_missed"]
+    assert sectors > 0
+    read = [r.id for r in trace.regions if r.name == "L2 slice: read"]
+    written = [r.id for r in trace.regions if r.name == "L2 slice: written"]
+    mine = trace.intervals.filter(pl.col("unit").is_in(found["L2 slice"]))
+    assert set(mine["region"].unique().to_list()) == {*read, *written}
+    mean = busy_cycles(trace, "L2 slice", looked_at.machine.clock_mhz) / sectors
+    assert 0.25 <= mean <= 4  # cycles a sector, stores among them

@@ -116,10 +116,12 @@ CHANNEL = 16  # of DRAM: when it is free, in parts; FOR_READ or FOR_CHANGED, wha
 ) = (8 * n for n in range(34))  # fmt: skip
 # C_NEXT and C_END count the programs that have time: C_TAKE of each C_OF programs of the grid. At C_PROGRAMS, of each
 # of them: when it began, when it ended, in which slot of which multiprocessor.
-# At C_BUSY channels of DRAM as units of a multiprocessor are noted, with FOR_READ or FOR_CHANGED for an instruction.
+# At C_BUSY channels of DRAM, and from SLICES on slices of L2, as units of a multiprocessor are noted, with FOR_READ or
+# FOR_CHANGED for an instruction.
 # C_WRITTEN: when L2 has all that was stored; C_DEALT: when the next program can be dealt out, in parts; C_SLICES: when
 # each slice of L2 is free, in parts.
 FOR_READ, FOR_CHANGED = range(2)
+SLICES = 4096
 BEGUN, ENDED, WHERE = 0, 8, 16
 PROGRAM = 24
 # Words that threads meet by, each on a line of its own: multiprocessors that were taken in a turn, and that have had

@@ -33,13 +33,17 @@ def _channel(chip, line, sectors, when, what):
 
 
 @part
-def _slice(chip, line, sectors, when, each):
+def _slice(chip, line, sectors, when, each, what):
     """Sectors through the slice of L2 that a line belongs to, each of which takes so many parts of a cycle; the cycle
     in which they are."""
     spread = line ^ (line >> 4) ^ (line >> 9) ^ (line >> 15)
-    place = raw.i64(chip + tl.C_SLICES) + 8 * (spread % raw.i64(chip + tl.C_SLICE_COUNT))
+    number_of = spread % raw.i64(chip + tl.C_SLICE_COUNT)
+    place = raw.i64(chip + tl.C_SLICES) + 8 * number_of
     begin = max(raw.i64(place), when * _PARTS)
-    raw.put64(place, begin + sectors_in(sectors) * each)
+    end = begin + sectors_in(sectors) * each
+    raw.put64(place, end)
+    if raw.i64(chip + tl.C_BUSY_ROOM):
+        note_busy(chip, tl.C_BUSY, tl.SLICES + number_of, what, begin, end)
     return begin // _PARTS
 
 
@@ -185,11 +189,11 @@ def answer(chip, first):
         )
         hint, done = raw.i64(entry + tl.Q_HINT), 0
         if raw.i64(entry + tl.Q_KIND) == tl.WRITE:
-            asked = _slice(chip, line, sectors, asked, number(chip, tl.M_STORE_SECTOR))
+            asked = _slice(chip, line, sectors, asked, number(chip, tl.M_STORE_SECTOR), tl.FOR_CHANGED)
             done = _write(chip, half, line, sectors, asked, hint)
             raw.put64(chip + tl.C_WRITTEN, max(raw.i64(chip + tl.C_WRITTEN), done))
         else:
-            asked = _slice(chip, line, sectors, asked, number(chip, tl.M_L2_SECTOR))
+            asked = _slice(chip, line, sectors, asked, number(chip, tl.M_L2_SECTOR), tl.FOR_READ)
             done = _read(chip, half, line, sectors, asked, hint)
         raw.put64(entry + tl.Q_FILLED, done)
         order += tl.ORDERED

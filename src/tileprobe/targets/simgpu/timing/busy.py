@@ -35,8 +35,9 @@ _OF_SUB = {
 _OF_SM = {
     tl.SHARED_DATA: "shared memory and L1", tl.L2_READ: "from L2", tl.L2_WRITE: "to L2", tl.BULK: "TMA",
 }  # fmt: skip
-_CHANNEL = "DRAM channel"
-_DRAM = {tl.FOR_READ: "read", tl.FOR_CHANGED: "written back"}
+_CHANNEL, _SLICE = "DRAM channel", "L2 slice"
+_DRAM = {tl.FOR_READ: "read", tl.FOR_CHANGED: "written"}
+_SHARED = 1 << 24  # units of the whole chip are numbered from here on
 
 
 @dataclass
@@ -56,7 +57,7 @@ class Busy:
 
     def __post_init__(self) -> None:
         self._held = [aligned(tl.BUSY * (_ROOM + _A_CYCLE * (self.quantum + 1))) for _ in self.sms]
-        self._dram = aligned(tl.BUSY * (_ROOM + 2 * self.requests))
+        self._dram = aligned(tl.BUSY * (_ROOM + 4 * self.requests))
         self.kept = {n: [] for n in range(len(self.sms))}
         for sm, held in zip(self.sms, self._held):
             fill(sm, {tl.S_BUSY: address(held), tl.S_BUSY_ROOM: _ROOM})
@@ -123,8 +124,8 @@ def part_of(busy: Busy, lines: list[tuple[str, int]], base: int, ns: float, hz: 
     def region(kind: str, what: int) -> int:
         if (kind, what) not in regions:
             regions[kind, what] = len(rows)
-            file, line = ("", 0) if kind == _CHANNEL else lines[what]
-            said = _DRAM[what] if kind == _CHANNEL else f"line {line}" if line else "no line"
+            file, line = ("", 0) if kind in (_CHANNEL, _SLICE) else lines[what]
+            said = _DRAM[what] if kind in (_CHANNEL, _SLICE) else f"line {line}" if line else "no line"
             rows.append(Region(len(rows), f"{kind}: {said}", "hardware", None, 0, file, line, line))
         return regions[kind, what]
 
@@ -138,17 +139,16 @@ def part_of(busy: Busy, lines: list[tuple[str, int]], base: int, ns: float, hz: 
             pieces.append((units[-1], notes[notes["unit"] == unit]))
     notes = np.concatenate(busy.dram) if busy.dram else np.zeros(0, _NOTE)
     for channel in sorted(u for n, u in busy.sums if n < 0 and u % busy.every == 0):
-        units.append(Unit((1 << 24) + channel, f"DRAM channel {channel}", _CHANNEL))
+        kind, number = (_SLICE, channel - tl.SLICES) if channel >= tl.SLICES else (_CHANNEL, channel)
+        units.append(Unit(_SHARED + channel, f"{kind} {number}", kind))
         pieces.append((units[-1], notes[notes["unit"] == channel]))
     to_ns = 1e9 / hz / tl.PARTS
-    sums = [
-        busy.sums[(-1, one.id - (1 << 24)) if one.parent is None else _place(one.id)] for one, _ in pieces
-    ]
+    sums = [busy.sums[(-1, one.id - _SHARED) if one.parent is None else _place(one.id)] for one, _ in pieces]
     columns = _columns(pieces, region, base)
     left_out = len(busy.sms) - len(busy.kept)
     notes = ()
     if left_out or busy.every > 1:
-        also = f" and every {busy.every}th channel of DRAM" if busy.every > 1 else ""
+        also = f" and every {busy.every}th channel of DRAM and slice of L2" if busy.every > 1 else ""
         notes = (
             f"{name}: intervals of units are those of {len(busy.kept)} of {len(busy.sms)} multiprocessors{also}",
         )
