@@ -16,7 +16,7 @@ def draw(rows: list[dict[str, Any]], paper_percent: float, path: str) -> None:
 
     names = [f"{each['machine']} {each['kernel'].replace('product, ', '')}" for each in rows]
     figure, plots = pyplot.subplots(
-        1, 3, figsize=(11, 0.34 * len(rows) + 1.4), layout="constrained", sharey=True
+        1, 3, figsize=(11, 0.34 * len(rows) + 1.7), layout="constrained", sharey=True
     )
     _overhead(plots[0], rows, paper_percent)
     _errors(plots[1], rows)
@@ -47,7 +47,7 @@ def _overhead(plot: Any, rows: list[dict[str, Any]], paper_percent: float) -> No
     plot.set_xticks([0, 1, 3, 10, 100], ["0", "1", "3", "10", "100"])
     plot.set_xlim(min(-0.5, *(each["overhead_percent"] for each in rows)), 150)
     plot.set_xlabel("overhead, %", fontsize=8)
-    plot.legend(fontsize=7, loc="lower right")
+    _legend(plot)
 
 
 def _errors(plot: Any, rows: list[dict[str, Any]]) -> None:
@@ -68,7 +68,7 @@ def _errors(plot: Any, rows: list[dict[str, Any]]) -> None:
     most = max(3.0, *(abs(r["error_percent"]) for each in rows for r in each["regions"])) * 1.1
     plot.set_xlim(-most, most)
     plot.set_xlabel("region after replay against the truth, %", fontsize=8)
-    plot.legend(fontsize=7, loc="lower right")
+    _legend(plot)
 
 
 def _rounds(plot: Any, rows: list[dict[str, Any]]) -> None:
@@ -81,4 +81,9 @@ def _rounds(plot: Any, rows: list[dict[str, Any]]) -> None:
     plot.plot([], [], "D", color="white", markeredgecolor=OURS, markersize=5, label="predicted by the models")
     plot.set_xlim(left=0)
     plot.set_xlabel("a round of the loop, ns", fontsize=8)
-    plot.legend(fontsize=7, loc="lower right")
+    _legend(plot)
+
+
+def _legend(plot: Any) -> None:
+    """Above the rows, where it covers none."""
+    plot.legend(fontsize=7, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3, frameon=False)
