@@ -2,6 +2,8 @@
 
 import io
 import json
+import subprocess
+import sys
 from functools import partial
 
 import numpy as np
@@ -203,6 +205,24 @@ def test_a_grid_of_no_programs_is_not_asked_about(tmp_path, capsys):
     assert main(["whatif", "--seconds", "0.1", str(path)]) == 2
     told = capsys.readouterr().err
     assert "no region" not in told and "no Triton kernel that could be asked about" in told
+
+
+def test_json_on_the_standard_output_stands_alone_and_files_are_looked_at_first(tmp_path):
+    path = tmp_path / "prints.py"
+    path.write_text(
+        SCRIPT + "print('a line of the program')\nimport os; os.chdir('/')\nraise SystemExit(3)\n"
+    )
+    words = [sys.executable, "-m", "tileprobe", "whatif", "--seconds", "0.1", "--threads", "1"]
+    ended = subprocess.run([*words, "--json", "-", str(path)], capture_output=True, text=True)
+    assert ended.returncode == 3 and json.loads(ended.stdout)["kernels"][0]["kernel"] == "add"
+    assert "a line of the program" in ended.stderr
+    ended = subprocess.run(
+        [*words, "--json", "w.json", str(path)], capture_output=True, text=True, cwd=tmp_path
+    )
+    assert ended.returncode == 3 and json.loads((tmp_path / "w.json").read_text())["kernels"]
+    missing = str(tmp_path / "no" / "w.json")
+    ended = subprocess.run([*words, "--json", missing, str(path)], capture_output=True, text=True)
+    assert ended.returncode == 2 and "cannot write" in ended.stderr and "a line" not in ended.stdout
 
 
 def test_mistakes_are_said(script, capsys):

@@ -115,7 +115,7 @@ def write(session: Profile, args: argparse.Namespace, terminal: Terminal) -> boo
     if args.json and args.json != "-":
         steps.append(("the JSON", lambda: _json(session, args.json)))
     if args.json == "-":
-        steps.append(("the JSON", lambda: _json_to(session, terminal)))
+        steps.append(("the JSON", lambda: json_to(session.to_json(), terminal)))
     elif not args.quiet:
         steps.append(("the report", lambda: _report(session, terminal, args.full)))
     return _tried(steps)
@@ -190,8 +190,8 @@ def _json(session: Profile, path: str) -> None:
     write_json(path, session.to_json())
 
 
-def _json_to(session: Profile, terminal: Terminal) -> None:
-    text = json.dumps(session.to_json(), indent=1)  # ASCII: any terminal and any locale takes it
+def json_to(data: Any, terminal: Terminal) -> None:
+    text = json.dumps(data, indent=1)  # ASCII: any terminal and any locale takes it
     with _closing(terminal.file()) as file:
         file.write(text + "\n")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import fnmatch
-import json
+import os
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -37,7 +37,9 @@ def add_shared(parser: argparse.ArgumentParser, seconds: float, what_for: str) -
 def tried(args: argparse.Namespace, question: Question) -> tuple[int, list[Any]]:
     """The exit code of the program, and the answers."""
     import tileprobe
+    from tileprobe.cli._outputs import Terminal
     from tileprobe.cuda_map import check, device_map
+    from tileprobe.files import check_writable
     from tileprobe.session import script
     from tileprobe.session.relaunching import Relaunch, relaunching
     from tileprobe.targets import catalog
@@ -48,6 +50,9 @@ def tried(args: argparse.Namespace, question: Question) -> tuple[int, list[Any]]
         raise TileProbeError(f"--seconds takes a number above 0, not {args.seconds:g}")
     if args.most < 1:
         raise TileProbeError(f"--most takes a number of kernels, 1 or more, not {args.most}")
+    if args.json and args.json != "-":
+        check_writable(args.json)
+        args.json = os.path.abspath(args.json)  # the program may go to another folder
     check(args.device_map)
     script.resolve(words)
     target, _ = catalog.find(args.target)
@@ -79,8 +84,17 @@ def tried(args: argparse.Namespace, question: Question) -> tuple[int, list[Any]]
         finally:
             progress("")
 
-    with tileprobe.use(args.target, **settings), device_map(args.device_map, args.target), relaunching(seen):
-        code = script.run(words)
+    args.terminal = Terminal(apart=args.json == "-")  # nothing but JSON is on the standard output
+    try:
+        with (
+            tileprobe.use(args.target, **settings),
+            device_map(args.device_map, args.target),
+            relaunching(seen),
+        ):
+            code = script.run(words)
+    except BaseException:
+        args.terminal.close()
+        raise
     if not answers:
         say("the program launched no Triton kernel that could be asked about")
     return code, answers
@@ -88,13 +102,15 @@ def tried(args: argparse.Namespace, question: Question) -> tuple[int, list[Any]]
 
 def written(args: argparse.Namespace, data: list[dict[str, Any]], show: Callable[[Any], None]) -> int:
     """As JSON where that was asked for, and else as tables."""
+    from tileprobe.cli._outputs import json_to
     from tileprobe.files import write_json
     from tileprobe.views.terminal import make_console
 
     told = {"schema": 1, "target": args.target, "kernels": data}
     if args.json == "-":
-        print(json.dumps(told, indent=1))
-    elif args.json:
+        json_to(told, args.terminal)
+    args.terminal.close()
+    if args.json and args.json != "-":
         write_json(args.json, told)
     if args.json != "-" and data:
         show(make_console(sys.stdout))
