@@ -185,8 +185,9 @@ def issue(chip, sm, sub, n, now):
     row = raw.i64(chip + tl.C_ROWS) + tl.ROW * pc
     raw.put64(program + at.W_CYCLE, now)
     raw.put64(sm + tl.S_CURRENT, raw.i64(warp + tl.T_SLOT))
-    raw.put64(sm + tl.S_PC, pc)
-    busy_unit(sm, tl.UNITS * sub + tl.ISSUE, now * tl.PARTS, (now + 1) * tl.PARTS)
+    if raw.i64(sm + tl.S_BUSY_ROOM):
+        raw.put64(sm + tl.S_PC, pc)
+        busy_unit(sm, tl.UNITS * sub + tl.ISSUE, now * tl.PARTS, (now + 1) * tl.PARTS)
     why, before = at.OK, raw.i64(cta + at.CTA_PROGRESS)
     if op < FIRST:
         if mask:

@@ -72,7 +72,6 @@ class Busy:
             for n in sorted(self.kept)[1::2]:
                 del self.kept[n]
                 fill(self.sms[n], {tl.S_BUSY_ROOM: 0})
-                self.sums = {key: value for key, value in self.sums.items() if key[0] != n}
         while sum(map(len, self.dram)) > self.most // 2 and self.every < 1 << 16:
             self.every *= 2
             self.dram = [piece[piece["unit"] % self.every == 0] for piece in self.dram]
