@@ -178,11 +178,10 @@ def _runs(inside: Array, warp: Array) -> Array:
 
 def _first_warps(events: Array, mine: Array) -> Array:
     """Of each program the first warp that has any of these instructions."""
-    kept = np.zeros(len(events), bool)
-    for program in np.unique(events["program"][mine]).tolist():
-        here = events["program"] == program
-        kept |= here & (events["warp"] == events["warp"][here & mine].min())
-    return kept
+    _, program = np.unique(events["program"], return_inverse=True)
+    first = np.full(int(program.max(initial=-1)) + 1, np.iinfo(np.int64).max)
+    np.minimum.at(first, program[mine], events["warp"][mine])
+    return events["warp"] == first[program]
 
 
 def _sum(cycle: Array, group: Array, spans: Array, mine: Array) -> tuple[int, int, int]:
