@@ -42,6 +42,24 @@ def endless(out, n):
         tl.store(out + 1, 1)
 
 
+@triton.jit
+def by_number(address: tl.int64, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    tl.store(address.to(tl.pointer_type(tl.int32)) + i, i)
+
+
+def test_an_address_of_nothing_that_is_known():
+    held = np.zeros(64, np.int32)
+    ours = tileprobe.array(np.zeros(64, np.int32))
+    with tileprobe.use("sim:a100"):
+        by_number[(1,)](ours.data_ptr(), 64)
+        np.testing.assert_array_equal(ours.numpy(), np.arange(64))
+        with pytest.raises(KernelFault, match="the address of a NumPy array alone says nothing"):
+            by_number[(1,)](held.ctypes.data, 64)
+        with pytest.raises(KernelFault, match="at 0x10, which is no memory: an argument was None"):
+            by_number[(1,)](16, 64)
+
+
 def test_an_endless_loop_ends():
     with tileprobe.use("sim:a100", step_limit=10_000):
         out = tileprobe.array(np.zeros(2, np.int32))

@@ -9,6 +9,8 @@ from tileprobe.targets.simgpu.engine import layout as at
 from tileprobe.targets.simgpu.engine.copies import COPY, RING
 from tileprobe.targets.simgpu.errors import KernelFault
 
+_PAGE = 4096  # what lies below is never memory
+
 
 def _where(worker: Worker, pc: int) -> str:
     program = worker.image.program
@@ -77,6 +79,8 @@ def _copies(worker: Worker, offset: int) -> str:
 def _near(worker: Worker, address: int, size: int) -> str:
     """How so many bytes lie to the nearest memory that the kernel was given."""
     ranges = worker.image.ranges
+    if 0 <= address < _PAGE:
+        return "is no memory: an argument was None, or its address 0"
     for start, stop in ranges.tolist():
         if start <= address < stop:
             return f"end {address + size - stop} bytes behind the end of a tensor of {stop - start} bytes"
@@ -94,6 +98,11 @@ def _near(worker: Worker, address: int, size: int) -> str:
     if len(called) == 1:
         name, place = called.pop()
         return f"would be {place}: {distance} bytes {side} of {name}, a tensor of {stop - start} bytes"
+    if worker.image.searches:  # it got addresses as numbers, or from a tensor
+        return (
+            "is in no tensor that the kernel was given, nor in a living one: memory is known by torch tensors and by "
+            "`tileprobe.array`, which have to live as long; the address of a NumPy array alone says nothing"
+        )
     return f"is {distance} bytes {side} of a tensor of {stop - start} bytes"
 
 
