@@ -14,6 +14,7 @@ from tileprobe.errors import TileProbeError
 from tileprobe.targets.simgpu import cubin, execute, listing, program
 from tileprobe.targets.simgpu.errors import BadCubin, KernelFault, UnknownInstruction
 from tileprobe.targets.simgpu.lower.all import lower
+from tileprobe.targets.simgpu.timing import chip
 
 
 @triton.jit
@@ -92,6 +93,17 @@ def test_programs_that_go_round_in_circles_are_stopped_early(kernel, threads, mo
             kernel[(5,)](x, 5 if kernel is endless else out)
 
 
+@pytest.mark.parametrize("kernel", [endless, stuck])
+def test_with_time_they_are_stopped_early_too(kernel, monkeypatch):
+    monkeypatch.setattr(chip, "_PATIENCE", 2)
+    with tileprobe.use("sim:a100", timed=True, step_limit=20_000_000):
+        x, out = (tileprobe.array(np.zeros(4, np.int32)) for _ in range(2))
+        with pytest.raises(
+            KernelFault, match=r"are what they were [\d,]+ instructions before\n  warp 0 runs"
+        ):
+            kernel[(2,)](x, 5 if kernel is endless else out)
+
+
 def test_programs_that_get_on_are_not(monkeypatch):
     """A loop that counts is never where it was, though its memory is looked at several times a round."""
     monkeypatch.setattr(execute, "_QUANTUM", 50)
@@ -99,6 +111,11 @@ def test_programs_that_get_on_are_not(monkeypatch):
         x, out = (tileprobe.array(np.zeros(4, np.int32)) for _ in range(2))
         busy[(2,)](x, out, 5000, num_warps=1)
         assert out.numpy()[0] == 4999
+    monkeypatch.setattr(chip, "_PATIENCE", 0)
+    monkeypatch.setattr(chip, "_QUANTA", 3)
+    with tileprobe.use("sim:a100", timed=True):
+        busy[(2,)](x, out, 500, num_warps=1)
+        assert out.numpy()[0] == 499
 
 
 @triton.jit

@@ -160,11 +160,18 @@ def narrow(value, form):
 
 @part
 def _f2f(uop, target, source):
-    """I0: the format that comes out, I1: that which goes in, I2: where a half stands. Nothing lies above a half."""
-    form = field(uop, at.I0)
+    """I0: the format that comes out and, of a float, the direction; I1: the format that goes in; I2: where a half
+    stands. Nothing lies above a half."""
+    form, direction = field(uop, at.I0) & 15, field(uop, at.I0) >> 4
     value = _float(uop, source, 0, field(uop, at.I1), field(uop, at.I2))
     if form >= HALF:
         raw.put32(target, narrow(value, form))
+    elif form == SINGLE:
+        single = np.float32(value)
+        close = np.float64(single)
+        result = raw.bits_of(single)
+        beside = _beside(result, result >> 31, close < value, close > value, direction)
+        raw.put32(target, _QUIET if value != value else beside)
     else:
         _put_pair(target, _NAN_64 if value != value else raw.bits_of_double(value))
 
@@ -181,37 +188,44 @@ def _i2f(uop, target, source):
     if how & 15 >= HALF:
         raw.put32(target, narrow(_sticky(value, signed), how & 15))
         return
+    direction = how >> 4
     if how & 15 == DOUBLE:
+        near = np.float64(value)
         if bits == 64 and not signed and value < 0:
             half = ((value >> 1) & 0x7FFFFFFFFFFFFFFF) | (value & 1)
-            _put_pair(target, raw.bits_of_double(np.float64(half) * 2.0))
-        else:
-            _put_pair(target, raw.bits_of_double(np.float64(value)))
+            near = np.float64(half) * 2.0
+        wide = raw.bits_of_double(near)
+        if direction:
+            wide = _directed_integer(wide, near, value, signed, direction)
+        _put_pair(target, wide)
         return
     single = _unsigned_float(value) if not signed else np.float32(value)
     result = raw.bits_of(single)
-    direction = how >> 4
     if direction:
-        result = _directed_integer(result, single, value, signed, direction)
+        result = _directed_integer(result, np.float64(single), value, signed, direction)
     raw.put32(target, result)
 
 
 @part
-def _directed_integer(result, single, value, signed, direction):
-    """The float beside the nearest one, if that lies on the wrong side of an integer."""
+def _directed_integer(result, near, value, signed, direction):
+    """The float, or double, beside the nearest one, if that lies on the wrong side of an integer."""
     if not signed and value < 0:  # above 2**63: compare halves, with a bit for what is lost
-        close = np.float64(single) * 0.5
+        close = near * 0.5
         large = close >= 9223372036854775808.0
         back = 9223372036854775807 if large else np.int64(close)
         half = (value >> 1) & 0x7FFFFFFFFFFFFFFF
         below = not large and (back < half or (back == half and value & 1))
         above = large or back > half
     else:
-        close = np.float64(single)
-        large = close >= 9223372036854775808.0
-        back = 9223372036854775807 if large else np.int64(close)
+        large = near >= 9223372036854775808.0
+        back = 9223372036854775807 if large else np.int64(near)
         below, above = back < value, large or back > value
-    negative = result >> 31
+    return _beside(result, signed and value < 0, below, above, direction)
+
+
+@part
+def _beside(result, negative, below, above, direction):
+    """Of the nearest number's bits those of the one beside it, if it lies on the wrong side of what is exact."""
     if direction == UP and below:
         return result - 1 if negative else result + 1
     if direction == DOWN and above:

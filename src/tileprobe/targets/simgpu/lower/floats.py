@@ -277,6 +277,10 @@ def _number(x: Case, form: str) -> None:
     x.set(at.I2, shift)
 
 
+_ROUND = {"RM": "rm", "RP": "rp", "RZ": "rz"}
+_DIRECTIONS = ("", "RZ", "RM", "RP")  # as `engine/scalar.py` numbers them
+
+
 @lowers("F2F")
 def f2f(x: Case) -> None:
     x.has("FTZ")
@@ -284,19 +288,19 @@ def f2f(x: Case) -> None:
     x.mods = x.mods[2:]
     if target not in _FORMATS or source not in _FORMATS or target == source:
         raise x.refuse("this conversion")
+    rounding = x.one_of(*_ROUND, default="")
+    if rounding and (target, source) != ("F32", "F64"):
+        raise x.refuse(f"rounding of {target}")
     x.result(rows=2 if target == "F64" else 1)
-    if (target, source) in _OVER_LANES:
+    if (target, source) in _OVER_LANES and not rounding:
         style = {"F64": "double", "F16": "half", "BF16": "half"}.get(source, "float")
         x.source(at.A, style, rows=2 if source == "F64" else 1)
         x.emit(f"{target.lower()}_from_{source.lower()}")
         return
     _number(x, source)
-    x.set(at.I0, _FORMATS.index(target))
+    x.set(at.I0, _FORMATS.index(target) | _DIRECTIONS.index(rounding) << 4)
     x.set(at.I1, _FORMATS.index(source))
     x.emit("F2F_ANY")
-
-
-_ROUND = {"RM": "rm", "RP": "rp", "RZ": "rz"}
 
 
 @lowers("I2F", "I2FP")
@@ -306,7 +310,7 @@ def i2f(x: Case) -> None:
     form = x.one_of(*_FORMATS, default="F32")
     wide = form == "F64"
     kind = x.one_of("U64", "S64", "U32", "S32", "U16", "S16", "U8", "S8", default="S32")
-    if rounding and form != "F32":
+    if rounding and form not in ("F32", "F64"):
         raise x.refuse(f"rounding of {form}")
     if form == "F32" and kind in ("U32", "S32"):
         x.result()
@@ -323,7 +327,7 @@ def i2f(x: Case) -> None:
         raise x.refuse(f"the operand {operand.text}")
     x.set(at.A, x.value(operand, "bits", 2 if kind.endswith("64") else 1))
     x.set(at.I0, int(kind[1:]) | (256 if kind[0] == "S" else 0) | shift << 16)
-    x.set(at.I1, _FORMATS.index(form) | ("", "RZ", "RM", "RP").index(rounding) << 4)
+    x.set(at.I1, _FORMATS.index(form) | _DIRECTIONS.index(rounding) << 4)
     x.emit("I2F_ANY")
 
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from tileprobe.targets.simgpu import execute, report, system
 from tileprobe.targets.simgpu.blocks import Image, Worker, address, aligned, fill
+from tileprobe.targets.simgpu.circles import Circles
 from tileprobe.targets.simgpu.engine import layout as at
 from tileprobe.targets.simgpu.engine import timed_layout as tl
 from tileprobe.targets.simgpu.engine.timed import help_timed, run_timed
@@ -32,6 +33,10 @@ _QUANTA = 2000  # between two looks at Ctrl-C
 _ALIGN = 512  # of a tensor on the chip, as the driver's allocations
 _SECTOR = 32
 _ROOM = 7168  # requests to L2 of a multiprocessor in a turn, after which it stops until they are answered
+_PATIENCE = 64  # such looks before programs are looked at for going round in circles: some ten milliseconds on the chip
+_AGAIN = (
+    3  # times that they are found where they were: what waits in memory's queues is not compared, and passes
+)
 _ALONE = 8  # turns of a launch before other threads take part: it may be over by then
 
 
@@ -208,6 +213,7 @@ class _Launch:
         self.buckets = aligned(8 * tl.BUCKETS)
         self.helpers: list[tuple[np.ndarray, np.ndarray]] = []  # their copies of the block, and statistics
         self.ends = np.zeros(part.timed, ENDS)
+        self.circles, self.looks, self.again = Circles(), 0, 0
         self.others = 0  # instructions of programs that are executed without time
         channels, slices, numbers = _shared_out(machine.timing, chip.numbers, part)
         self.numbers = numbers
@@ -335,10 +341,22 @@ class _Launch:
         )  # fmt: skip
 
     def _endless(self, step_limit: int) -> None:
+        self.looks += 1
+        if self.looks > _PATIENCE:
+            self._round_in_circles()
         for _, workers in self.sms:
             for worker in workers:
                 if worker.get(at.CTA_STEPS) > step_limit:
                     raise report.endless(worker, step_limit)
+
+    def _round_in_circles(self) -> None:
+        busy = [
+            worker for _, workers in self.sms for worker in workers if worker.worker_field(at.WORKER_BUSY)
+        ]
+        after = self.circles.closed(busy, sum(worker.get(at.CTA_STEPS) for worker in busy))
+        self.again += bool(after)
+        if self.again == _AGAIN:
+            raise report.in_circles(busy[0], after, len(busy))
 
     def _stuck(self) -> Worker:
         """The first program of the multiprocessor that cannot go on."""
