@@ -12,6 +12,7 @@ import triton.language as tl
 import tileprobe
 from benchmarks._truth import Case, Pair, named
 from benchmarks._truth_critical import chase
+from benchmarks._truth_parallelism import CYCLES, LINKS, TURNS, chained
 from tileprobe.session.relaunching import relaunching
 from tileprobe.session.scaling import Simulated, simulate
 from tileprobe.targets.catalog import find
@@ -44,12 +45,12 @@ def exposed(x, out, steps, WIDE: tl.constexpr):
     tl.store(out + i, total)
 
 
-def _asked(launch: Callable[[], None]) -> Simulated:
+def _asked(launch: Callable[[], None], scale: float = SCALE) -> Simulated:
     """What `tileprobe whatif --scale 1.25` finds: by so little that nothing else is waited for in place of a load."""
     found: list[Simulated] = []
     with tileprobe.use(MACHINE, timed=True, check=False):
         target = find(MACHINE)[0]
-        with relaunching(lambda one: found.append(simulate(one, target, "", SCALE, lambda _: None))):
+        with relaunching(lambda one: found.append(simulate(one, target, "", scale, lambda _: None))):
             launch()
     return found[0]
 
@@ -83,6 +84,25 @@ def _chain() -> list[Pair]:
         Pair("won of each where L1 is faster", whole - round(whole / SCALE), each, "cycles"),
         Pair("won by tensor cores", 0.0, faster["tensor cores"].gain, ""),
     ]
+
+
+def _faster() -> list[Pair]:
+    """A line that is a chain of multiply-adds, each of which waits for the one before, and that takes half as long."""
+
+    def launch() -> None:
+        x, out = (tileprobe.array(np.ones(32, np.float32)) for _ in range(2))
+        chained[(1,)](x, out, TURNS, LINKS=LINKS, BLOCK=32, num_warps=1)
+
+    pairs: list[Pair] = []
+    for times in (2.0, 4.0):
+        found = _asked(launch, times)
+        row = next(r for r in found.lines if r.line.endswith(f":{_line(chained, 'y * 0.999')}"))
+        won = row.faster * found.took_ns * machine("a100").clock_mhz / 1e3
+        whole = CYCLES * LINKS * TURNS
+        pairs.append(
+            Pair(f"won where the line is {times:g} times faster", whole - whole / times, won, "cycles")
+        )
+    return pairs
 
 
 def _hidden() -> list[Pair]:
@@ -126,6 +146,7 @@ def _loop() -> list[Pair]:
 
 CASES = (
     Case("a chain of loads is delayed", "whatif", MACHINE, _chain),
+    Case("a chain of multiply-adds is faster", "whatif", MACHINE, _faster),
     Case("work beside a load is delayed", "whatif", MACHINE, _hidden),
     Case("an exposed load in a loop", "critical-path", MACHINE, _loop),
 )
