@@ -29,6 +29,8 @@ LR = "arXiv:2501.12084 and its logs"
 TR = "Triton's regression tests of 2024 (test_performance.py), in a graph, at 1350 MHz"
 T1 = "Triton's documentation, tutorial 01 on an A100 of 80 GB, mean of ten of 4096 to 65536 elements"
 T2 = "the same on an H200, in a public copy of the tutorial"
+AS = "Accel-Sim, tested configurations"
+FG = "FlashGPU-Sim, configurations"
 AW = "NVIDIA's whitepapers"
 WIDTH = 8  # bytes of an element of a stream
 
@@ -184,6 +186,10 @@ POINTS = (
             (A80, "dependent FFMA", 4, AB, round_of("fma_chain", CHAIN)),
             (A80, "dependent HMMA.16816", 25, AB, round_of("product_chain", CHAIN)),
             (HS, "dependent HMMA.16816", 25, FV, round_of("product_chain", CHAIN)),
+            (A80, "dependent MUFU.EX2", 23, AS, round_of("ex2_chain", CHAIN)),
+            (HS, "dependent MUFU.EX2", 19, FG, round_of("ex2_chain", CHAIN)),
+            (A80, "barrier of a program, one warp", 15, AS, round_of("barrier_chain", CHAIN)),
+            (HS, "barrier of a program, one warp", 15, FG, round_of("barrier_chain", CHAIN)),
             (A80, "dependent load, shared", 23, AB, round_of("shared_chain", CHAIN)),
             (HS, "dependent load, shared", 29, LR, round_of("shared_chain", CHAIN)),
             (A80, "dependent load, L1, 64 KB", 36.3, GB, latency(64)),
