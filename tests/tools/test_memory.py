@@ -84,6 +84,16 @@ def test_what_is_masked_off_is_said():
     assert [size for (cause, _), size in causes(findings).items() if cause == "masked off"] == [0.5]
 
 
+def test_atomic_operations_on_one_element_are_looked_at():
+    x, out, count = aligned(512), aligned(16), aligned(16, np.int32)
+    with looked() as session:
+        kernels.summed[(4,)](x, out, count, BLOCK=128)
+    (total, number), _ = rows(session, "atomic")
+    assert (total["asked"], total["moved"], total["masked"]) == (3 * 4, 3 * 64, 0.0)
+    assert (number["asked"], number["moved"], number["masked"]) == (4, 64, pytest.approx(2 / 3))
+    assert (out.numpy()[0], count.numpy()[0]) == (0, 1)
+
+
 @pytest.mark.parametrize("target", ["cpu", "sim:a100"])
 def test_lines_of_which_half_is_masked_off_move_whole(target):
     x, out = aligned(512), aligned(512)

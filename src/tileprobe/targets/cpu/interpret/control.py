@@ -78,6 +78,7 @@ def run_block(frame: Frame, block: Block) -> Operation:
             found(frame, op)
         elif name in SERIAL:
             args = [frame.values[v] for v in op.operands]
+            effects.tell_one(frame, op, args)
             frame.values.update(zip(op.results, SERIAL[name](frame, op, args)))
         elif not name.startswith(("probe.", "record.")):
             evaluate = frame.machine.evaluator(op)

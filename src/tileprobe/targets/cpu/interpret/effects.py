@@ -115,6 +115,13 @@ def _masked(op: Operation) -> bool:
     return op_name(op) in _MASKS and len(op.operands) > _MASKS[op_name(op)]
 
 
+def tell_one(frame: Frame, op: Operation, args: list[Array]) -> None:
+    """Says what an atomic operation on one element, outside of any stage, touches, if anybody asks."""
+    if frame.machine.touched is not None and op_name(op).startswith("tt.atomic"):
+        mask = np.asarray(args[_MASKS[op_name(op)]], bool).reshape(1) if _masked(op) else None
+        frame.machine.touched(op, np.asarray(args[0]).reshape(1), mask)
+
+
 Serial = Callable[[Frame, Operation, list[Array]], list[Array]]
 
 
