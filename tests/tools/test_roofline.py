@@ -190,6 +190,31 @@ def test_a_machine_that_counts_operations_is_believed():
 
 
 @pytest.mark.parametrize(
+    ("tensor", "roof", "reached"),
+    [
+        (None, "f16 tensor cores", 0.2), (0.0, "f32", 0.8), (60e3, "f16 tensor cores", 0.2),
+        (30e3, "f32", 0.4), (59e3, "f16 tensor cores", 59 / 300),
+    ],
+)  # fmt: skip
+def test_what_tensor_cores_do_not_do_is_held_against_another_roof(tensor, roof, reached):
+    roofs = Roofs("chip", (("f16 tensor cores", 300e9), ("f32", 75e9)), (("DRAM", 1e12),), "")
+    point = Point(None, "k", 60e3, 0.0, 1e-6, tensor)
+    assert point.nearest(roofs) == (roof, pytest.approx(reached))
+
+
+def test_a_simulated_gpu_tells_what_its_tensor_cores_did():
+    a, b = (tileprobe.array(np.ones((32, 32), np.float16)) for _ in range(2))
+    c = tileprobe.array(np.ones((32, 32), np.float32))
+    with tileprobe.use("sim:a100", timed=True), tileprobe.profile(tools=["roofline"]) as session:
+        product[(1,)](a, b, c, N=32)
+        stages[(1,)](c, c, 4, BLOCK=256, TIMES=1)
+    points = [roofline(session.trace, kernel).points[0] for kernel in session.trace.kernels]
+    first, second = points
+    assert first.tensor == first.flops == 2 * 32**3
+    assert second.tensor == 0 < second.flops
+
+
+@pytest.mark.parametrize(
     ("text", "flops"),
     [
         ("HMMA.16816.F32 R4, R8, R12, R4", 2 * 16 * 8 * 16),

@@ -47,6 +47,8 @@ ALL = "of all elements, masked off or not"
 UNMASKED = "without what masks keep out"
 LANES = "FLOP of all lanes, bytes of the DRAM"
 DRAM = ("dram_bytes_read", "dram_bytes_written")
+COUNTERS = ("flops", "tensor_flops", *DRAM)
+TENSOR = "tensor cores"  # in the names of their roofs
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,7 @@ class Point:
     flops: float
     bytes: float
     seconds: float
+    tensor: float | None = None  # operations of tensor cores among them, where they are known
 
     @property
     def intensity(self) -> float | None:
@@ -75,14 +78,24 @@ class Point:
         return self.bytes / self.seconds
 
     def nearest(self, roofs: Roofs) -> tuple[str, float] | None:
-        """The roof that it is nearest to, and how much of it is reached: of what computes most, or of the slowest level
+        """The roof that it is nearest to, and how much of it is reached: of what computes, or of the slowest level
         of memory that can bring so many bytes. What is quicker than the memory had its data in a cache."""
-        able = max(roofs.flops_per_s, key=lambda one: one[1], default=None)
         known = sorted(roofs.bytes_per_s, key=lambda one: one[1])
         memory = next((one for one in known if self.moved <= one[1]), known[-1] if known else None)
-        shares = [(able[0], self.rate / able[1])] if able and self.flops else []
+        shares = self._computed(roofs)
         shares += [(memory[0], self.moved / memory[1])] if memory and self.bytes else []
         return max(shares, key=lambda one: one[1], default=None)
+
+    def _computed(self, roofs: Roofs) -> list[tuple[str, float]]:
+        """Of each roof what is reached of it: of tensor cores by their operations, of others by the rest."""
+        parts = [(list(roofs.flops_per_s), self.flops)]
+        if self.tensor is not None:
+            theirs = [one for one in roofs.flops_per_s if TENSOR in one[0]]
+            others = [one for one in roofs.flops_per_s if TENSOR not in one[0]]
+            if theirs and others:
+                parts = [(theirs, self.tensor), (others, self.flops - self.tensor)]
+        ables = [(max(part, key=lambda one: one[1], default=None), flops) for part, flops in parts]
+        return [(able[0], flops / self.seconds / able[1]) for able, flops in ables if able and flops]
 
 
 @dataclass(frozen=True)
@@ -128,9 +141,7 @@ def _named(rows: Any) -> tuple[tuple[str, float], ...]:
 def _counted(trace: Trace, kernel: Kernel) -> list[Point]:
     """The kernel as a machine counted it that counts operations: all launches that have such counters."""
     lasted = {x.id: x.duration_ns for x in trace.kernel_launches(kernel.id) if x.duration_ns}
-    mine = (
-        pl.col("launch").is_in(list(lasted)) & pl.col("name").is_in(["flops", *DRAM]) & (pl.col("line") == 0)
-    )
+    mine = pl.col("launch").is_in(list(lasted)) & pl.col("name").is_in(COUNTERS) & (pl.col("line") == 0)
     sums: dict[str, float] = {}
     launches: set[int] = set()
     for launch, name, value in trace.counters.filter(mine).select("launch", "name", "value").iter_rows():
@@ -140,7 +151,8 @@ def _counted(trace: Trace, kernel: Kernel) -> list[Point]:
         return []
     seconds = sum(lasted[launch] or 0.0 for launch in launches) / 1e9
     moved = sum(sums.get(name, 0.0) for name in DRAM)
-    return [Point(None, kernel.name, sums["flops"], moved, seconds)] if seconds else []
+    point = Point(None, kernel.name, sums["flops"], moved, seconds, sums.get("tensor_flops"))
+    return [point] if seconds else []
 
 
 def _regions(trace: Trace, kernel: Kernel, times: Times, accesses: list[Access]) -> list[Point]:

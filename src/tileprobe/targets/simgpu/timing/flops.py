@@ -1,5 +1,6 @@
 """How many floating-point operations a launch issued, by its machine code: a product by its shape, others by the lanes
-that were on: not those that a guard had switched off, or that went another way."""
+that were on: not those that a guard had switched off, or that went another way. Products are the tensor cores', and
+counted apart, too: what else there is has another roof."""
 
 from __future__ import annotations
 
@@ -19,12 +20,12 @@ _WARP_SHAPES = {  # of a warp's product: digits without anything between them
     "8832": (8, 8, 32), "16864": (16, 8, 64), "1684": (16, 8, 4), "16808": (16, 8, 8),
 }  # fmt: skip
 _WARPS = 4  # of a group, each of which issues its product
+_PRODUCTS = ("HMMA", "IMMA", "DMMA", "HGMMA", "IGMMA", "QGMMA")
 
 
 def flops_of(text: str) -> float:
     """Of one issue by one warp with all of its lanes."""
-    opcode = next((word for word in text.split() if not word.startswith("@")), "")
-    root, *mods = opcode.rstrip(";").split(".")
+    root, *mods = _opcode(text)
     if root in ("HMMA", "IMMA", "DMMA"):
         shape = next((_WARP_SHAPES[mod] for mod in mods if mod in _WARP_SHAPES), None)
         return 2.0 * shape[0] * shape[1] * shape[2] if shape else 0.0
@@ -32,6 +33,14 @@ def flops_of(text: str) -> float:
         found = next((match for mod in mods if (match := _SHAPE.match(mod))), None)
         return 2.0 * math.prod(float(n) for n in found.groups()) / _WARPS if found else 0.0
     return float(_LANES * _LANE.get(root, 0))
+
+
+def _opcode(text: str) -> list[str]:
+    return next((word for word in text.split() if not word.startswith("@")), "").rstrip(";").split(".")
+
+
+def of_tensor_cores(text: str) -> bool:
+    return _opcode(text)[0] in _PRODUCTS
 
 
 def issued_flops(texts: list[str], lanes: np.ndarray) -> float:

@@ -19,7 +19,7 @@ from tileprobe.targets.simgpu.engine import timed_layout as tl
 from tileprobe.targets.simgpu.program import Program
 from tileprobe.targets.simgpu.timing.causes import by_warp, handed_over
 from tileprobe.targets.simgpu.timing.chip import Timed, by_line
-from tileprobe.targets.simgpu.timing.flops import issued_flops
+from tileprobe.targets.simgpu.timing.flops import issued_flops, of_tensor_cores
 from tileprobe.targets.simgpu.timing.loops import Loop, loops_of, opcode_of
 
 # What a line mostly does, by the units that its instructions go to; the first that is there counts.
@@ -193,7 +193,9 @@ def _counters(program: Program, took: Timed, unit: int) -> dict[str, list]:
     rows += [("", 0, name, value) for name, value in took.counters.items()]
     if took.part is not None:
         rows.append(("", 0, "multiprocessors", took.part.all_multiprocessors))
+    products = [text if of_tensor_cores(text) else "" for text in program.texts]
     rows.append(("", 0, "flops", issued_flops(program.texts, took.lanes)))
+    rows.append(("", 0, "tensor_flops", issued_flops(products, took.lanes)))
     return {
         "unit": [unit] * len(rows), "file": [row[0] for row in rows], "line": [row[1] for row in rows],
         "name": [row[2] for row in rows], "value": [float(row[3]) for row in rows],

@@ -17,11 +17,14 @@ const giga = (value) => `${value >= 1e12 ? (value / 1e12).toPrecision(3) + " T" 
 
 function rateWords(point, roofs) {
   const words = [];
-  if (point.flops) words.push(`${giga(point.flops / point.seconds)}FLOP/s${share(point.flops / point.seconds, roofs && roofs.flops_per_s[0])}`);
+  if (point.flops) words.push(`${giga(point.flops / point.seconds)}FLOP/s${share(point.flops / point.seconds, roofs && ableOf(point, roofs))}`);
   if (point.bytes) words.push(`${giga(point.bytes / point.seconds)}B/s${share(point.bytes / point.seconds, roofs && roofs.bytes_per_s[0])}`);
   if (point.flops && point.bytes) words.push(`${(point.flops / point.bytes).toPrecision(3)} FLOP for each byte`);
   return words.join(" · ");
 }
+
+// The roof of what computes: the highest, but for a point that is known to have nothing of tensor cores.
+const ableOf = (point, roofs) => (point.tensor === 0 && roofs.flops_per_s.find((one) => !one[0].includes("tensor cores"))) || roofs.flops_per_s[0];
 
 const share = (rate, roof) => (roof ? ` (${percent(rate / roof[1])} of ${roof[0]})` : "");
 
