@@ -152,3 +152,22 @@ def test_slices_of_l2_serve_what_passes_l1():
     assert set(mine["region"].unique().to_list()) == {*read, *written}
     mean = busy_cycles(trace, "L2 slice", looked_at.machine.clock_mhz) / sectors
     assert 0.25 <= mean <= 4  # cycles a sector, stores among them
+
+
+def test_launches_in_which_other_units_work_are_of_one_part():
+    """The second finds in L2 what the first has read: no channel of DRAM reads for it."""
+    given, (m, n, depth) = matrices(256, 128, 128), (256, 128, 128)
+    with tileprobe.use("sim:a100", timed=True, check=False), tileprobe.profile(tools="units") as session:
+        for _ in range(2):
+            kernels.matmul[(2, 2)](*given, m, n, depth, **TILE)
+    trace = session.trace
+    launches, found = units(trace)
+    assert len(launches) == 2
+    (read,) = [region.id for region in trace.regions if region.name == "DRAM channel: read"]
+    mine = trace.intervals.filter(pl.col("region") == read)
+    assert mine["launch"].unique().to_list() == launches[:1]
+    assert set(mine["unit"].to_list()) <= set(found["DRAM channel"])
+    product_lines = {region.name for region in trace.regions if region.name.startswith("tensor core: line")}
+    names = {region.id: region.name for region in trace.regions}
+    tensor = trace.intervals.filter(pl.col("unit").is_in(found["tensor core"]))
+    assert {names[one] for one in tensor["region"].to_list()} == product_lines  # of both launches

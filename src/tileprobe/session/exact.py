@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from tileprobe.errors import TileProbeError
 from tileprobe.ir.machine import Clock, Unit
+from tileprobe.ir.regions import Region
 from tileprobe.session.at_home import ir_at_home, part_at_home
 from tileprobe.session.making import Columns, Making, corrected, renumber
 from tileprobe.session.tally import work_of
@@ -34,9 +35,12 @@ def add_exact(making: Making, seen: Observed) -> None:
         making.notes.append(f"{name}: the target said nothing of what happened in {silent} of its launches")
     # part and its regions -> its kernel, its first region, its works
     kernels: dict[Any, tuple[int, int, dict[Hashable, int]]] = {}
-    for run in seen.launches:
-        for told in run.exact:
-            part, moves = part_at_home(told, seen.kernel.source)
+    told = [[part_at_home(one, seen.kernel.source) for one in run.exact] for run in seen.launches]
+    shared = _shared(part for parts in told for part, _ in parts)
+    for run, parts in zip(seen.launches, told):
+        for part, moves in parts:
+            if part.part in shared and part.regions != shared[part.part]:
+                part = _with_regions(part, shared[part.part])
             key = part.part, tuple(part.regions)
             if key not in kernels:
                 number = len(making.kernels)
@@ -74,6 +78,40 @@ def add_exact(making: Making, seen: Observed) -> None:
                 making.touched(launch.id, name, run)
             making.notes += [note for note in part.notes if note not in making.notes]
             making.meta |= part.meta
+
+
+def _shared(parts: Iterable[Exact]) -> dict[str, list[Region]]:
+    """Of each part beside the launch itself all regions that any launch has of it: not every one does everything, and a
+    part of two launches is one kernel and not two. Trees stay as they are."""
+    found: dict[str, dict[Region, None]] = {}
+    trees = set()
+    for part in parts:
+        if part.part:
+            found.setdefault(part.part, {}).update((replace(region, id=0), None) for region in part.regions)
+            if any(region.parent is not None or region.id != n for n, region in enumerate(part.regions)):
+                trees.add(part.part)
+    return {
+        name: [replace(region, id=n) for n, region in enumerate(regions)]
+        for name, regions in found.items()
+        if name not in trees
+    }
+
+
+def _with_regions(part: Exact, regions: list[Region]) -> Exact:
+    places = {replace(region, id=0): region.id for region in regions}
+    new = np.array([places[replace(region, id=0)] for region in part.regions], np.int64)
+
+    def moved(columns: Any) -> Any:
+        ends = [name for name in ("region", "from_region", "to_region") if columns and name in columns]
+        there = {name: np.asarray(columns[name]) for name in ends}
+        return (
+            {**columns, **{name: new[old] if old.size else old for name, old in there.items()}}
+            if ends
+            else columns
+        )
+
+    changed = {name: moved(getattr(part, name)) for name in ("columns", "edges", "counters")}
+    return replace(part, regions=regions, **changed)
 
 
 def _check(name: str, piece: Columns, regions: int, units: Mapping[int, int]) -> None:
