@@ -9,6 +9,7 @@ import tileprobe
 from tileprobe.targets.simgpu.engine import timed_layout as tl
 from tileprobe.targets.simgpu.launched import observing
 from tileprobe.targets.simgpu.timing.busy import merged
+from tileprobe.tools.kernels import kernel_totals
 
 PARTS = tl.PARTS
 
@@ -171,3 +172,6 @@ def test_launches_in_which_other_units_work_are_of_one_part():
     names = {region.id: region.name for region in trace.regions}
     tensor = trace.intervals.filter(pl.col("unit").is_in(found["tensor core"]))
     assert {names[one] for one in tensor["region"].to_list()} == product_lines  # of both launches
+    totals = kernel_totals(trace)
+    assert totals["share"].to_list() == [1.0, 1.0]  # the time of the launches is one, told twice
+    assert totals["total_ns"].n_unique() == 1

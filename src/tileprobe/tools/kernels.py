@@ -67,11 +67,22 @@ def kernel_totals(trace: Trace, times: Times | None = None) -> pl.DataFrame:
         times = region_times(trace) if times is None else times
         for row, kernel in zip(rows, trace.kernels):
             row["total_ns"] = whole_ns(region_tree(trace, kernel, times))
-    whole = sum(row["total_ns"] for row in rows)
+    again = parts_of(trace.kernels)
+    whole = sum(row["total_ns"] for row in rows if row["kernel"] not in again)
     for row in rows:
         row["share"] = row["total_ns"] / whole if whole else 0.0
     frame = pl.DataFrame(rows, schema=SCHEMA)
     return frame.sort("total_ns", descending=True, maintain_order=True)
+
+
+def parts_of(kernels: Sequence[Kernel]) -> set[int]:
+    """Those that tell of another's launches once more, such as `k: units` of k: their time is the other's."""
+    known = {(one.name, one.target, one.file, one.first_line) for one in kernels}
+    return {
+        one.id
+        for one in kernels
+        if (one.name.rpartition(": ")[0], one.target, one.file, one.first_line) in known
+    }
 
 
 @dataclass(frozen=True)
