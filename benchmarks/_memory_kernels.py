@@ -70,3 +70,11 @@ def summed(x, out, count, BLOCK: tl.constexpr):
     total = tl.sum(tl.load(x + program * BLOCK + tl.arange(0, BLOCK)))
     tl.atomic_add(out, total)
     tl.atomic_add(count, 1, mask=program == 2)
+
+
+@triton.jit
+def transposed(x, out, M, N, BM: tl.constexpr, BN: tl.constexpr):
+    r = (tl.program_id(0) * BM + tl.arange(0, BM))[:, None]
+    c = (tl.program_id(1) * BN + tl.arange(0, BN))[None, :]
+    inside = (r < M) & (c < N)
+    tl.store(out + c * M + r, tl.load(x + r * N + c, mask=inside), mask=inside)

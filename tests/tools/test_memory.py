@@ -94,6 +94,32 @@ def test_atomic_operations_on_one_element_are_looked_at():
     assert (out.numpy()[0], count.numpy()[0]) == (0, 1)
 
 
+@pytest.mark.parametrize("axes", [(4, 4), (2, 16), (16, 2), (8, 8), (32, 32)])
+def test_programs_that_are_looked_at_are_of_all_columns(axes):
+    """The last row and the last column of tiles are as many among them as in the grid, to one in eight."""
+    across, down = axes
+    chosen = programs_of(across * down, True)
+    for places, count in (([n % across for n in chosen], across), ([n // across for n in chosen], down)):
+        assert abs(places.count(count - 1) - 8 / count) <= 1
+        assert abs(sum(place < count / 2 for place in places) - 4) <= 1
+
+
+@pytest.mark.parametrize("grid", [2, 9, 12, 15, 1000])
+def test_no_program_of_several_axes_is_looked_at_twice(grid):
+    chosen = programs_of(grid, True)
+    assert len(chosen) == len(set(chosen)) == min(grid, 8)
+    assert max(chosen) < grid
+
+
+def test_masked_tails_of_both_axes_are_as_many_as_there_are():
+    x, out = aligned(100 * 200), aligned(100 * 200)
+    with looked() as session:
+        kernels.transposed[(4, 4)](x, out, 100, 200, BM=32, BN=64)
+    (load,), _ = rows(session)
+    assert load["asked"] == pytest.approx(100 * 200 * 4, rel=0.1)
+    assert load["masked"] == pytest.approx(1 - 100 * 200 / (128 * 256), abs=0.06)
+
+
 @pytest.mark.parametrize("target", ["cpu", "sim:a100"])
 def test_lines_of_which_half_is_masked_off_move_whole(target):
     x, out = aligned(512), aligned(512)

@@ -29,6 +29,7 @@ from tileprobe.targets.cpu.launch_pack import Slot
 PROGRAMS = 8  # that are looked at, at most
 ELEMENTS = 4_000_000  # addresses, and
 OPERATIONS = 20_000  # of a function that are interpreted, some 20 us each
+_GOLDEN = (math.sqrt(5) - 1) / 2  # what is so far apart, modulo 1, is spread evenly, and has no period
 COPIED = 1 << 30  # bytes of tensors, which may have to be copied
 
 
@@ -117,11 +118,17 @@ def _different(pieces: Sequence[np.ndarray]) -> np.ndarray:
     return np.unique(np.concatenate(pieces)) if pieces else np.zeros(0, np.int64)
 
 
-def programs_of(grid: int) -> list[int]:
-    """All of a small grid; of a large one as many, evenly."""
+def programs_of(grid: int, several: bool = False) -> list[int]:
+    """All of a small grid; of a large one as many, evenly: one of each eighth, its middle. Where a grid has `several`
+    axes middles may all lie in the same column (of 4 x 4 programs in the second and the last), so that each is
+    somewhere else in its eighth."""
     if grid <= PROGRAMS:
         return list(range(grid))
-    return [(2 * n + 1) * grid // (2 * PROGRAMS) for n in range(PROGRAMS)]
+    if not several:
+        return [(2 * n + 1) * grid // (2 * PROGRAMS) for n in range(PROGRAMS)]
+    ends = [n * grid // PROGRAMS for n in range(PROGRAMS + 1)]
+    shares = [(n * _GOLDEN + 0.5) % 1 for n in range(PROGRAMS)]
+    return [begin + int(share * (end - begin)) for begin, end, share in zip(ends, ends[1:], shares)]
 
 
 def look(
@@ -188,7 +195,13 @@ def _run(
     cut = 0
     try:
         interpret(
-            module, grid, values, extents, begin=begin, after=after, look=Look(programs_of(count), touched)
+            module,
+            grid,
+            values,
+            extents,
+            begin=begin,
+            after=after,
+            look=Look(programs_of(count, sum(size > 1 for size in grid) > 1), touched),
         )
     except _Enough:
         cut = addresses
