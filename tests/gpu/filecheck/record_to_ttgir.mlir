@@ -1,15 +1,16 @@
 // PASSES: record-to-ttgir
 // The stream finds its block in the program's scratch, one thread speaks for it, and writes the header.
 // CHECK:      "ttg.global_scratch_alloc"() <{nbytes = 32 : i32, alignment = 16 : i32, third_party_allocation}>
-// CHECK:      ld.global.v2.b64 {$0, $1}, [$2+0];
+// CHECK:      ld.global.b64 $0, [$2+0]; ld.global.b64 $1, [$2+8];
 // CHECK-NOT:  ld.global
 // Clocks are read at once, and stored where something else needs the block: nothing waits for the table before.
-// CHECK:      mov.u64 $0, %globaltimer; mov.u64 $1, %clock64;
+// The number of the multiprocessor is under way by then, too.
+// CHECK:      mov.u64 $0, %globaltimer; mov.u64 $1, %clock64; mov.u32 $2, %smid;
 // CHECK:      %[[T:.*]] = "tt.elementwise_inline_asm"(%{{.*}}record1; mov.u64 $0, %clock64; }
 // CHECK:      mov.b64 $0, $2; mov.b64 $1, $3;
 // CHECK:      "tt.make_range"() <{start = 0 : i32, end = 128 : i32}>
 // CHECK:      "arith.remui"
-// CHECK:      %smid; cvt.u64.u32 unit, sm; @by st.relaxed.cta.global.v2.b64 [$1+0], {$3, unit};
+// CHECK:      cvt.u64.u32 unit, $6; @by st.relaxed.cta.global.v2.b64 [$1+0], {$3, unit};
 // CHECK-SAME: [$1+32], $4;
 // A record: the clock, and a store where the thread speaks.
 // CHECK:      "tt.elementwise_inline_asm"(%{{.*}}, %[[T]]) {{.*}}setp.ne.b32 by, $2, 0; @by st.relaxed.cta.global.b64 [$1+64], $3;
