@@ -14,7 +14,7 @@ from tileprobe.ir.amounts import Amount, Roofs
 from tileprobe.targets.simgpu.machine import machine
 from tileprobe.targets.simgpu.timing.flops import flops_of, issued_flops
 from tileprobe.tools.plan import Plan
-from tileprobe.tools.roofline import ALL, UNMASKED, Point, RooflineTool, roofline
+from tileprobe.tools.roofline import ALL, BEYOND, UNMASKED, Point, RooflineTool, roofline
 from tileprobe.trace import Clock, Kernel, Launch, Region, Trace
 
 ROOFS = {"unit": "core", "flops_per_s": [["fma", 100e9]], "bytes_per_s": [["memory", 20e9], ["cache", 200e9]]}
@@ -108,6 +108,16 @@ def regions(own=0):
         Region(1, "dot", "dot", 0, depth=1, flops=20_000, bytes=0),
         Region(2, "load", "load", 0, depth=1, flops=0, bytes=5_000),
     ]
+
+
+@pytest.mark.parametrize(("singles", "limit"), [(49e9, "f32 multiply-add"), (40e9, BEYOND)])
+def test_what_passes_multiply_adds_of_singles_says_why(singles, limit):
+    """50 GFLOP/s: a roof that is 2 % too low is a roof, one of 40 is not what computed."""
+    roofs = ROOFS | {"flops_per_s": [["f32 multiply-add", singles]]}
+    trace = made(regions(), {"roofs": {"cpu": roofs}})
+    found = roofline(trace, trace.kernels[0])
+    assert found is not None and found.roofs is not None
+    assert found.points[2].nearest(found.roofs) == (limit, pytest.approx(50e9 / singles))
 
 
 def test_rates_are_of_own_time_and_the_kernel_is_the_sum():

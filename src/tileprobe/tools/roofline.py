@@ -49,6 +49,11 @@ LANES = "FLOP of all lanes, bytes of the DRAM"
 DRAM = ("dram_bytes_read", "dram_bytes_written")
 COUNTERS = ("flops", "tensor_flops", *DRAM)
 TENSOR = "tensor cores"  # in the names of their roofs
+# What is quicker than multiply-adds of singles: products of bf16, of 8-bit floats and of bytes, which no roof here has
+SINGLES, BEYOND = "f32 multiply-add", "f32 multiply-add, which products of narrower types pass"
+
+
+PASSED = 1.1  # times the roof, which is measured, too
 
 
 @dataclass(frozen=True)
@@ -84,7 +89,8 @@ class Point:
         memory = next((one for one in known if self.moved <= one[1]), known[-1] if known else None)
         shares = self._computed(roofs)
         shares += [(memory[0], self.moved / memory[1])] if memory and self.bytes else []
-        return max(shares, key=lambda one: one[1], default=None)
+        near = max(shares, key=lambda one: one[1], default=None)
+        return (BEYOND, near[1]) if near and near[0] == SINGLES and near[1] > PASSED else near
 
     def _computed(self, roofs: Roofs) -> list[tuple[str, float]]:
         """Of each roof what is reached of it: of tensor cores by their operations, of others by the rest."""
