@@ -64,6 +64,7 @@ def tried(args: argparse.Namespace, question: Question) -> tuple[int, list[Any]]
     settings = {} if args.threads is None else {"threads": args.threads}
     settings |= {"timed": True, "check": False} if simulated else {}
     answers: list[Any] = []
+    refused: list[str] = []  # kernels of which it is said why
 
     def progress(text: str) -> None:
         if sys.stderr.isatty():
@@ -75,11 +76,13 @@ def tried(args: argparse.Namespace, question: Question) -> tuple[int, list[Any]]
         try:
             answers.append(question(launch, target, progress))
         except TileProbeError as error:
+            refused.append(launch.name)
             say(str(error))
         except (
             Exception
         ) as error:  # the program's own launch, which comes next, says what is wrong with the kernel
             last = (str(error).strip() or type(error).__name__).splitlines()[-1]
+            refused.append(launch.name)
             say(f"{launch.name} cannot be asked about: {type(error).__name__}: {last}")
         finally:
             progress("")
@@ -95,7 +98,7 @@ def tried(args: argparse.Namespace, question: Question) -> tuple[int, list[Any]]
     except BaseException:
         args.terminal.close()
         raise
-    if not answers:
+    if not answers and not refused:
         say("the program launched no Triton kernel that could be asked about")
     return code, answers
 
