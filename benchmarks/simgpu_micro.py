@@ -251,6 +251,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--only", metavar="NAME", default="", help="lines with this in their name or machine")
     args = parser.parse_args()
+    if not any(args.only in f"{point.machine} {point.name}" for point in POINTS):
+        parser.error(f"no line has {args.only!r} in its name or machine")
     print(f"{'machine':15}{'what':48}{'unit':>12}{'published':>11}{'simulated':>11}{'error':>8}  source")
     results = []
     for point in POINTS:

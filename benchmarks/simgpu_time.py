@@ -252,14 +252,19 @@ def main() -> None:
     if args.rates:
         _simgpu_rates.main()
         return
+    chosen = [
+        point
+        for point in POINTS
+        if (args.full or not point.large) and args.only in f"{point.machine} {point.name}"
+    ]
+    if not chosen:
+        parser.error(f"no point has {args.only!r} in its machine and name; some are for --full alone")
     print(
         f"{'machine':15}{'kernel':30}{'published':>10}{'+-':>5}{'nominal':>9}{'error':>8}{'sustained':>11}{'error':>8}"
         f"{'M instr/s':>11}{'one thread':>12}"
     )
     results = []
-    for point in POINTS:
-        if (point.large and not args.full) or args.only not in f"{point.machine} {point.name}":
-            continue
+    for point in chosen:
         found = measured(point)
         at = "".join(
             f"{found[clock]['model']:{9 + 2 * n}.3g}{found[clock]['error_percent']:+7.0f} %"
